@@ -1,0 +1,165 @@
+//! One answer of the model, cleaned for the conversation.
+//!
+//! Invariants: the arguments of every tool call are a JSON object, which providers insist on when they get it back;
+//! no part is one that a provider refuses or that cannot be stored.
+
+use agent_client_protocol::v1::schema::StopReason as TurnStop;
+use genai::chat::{ContentPart, MessageContent, StopReason, StreamEnd, Usage};
+use serde_json::{Map, Value};
+
+use super::usage::count;
+
+/// An answer of the model.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// What it said, thought and wants to be run, in order.
+    pub(crate) content: MessageContent,
+    /// The tokens of the call, if the provider told.
+    pub(crate) usage: Option<Usage>,
+    stop: Option<StopReason>,
+}
+
+impl Answer {
+    /// Makes an answer of the end of a stream, or `None` if the stream ended without having said anything: some
+    /// adapters end a broken connection like that.
+    pub(crate) fn from_stream_end(end: StreamEnd) -> Option<Self> {
+        let captured = end.captured_content.unwrap_or_default();
+        let has_reasoning = captured.contains_reasoning_content();
+        let mut parts: Vec<ContentPart> = captured.into_parts().into_iter().filter_map(clean).collect();
+        if !has_reasoning && let Some(reasoning) = end.captured_reasoning_content {
+            parts.push(ContentPart::ReasoningContent(reasoning));
+        }
+        if parts.is_empty() && end.captured_stop_reason.is_none() {
+            return None;
+        }
+        Some(Self {
+            content: MessageContent::from_parts(parts),
+            usage: end.captured_usage,
+            stop: end.captured_stop_reason,
+        })
+    }
+
+    /// Why the turn ends, if it ends with this answer.
+    pub(crate) fn stop_reason(&self) -> TurnStop {
+        match self.stop {
+            Some(StopReason::MaxTokens(_)) => TurnStop::MaxTokens,
+            Some(StopReason::ContentFilter(_)) => TurnStop::Refusal,
+            Some(
+                StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_) | StopReason::Other(_),
+            )
+            | None => TurnStop::EndTurn,
+        }
+    }
+
+    /// The size of the conversation up to and with this answer in tokens, if the provider told.
+    pub(crate) fn context_tokens(&self) -> Option<u64> {
+        let usage = self.usage.as_ref()?;
+        let input = usage.prompt_tokens?;
+        Some(count(Some(input)) + count(usage.completion_tokens))
+    }
+
+    /// All the text of the answer.
+    pub(crate) fn text(&self) -> String {
+        self.content.joined_texts().unwrap_or_default()
+    }
+}
+
+fn clean(part: ContentPart) -> Option<ContentPart> {
+    match part {
+        // Anthropic refuses empty texts.
+        ContentPart::Text(text) => (!text.trim().is_empty()).then_some(ContentPart::Text(text)),
+        ContentPart::ToolCall(mut call) => {
+            call.fn_arguments = object(call.fn_arguments);
+            Some(ContentPart::ToolCall(call))
+        }
+        // genai writes this name in a form that it cannot read again, and sending does not need it.
+        ContentPart::Custom(mut custom) => {
+            custom.model_iden = None;
+            Some(ContentPart::Custom(custom))
+        }
+        other => Some(other),
+    }
+}
+
+/// The arguments as an object. Arguments that were cut off become empty; the tool then says what is missing.
+fn object(arguments: Value) -> Value {
+    match arguments {
+        Value::Object(_) => arguments,
+        Value::String(text) => {
+            serde_json::from_str(&text).ok().filter(Value::is_object).unwrap_or_else(|| Value::Object(Map::new()))
+        }
+        _ => Value::Object(Map::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use genai::chat::{CustomPart, ToolCall};
+    use serde_json::json;
+
+    use super::*;
+
+    fn end(parts: Vec<ContentPart>) -> StreamEnd {
+        StreamEnd { captured_content: Some(MessageContent::from_parts(parts)), ..StreamEnd::default() }
+    }
+
+    fn call(arguments: Value) -> ContentPart {
+        ContentPart::ToolCall(ToolCall {
+            call_id: "c".to_owned(),
+            fn_name: "f".to_owned(),
+            fn_arguments: arguments,
+            thought_signatures: None,
+        })
+    }
+
+    #[test]
+    fn arguments_always_become_an_object() {
+        for (arguments, expected) in [
+            (json!({"a": 1}), json!({"a": 1})),
+            (json!("{\"a\":1}"), json!({"a": 1})),
+            (json!("{\"a\":"), json!({})),
+            (json!("[1]"), json!({})),
+            (json!(null), json!({})),
+        ] {
+            let answer = Answer::from_stream_end(end(vec![call(arguments)])).unwrap();
+            assert_eq!(answer.content.tool_calls()[0].fn_arguments, expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_or_stored_is_dropped() {
+        let custom = CustomPart {
+            model_iden: Some(genai::ModelIden::new(genai::adapter::AdapterKind::Anthropic, "m")),
+            data: json!({"type": "redacted_thinking"}),
+        };
+        let parts = vec![ContentPart::Custom(custom), ContentPart::Text(" \n".to_owned())];
+        let answer = Answer::from_stream_end(end(parts)).unwrap();
+        assert_eq!(answer.content.len(), 1);
+        assert!(answer.content.custom_parts()[0].model_iden.is_none());
+        let stored = serde_json::to_string(&answer.content).unwrap();
+        assert!(serde_json::from_str::<MessageContent>(&stored).is_ok());
+    }
+
+    #[test]
+    fn a_stream_that_said_nothing_is_no_answer() {
+        assert!(Answer::from_stream_end(StreamEnd::default()).is_none());
+        let stopped =
+            StreamEnd { captured_stop_reason: Some(StopReason::from("end_turn".to_owned())), ..StreamEnd::default() };
+        assert!(Answer::from_stream_end(stopped).is_some());
+    }
+
+    #[test]
+    fn reasons_to_stop_are_translated() {
+        for (provider, expected) in [
+            ("stop", TurnStop::EndTurn),
+            ("max_tokens", TurnStop::MaxTokens),
+            ("refusal", TurnStop::Refusal),
+            ("something new", TurnStop::EndTurn),
+        ] {
+            let stopped =
+                StreamEnd { captured_stop_reason: Some(StopReason::from(provider.to_owned())), ..StreamEnd::default() };
+            let answer = Answer::from_stream_end(stopped).unwrap();
+            assert_eq!(answer.stop_reason(), expected, "{provider}");
+        }
+    }
+}

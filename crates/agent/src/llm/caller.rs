@@ -1,0 +1,173 @@
+//! Calling the model: one streamed answer, tried again while the trouble passes.
+//!
+//! Invariants: a cancellation ends the call at once, also while it waits; texts of failures are redacted.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use genai::chat::{ChatOptions, ChatRequest, ChatStreamEvent, ReasoningEffort};
+use genai::{Client, WebConfig};
+use tokio_util::sync::CancellationToken;
+
+use super::answer::Answer;
+use super::failure::Failure;
+use super::retry;
+use crate::model::{Dialect, ModelError, Target};
+use crate::report::Reporter;
+
+/// The longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest silence of the server before and in an answer. Local models may take minutes to load and to read.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How a call ended.
+pub(crate) enum Reply {
+    /// With an answer.
+    Answer(Answer),
+    /// It was cancelled.
+    Cancelled {
+        /// The text that the client was already shown.
+        partial: String,
+    },
+}
+
+/// Calls one model.
+pub(crate) struct Caller {
+    client: Client,
+    target: Target,
+    options: ChatOptions,
+}
+
+impl Caller {
+    /// Prepares the calls.
+    pub(crate) fn new(target: Target) -> Result<Self, ModelError> {
+        let client = Client::builder()
+            .with_web_config(WebConfig::default().with_connect_timeout(CONNECT_TIMEOUT))
+            .build()
+            .map_err(|error| ModelError::Client(error.to_string()))?;
+        let options = options(&target);
+        Ok(Self { client, target, options })
+    }
+
+    /// What the model's server speaks.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.target.dialect
+    }
+
+    /// What is missing before the model can be called.
+    pub(crate) fn missing_key(&self) -> Option<String> {
+        self.target.missing_key()
+    }
+
+    /// Calls the model. With a reporter the answer is shown as it comes.
+    pub(crate) async fn call(
+        &self,
+        request: ChatRequest,
+        reporter: Option<&Reporter>,
+        cancel: &CancellationToken,
+    ) -> Result<Reply, Failure> {
+        let mut attempt = 1;
+        loop {
+            let mut partial = String::new();
+            let trying = self.attempt(request.clone(), reporter, &mut partial);
+            let failure = match cancel.run_until_cancelled(trying).await {
+                None => return Ok(Reply::Cancelled { partial }),
+                Some(Ok(answer)) => return Ok(Reply::Answer(answer)),
+                Some(Err(failure)) => self.redacted(failure),
+            };
+            if !failure.transient {
+                return Err(failure);
+            }
+            if attempt >= retry::MAX_ATTEMPTS {
+                let text = format!("{} (after {attempt} attempts)", failure.text);
+                return Err(Failure { text, ..failure });
+            }
+            let wait = retry::wait(attempt, failure.retry_after);
+            tracing::warn!(attempt, wait_s = wait.as_secs(), reason = %failure.text, "the call of the model failed");
+            tell_retry(reporter, &failure, wait, !partial.is_empty());
+            if cancel.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                return Ok(Reply::Cancelled { partial });
+            }
+            attempt += 1;
+        }
+    }
+
+    /// One attempt; `partial` gets the text as it comes.
+    async fn attempt(
+        &self,
+        request: ChatRequest,
+        reporter: Option<&Reporter>,
+        partial: &mut String,
+    ) -> Result<Answer, Failure> {
+        let response = self
+            .client
+            .exec_chat_stream(self.target.service(), request, Some(&self.options))
+            .await
+            .map_err(|error| Failure::of(&error))?;
+        let mut events = response.stream;
+        while let Some(event) = events.next().await {
+            match event.map_err(|error| Failure::of(&error))? {
+                ChatStreamEvent::Chunk(chunk) => {
+                    partial.push_str(&chunk.content);
+                    if let Some(reporter) = reporter {
+                        reporter.message(&chunk.content);
+                    }
+                }
+                ChatStreamEvent::ReasoningChunk(chunk) => {
+                    if let Some(reporter) = reporter {
+                        reporter.thought(&chunk.content);
+                    }
+                }
+                // Tool calls are taken whole from the end, where their arguments are complete.
+                ChatStreamEvent::Start
+                | ChatStreamEvent::ThoughtSignatureChunk(_)
+                | ChatStreamEvent::ToolCallChunk(_)
+                | ChatStreamEvent::Heartbeat => {}
+                ChatStreamEvent::End(end) => {
+                    return Answer::from_stream_end(end).ok_or_else(Failure::ended_early);
+                }
+            }
+        }
+        Err(Failure::ended_early())
+    }
+
+    fn redacted(&self, failure: Failure) -> Failure {
+        Failure { text: self.target.redact(&failure.text), ..failure }
+    }
+}
+
+fn tell_retry(reporter: Option<&Reporter>, failure: &Failure, wait: Duration, was_speaking: bool) {
+    let Some(reporter) = reporter else {
+        return;
+    };
+    if was_speaking {
+        reporter.message("\n\n[The connection was lost here; the answer begins again.]\n\n");
+    }
+    let seconds = wait.as_secs();
+    reporter.thought(&format!("Trying again in {seconds} s: {}.\n", failure.text));
+}
+
+fn options(target: &Target) -> ChatOptions {
+    let options = ChatOptions::default()
+        .with_capture_usage(true)
+        .with_capture_content(true)
+        .with_capture_tool_calls(true)
+        .with_capture_reasoning_content(may_ask_for_reasoning(target.dialect, &target.name))
+        .with_stream_header_timeout(SILENCE_TIMEOUT)
+        .with_stream_read_timeout(SILENCE_TIMEOUT);
+    match target.dialect {
+        // genai reads an ending such as "-max" as a reasoning effort and cuts it off, but here it may belong to the
+        // name. A budget has no meaning in this dialect: it is not sent, and the name stays whole.
+        Dialect::Compatible => options.with_reasoning_effort(ReasoningEffort::Budget(0)),
+        Dialect::Anthropic | Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::Gemini | Dialect::Ollama => options,
+    }
+}
+
+/// In the responses dialect capturing also asks for a summary, which models that do not reason refuse.
+fn may_ask_for_reasoning(dialect: Dialect, name: &str) -> bool {
+    match dialect {
+        Dialect::OpenAiResponses => ["gpt-5", "gpt-6", "o1", "o3", "o4"].iter().any(|family| name.starts_with(family)),
+        Dialect::Anthropic | Dialect::OpenAi | Dialect::Gemini | Dialect::Ollama | Dialect::Compatible => true,
+    }
+}

@@ -1,0 +1,172 @@
+//! A language model as the brain: ask it, run the tools it asks for, and ask again until it has no more wishes.
+//!
+//! Invariants: a stored conversation never has a tool call without its answer, once the turn that made it is over;
+//! a turn makes at most [`MAX_MODEL_CALLS`] calls of the model; a text that leaves this module was redacted.
+
+mod answer;
+mod caller;
+mod compaction;
+mod failure;
+mod history;
+mod prompt;
+mod request;
+mod retry;
+mod usage;
+
+use agent_client_protocol::v1::schema::StopReason;
+use genai::chat::{ChatMessage, ToolResponse};
+
+use self::caller::{Caller, Reply};
+use self::compaction::Compactor;
+use self::usage::Tokens;
+use crate::execute;
+use crate::model::{Dialect, ModelError, Target, usual_window};
+use crate::options::Options;
+use crate::store::{SessionFile, Speaker};
+use crate::turn::{Turn, TurnEnd, TurnError};
+
+pub(crate) use self::compaction::is_summary;
+
+/// The most calls of the model in one turn: enough for long work, and an end to endless work.
+const MAX_MODEL_CALLS: u32 = 200;
+
+/// A language model with the agent's way of using it.
+pub(crate) struct Llm {
+    caller: Caller,
+    compactor: Compactor,
+}
+
+impl Llm {
+    /// Prepares the model; nothing is sent yet.
+    pub(crate) fn new(options: &Options, dialect: Dialect, name: &str) -> Result<Self, ModelError> {
+        let target = Target::new(dialect, name, options.base_url.as_deref(), options.api_key.as_deref())?;
+        let window = options.context_tokens.unwrap_or_else(|| usual_window(dialect, name));
+        Ok(Self { caller: Caller::new(target)?, compactor: Compactor::new(window) })
+    }
+
+    /// Answers one prompt.
+    pub(crate) async fn turn(
+        &self,
+        turn: &Turn<'_>,
+        file: &mut SessionFile,
+        prompt: &str,
+    ) -> Result<TurnEnd, TurnError> {
+        if let Some(reason) = self.caller.missing_key() {
+            return Err(TurnError::KeyMissing(reason));
+        }
+        let chat = file.chat_mut();
+        chat.system = Some(prompt::system(turn.workspace));
+        history::repair(chat);
+        chat.messages.push(ChatMessage::user(prompt));
+        turn.save(file).await?;
+
+        let mut tokens = Tokens::default();
+        for _ in 0..MAX_MODEL_CALLS {
+            let answer = match self.next_answer(turn, file, &mut tokens).await? {
+                Reply::Answer(answer) => answer,
+                Reply::Cancelled { partial } => {
+                    history::keep_partial(file.chat_mut(), partial);
+                    turn.save(file).await?;
+                    return Ok(tokens.end(StopReason::Cancelled));
+                }
+            };
+            let stop = answer.stop_reason();
+            let calls = history::record(file, answer);
+            turn.save(file).await?;
+            if calls.is_empty() {
+                return Ok(tokens.end(stop));
+            }
+            let answers = run_calls(turn, calls).await;
+            file.chat_mut().messages.push(ChatMessage::from(answers));
+            turn.save(file).await?;
+            if turn.cancel.is_cancelled() {
+                return Ok(tokens.end(StopReason::Cancelled));
+            }
+        }
+        Ok(tokens.end(StopReason::MaxTurnRequests))
+    }
+
+    /// Calls the model once, with the conversation made to fit its window.
+    async fn next_answer(
+        &self,
+        turn: &Turn<'_>,
+        file: &mut SessionFile,
+        tokens: &mut Tokens,
+    ) -> Result<Reply, TurnError> {
+        let mut compacted = false;
+        if self.compactor.is_due(file) {
+            self.compactor.compact(&self.caller, turn, file, tokens).await;
+            compacted = true;
+        }
+        loop {
+            let request = request::with_tools(self.caller.dialect(), file.chat_mut());
+            match self.caller.call(request, Some(turn.reporter), turn.cancel).await {
+                Ok(reply) => {
+                    if let Reply::Answer(answer) = &reply {
+                        tokens.add(answer.usage.as_ref());
+                    }
+                    return Ok(reply);
+                }
+                // The estimate was too low: make room once, and try again.
+                Err(failure) if failure.too_long && !compacted => {
+                    self.compactor.compact(&self.caller, turn, file, tokens).await;
+                    compacted = true;
+                }
+                Err(failure) => return Err(TurnError::Failed(failure.text)),
+            }
+        }
+    }
+}
+
+/// Runs the calls one after the other. After a cancellation the rest is answered without being run, because a
+/// conversation with unanswered calls is refused by every provider.
+async fn run_calls(turn: &Turn<'_>, calls: Vec<history::NumberedCall>) -> Vec<ToolResponse> {
+    let mut answers = Vec::with_capacity(calls.len());
+    for history::NumberedCall { id, call } in calls {
+        let text = if turn.cancel.is_cancelled() {
+            history::NOT_RUN.to_owned()
+        } else {
+            execute::call(turn, &id, &call.fn_name, &call.fn_arguments).await.text
+        };
+        answers.push(ToolResponse::from_tool_call(&call, text));
+    }
+    answers
+}
+
+/// Makes a stored conversation usable for `model`, whichever it was led with before.
+pub(crate) fn adopt(file: &mut SessionFile, model: &str) {
+    if file.model != model {
+        history::strip_private_parts(file.chat_mut());
+        file.measured = None;
+    }
+    for line in std::mem::take(&mut file.lines) {
+        let message = match line.role {
+            Speaker::User => ChatMessage::user(line.text),
+            Speaker::Agent => ChatMessage::assistant(line.text),
+        };
+        file.chat_mut().messages.push(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use genai::chat::ChatRole;
+
+    use super::*;
+
+    #[test]
+    fn a_scripted_conversation_is_adopted_as_messages() {
+        let mut file = SessionFile::new("test/scripted");
+        file.push_line(Speaker::User, "do");
+        file.push_line(Speaker::Agent, "done");
+        adopt(&mut file, "openai/m");
+        assert!(file.lines.is_empty());
+        let messages: Vec<_> = file
+            .chat_mut()
+            .messages
+            .iter()
+            .map(|message| (message.role.clone(), message.content.first_text()))
+            .collect();
+        assert_eq!(messages, [(ChatRole::User, Some("do")), (ChatRole::Assistant, Some("done"))]);
+    }
+}

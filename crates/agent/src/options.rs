@@ -1,0 +1,44 @@
+//! What the caller of [`serve`](crate::serve) decides: the model, its endpoint, where sessions are kept, and the two
+//! effects that are not the agent's own business (making identifiers and ending the process).
+//!
+//! Invariant: the key never appears in the `Debug` output.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The settings of one agent process.
+pub struct Options {
+    /// The model as `prefix/name`: `test/scripted`, `anthropic/…`, `openai/…`, `openai-responses/…`, `gemini/…`,
+    /// `ollama/…` or `compatible/…` (any server with the chat-completions interface of OpenAI; needs `base_url`).
+    pub model: String,
+    /// Where the model is served, `http://` or `https://`. Without a path the usual one of the dialect is added
+    /// (`/v1`, `/v1beta` for Gemini, none for Ollama). Default: the provider's public address.
+    pub base_url: Option<String>,
+    /// The key of the model. Default: `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`, by dialect.
+    pub api_key: Option<String>,
+    /// The directory of the session files; it is created if it is missing.
+    pub state_dir: PathBuf,
+    /// The version that the agent tells its clients.
+    pub version: String,
+    /// Makes the identifier of a new session: 1 to 64 of the characters `A-Z a-z 0-9 _ -`, never the same twice.
+    pub new_session_id: Box<dyn Fn() -> String + Send + Sync>,
+    /// The size of the model's context window in tokens. Default: by model family.
+    pub context_tokens: Option<u64>,
+    /// Ends the process at once with exit code 101. Only the scripted model calls it, on `[[die]]`; a hook, so that
+    /// tests survive it.
+    pub die: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Options")
+            .field("model", &self.model)
+            .field("base_url", &self.base_url)
+            .field("api_key", &self.api_key.as_ref().map(|_| "[hidden]"))
+            .field("state_dir", &self.state_dir)
+            .field("version", &self.version)
+            .field("context_tokens", &self.context_tokens)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! The agent as its client sees it, with the test model.
+#![expect(clippy::unwrap_used, reason = "test")]
+
+mod support;
+
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::support::Agent;
+
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("work")).unwrap();
+        Self { directory }
+    }
+
+    fn work(&self) -> std::path::PathBuf {
+        self.directory.path().join("work")
+    }
+
+    fn state(&self) -> std::path::PathBuf {
+        self.directory.path().join("state")
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.work().join(name)).unwrap()
+    }
+}
+
+fn updates_of<'a>(agent: &'a Agent, kind: &str) -> Vec<&'a Value> {
+    agent.updates.iter().filter(|update| update["sessionUpdate"] == kind).collect()
+}
+
+#[tokio::test]
+async fn directives_change_files_and_are_reported_as_tool_calls() {
+    let place = Place::new();
+    let mut agent = Agent::start(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+
+    let answer =
+        agent.prompt(&session, "[[write a.txt|one]] [[append a.txt|two\\n]] [[run cat a.txt]] [[say hello]]").await;
+
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert_eq!(answer["result"]["usage"]["totalTokens"], 0, "{answer}");
+    assert_eq!(place.read("a.txt"), "one\ntwo\n");
+    let calls = updates_of(&agent, "tool_call");
+    let kinds: Vec<_> = calls.iter().map(|call| call["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["edit", "edit", "execute"]);
+    assert_eq!(calls[0]["rawInput"]["path"], "a.txt");
+    assert!(calls[0]["locations"][0]["path"].as_str().unwrap().ends_with("/a.txt"));
+    let results = updates_of(&agent, "tool_call_update");
+    assert!(results.iter().all(|result| result["status"] == "completed"), "{results:?}");
+    assert_eq!(results[1]["content"][0]["type"], "diff");
+    assert_eq!(results[1]["content"][0]["oldText"], "one\n");
+    assert_eq!(results[1]["content"][0]["newText"], "one\ntwo\n");
+    assert_eq!(results[2]["content"][0]["content"]["text"], "one\ntwo");
+    assert!(agent.said().starts_with("hello\nDone: wrote `a.txt`"), "{}", agent.said());
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn failing_and_unknown_directives_do_not_end_the_turn() {
+    let place = Place::new();
+    let mut agent = Agent::start(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+
+    let answer = agent.prompt(&session, "[[run exit 7]] [[write ../out|x]] [[foo bar]] [[write b|last]]").await;
+
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let results = updates_of(&agent, "tool_call_update");
+    let states: Vec<_> = results.iter().map(|result| result["status"].as_str().unwrap()).collect();
+    assert_eq!(states, ["failed", "failed", "completed"]);
+    assert!(agent.said().contains("unknown directive [[foo bar]], known are [[write"), "{}", agent.said());
+    assert!(!place.directory.path().join("out").exists());
+    assert_eq!(place.read("b"), "last\n");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_prompt_without_directives_is_noted() {
+    let place = Place::new();
+    let mut agent = Agent::start(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+    agent.prompt(&session, "First thing.").await;
+    agent.prompt(&session, "Second thing.").await;
+    assert_eq!(place.read("AGENT_NOTES.md"), "# Agent notes\n\nFirst thing.\n\nSecond thing.\n");
+    assert!(agent.said().contains("AGENT_NOTES.md"));
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn failures_and_crashes_can_be_asked_for() {
+    let place = Place::new();
+    let mut agent = Agent::start(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+
+    let failed = agent.prompt(&session, "[[fail on purpose]]").await;
+    assert_eq!(failed["error"]["code"], -32603, "{failed}");
+    assert_eq!(failed["error"]["message"], "on purpose");
+
+    assert!(!agent.died.load(Ordering::Relaxed));
+    agent.prompt(&session, "[[die]]").await;
+    assert!(agent.died.load(Ordering::Relaxed));
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn permissions_are_asked_for_while_the_connection_goes_on() {
+    let place = Place::new();
+    let mut agent = Agent::start(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+
+    for (chosen, expected) in [("allow_once", "permission granted"), ("reject_once", "permission refused")] {
+        let prompt = agent.send_prompt(&session, "[[ask may I?]]").await;
+        let question = agent.request_of_agent("session/request_permission").await;
+        let kinds: Vec<_> = question["params"]["options"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|option| option["kind"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, ["allow_once", "reject_once"]);
+        let outcome = json!({"outcome": {"outcome": "selected", "optionId": chosen}});
+        agent.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": outcome})).await;
+        let answer = agent.answer(prompt).await;
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        assert!(agent.said().contains(expected), "{}", agent.said());
+    }
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn cancel_stops_sleeping_running_and_asking_at_once() {
+    let place = Place::new();
+    let mut agent = Agent::start(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+    for prompt in ["[[sleep 100]] [[write no|x]]", "[[run sleep 100]] [[write no|x]]", "[[ask x]] [[write no|x]]"] {
+        let begin = Instant::now();
+        let id = agent.send_prompt(&session, prompt).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        agent.cancel(&session).await;
+        let answer = agent.answer(id).await;
+        assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+        assert!(!place.work().join("no").exists());
+    }
+    // The session is free again.
+    let answer = agent.prompt(&session, "[[say on]]").await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_prompt_while_one_runs_is_an_error() {
+    let place = Place::new();
+    let mut agent = Agent::start(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+    let first = agent.send_prompt(&session, "[[say begun]] [[sleep 100]]").await;
+    agent.update_where(|update| update["content"]["text"] == "begun\n").await;
+    let second = agent.prompt(&session, "[[say too early]]").await;
+    assert_eq!(second["error"]["code"], -32600, "{second}");
+    agent.cancel(&session).await;
+    let answer = agent.answer(first).await;
+    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_are_loaded_and_resumed_by_another_process() {
+    let place = Place::new();
+    let mut first = Agent::start(&place.state()).await;
+    let session = first.session(&place.work()).await;
+    first.prompt(&session, "[[say hello]]").await;
+    first.stop().await;
+
+    let mut second = Agent::start(&place.state()).await;
+    let params = json!({"sessionId": session, "cwd": place.work(), "mcpServers": []});
+    let unopened = second.prompt(&session, "[[say x]]").await;
+    assert_eq!(unopened["error"]["code"], -32002, "{unopened}");
+    let loaded = second.request("session/load", params.clone()).await;
+    assert!(loaded.get("result").is_some(), "{loaded}");
+    assert_eq!(second.texts("user_message_chunk"), ["[[say hello]]"]);
+    assert_eq!(second.texts("agent_message_chunk")[0], "hello");
+    second.stop().await;
+
+    let mut third = Agent::start(&place.state()).await;
+    let resumed = third.request("session/resume", params).await;
+    assert!(resumed.get("result").is_some(), "{resumed}");
+    assert!(third.updates.is_empty());
+    let answer = third.prompt(&session, "[[say again]]").await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    third.stop().await;
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let place = Place::new();
+    let mut agent = Agent::start(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+    let work = place.work();
+    for (method, params, code) in [
+        ("session/load", json!({"sessionId": "none", "cwd": work, "mcpServers": []}), -32002),
+        ("session/load", json!({"sessionId": "../x", "cwd": work, "mcpServers": []}), -32602),
+        ("session/new", json!({"cwd": "relative", "mcpServers": []}), -32602),
+        ("session/new", json!({"cwd": "/does/not/exist", "mcpServers": []}), -32602),
+        ("session/prompt", json!({"sessionId": "none", "prompt": []}), -32002),
+        ("session/prompt", json!({"sessionId": session, "prompt": []}), -32602),
+        ("session/set_mode", json!({"sessionId": session, "modeId": "x"}), -32601),
+        ("no/such/method", json!({}), -32601),
+    ] {
+        let answer = agent.request(method, params).await;
+        assert_eq!(answer["error"]["code"], code, "{method}: {answer}");
+    }
+    agent.stop().await;
+}

@@ -1,0 +1,37 @@
+//! Agents, described by data: any program that speaks the Agent Client Protocol on its standard streams.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// How an agent is started and what it needs. In `command` and `environment` `{model}` is replaced by the job's model,
+/// `{home}` and `{workspace}` by the folders as the agent sees them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSpec {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// What people call it.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Variables beside the project's.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// The session mode in which it does not ask, such as `bypassPermissions`.
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// Whether the model is chosen through the protocol too, after the session is open.
+    #[serde(default)]
+    pub select_model: bool,
+}
+
+impl AgentSpec {
+    /// `text` with its placeholders replaced.
+    #[must_use]
+    pub fn fill(text: &str, model: &str, home: &str, workspace: &str) -> String {
+        text.replace("{model}", model).replace("{home}", home).replace("{workspace}", workspace)
+    }
+}
+
+/// The agents of an installation, by id.
+pub type Agents = BTreeMap<String, AgentSpec>;

@@ -1,0 +1,83 @@
+//! The names of branches that jobs work on.
+
+use crate::ids::JobId;
+
+/// `journeyman/<slug>-<short id>`; after a pull request was merged or closed the job goes on with `…-2`, `…-3`.
+/// The slug is made of the title's ASCII letters and digits, at most 40 characters.
+#[must_use]
+pub fn branch_name(title: &str, job: &JobId, generation: u32) -> String {
+    let mut slug = String::new();
+    for c in title.chars() {
+        if slug.len() >= 40 {
+            break;
+        }
+        if c.is_ascii_alphanumeric() {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = match slug.trim_end_matches('-') {
+        "" => "job",
+        slug => slug,
+    };
+    let name = format!("journeyman/{slug}-{}", job.short());
+    if generation > 1 { format!("{name}-{generation}") } else { name }
+}
+
+/// Why a text is no name for a branch or ref.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a valid name for a branch or ref")]
+pub struct InvalidRefName(String);
+
+/// Checks the name of a branch, tag or commit that a client gives: the rules of git-check-ref-format, and no leading
+/// `-`, so that it can never be read as an option.
+///
+/// # Errors
+/// The name is refused.
+pub fn check_ref_name(name: &str) -> Result<(), InvalidRefName> {
+    let bad_char = |c: char| c.is_ascii_control() || " ~^:?*[\\\u{7f}".contains(c);
+    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    let bad = name.is_empty()
+        || name.len() > 200
+        || name.starts_with('-')
+        || name.ends_with('.')
+        || name == "@"
+        || name.contains("..")
+        || name.contains("@{")
+        || name.chars().any(bad_char)
+        || name.split('/').any(bad_part);
+    if bad { Err(InvalidRefName(name.chars().take(80).collect())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_branch_is_named_after_the_title() {
+        let job = JobId::from_uuid(Uuid::from_u128(0xabcd_1234));
+        for (title, generation, name) in [
+            ("Fix the login page!", 1, "journeyman/fix-the-login-page-abcd1234"),
+            ("Fix the login page!", 2, "journeyman/fix-the-login-page-abcd1234-2"),
+            ("  ../../etc  ", 1, "journeyman/etc-abcd1234"),
+            ("日本語", 1, "journeyman/job-abcd1234"),
+            (&"x".repeat(99), 1, &format!("journeyman/{}-abcd1234", "x".repeat(40))),
+        ] {
+            assert_eq!(branch_name(title, &job, generation), name);
+            assert!(check_ref_name(name).is_ok());
+        }
+    }
+
+    #[test]
+    fn ref_names_that_git_or_a_shell_could_misread_are_refused() {
+        for good in ["main", "feature/x", "v1.2.3", "0123456789012345678901234567890123456789"] {
+            assert!(check_ref_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "-x", "a..b", "a b", "a\nb", "a:b", "a^", "a~1", "/a", "a/", "a//b", ".a", "a.lock", "a@{1}", "@", "a."] {
+            assert!(check_ref_name(bad).is_err(), "{bad:?}");
+        }
+    }
+}

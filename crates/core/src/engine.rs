@@ -1,0 +1,218 @@
+//! Load, decide, commit: the only writer of jobs.
+
+use std::sync::Arc;
+
+use crate::idempotency::Claim as IdempotencyClaim;
+use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
+use crate::job::change::{Change, create, step};
+use crate::job::command::{Claim, Command, Report};
+use crate::job::{Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
+use crate::message::{DeliveryMode, NewMessage, Origin};
+use crate::ports::{Accepted, Guard, RateCharge, Store, StoreError, UpdateError};
+use crate::project::Project;
+use crate::rate::RateKind;
+use crate::time::{Clock, IdGen, Timestamp};
+
+/// Moves jobs.
+#[derive(Clone)]
+pub struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdGen>,
+}
+
+/// What a prompt comes with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// The text, checked by [`crate::message::check_prompt`].
+    pub text: String,
+    /// Where it came from.
+    pub origin: Origin,
+    /// Who sent it.
+    pub author: Option<String>,
+    /// How it treats a busy job.
+    pub delivery: DeliveryMode,
+}
+
+/// A job that somebody wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewJob {
+    /// Its first message.
+    pub prompt: Prompt,
+    /// Where to start from, instead of the project's ref.
+    pub reference: Option<String>,
+    /// The model, instead of the project's.
+    pub model: Option<String>,
+    /// The agent, instead of the project's.
+    pub agent: Option<String>,
+    /// Branch, draft and title.
+    pub options: JobOptions,
+}
+
+/// How a request is counted and remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// The client's key.
+    pub idempotency: Option<IdempotencyClaim>,
+    /// Uses in an hour; 0: no limit.
+    pub limit: u32,
+}
+
+/// A run that a worker was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// The job as it is now.
+    pub job: Job,
+    /// The run's lease.
+    pub lease: Lease,
+}
+
+impl Engine {
+    /// An engine over a store.
+    #[must_use]
+    pub const fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> Self {
+        Self { store, clock, ids }
+    }
+
+    /// The present moment, by the engine's clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Creates a job with its first message.
+    ///
+    /// # Errors
+    /// The limit is used up, the idempotency key belongs to another request, or the store failed; nothing is stored.
+    pub async fn create_job(&self, project: &Project, new: NewJob, admission: Admission) -> Result<Accepted, UpdateError> {
+        let now = self.clock.now();
+        let title = new.options.title.clone().unwrap_or_else(|| title_of(&new.prompt.text));
+        let reference = new.reference.or_else(|| project.reference.clone()).unwrap_or_else(|| "HEAD".to_owned());
+        let job = Job {
+            id: JobId::from_uuid(self.ids.uuid(now)),
+            project: project.id.clone(),
+            title,
+            source: Source { repository: project.repository.clone(), reference },
+            agent: new.agent.unwrap_or_else(|| project.agent.clone()),
+            model: new.model.unwrap_or_else(|| project.model.clone()),
+            options: new.options,
+            created_at: now,
+            state: JobState::Active(Work::Waiting),
+            last: None,
+            queue: Vec::new(),
+            branch: None,
+            pull: None,
+            session: None,
+            token: Token(0),
+            last_seq: 0,
+        };
+        let guard = guard(&project.id, RateKind::Create, admission);
+        self.store.create_job(guard, create(job, self.message(new.prompt, now), now), now).await
+    }
+
+    /// Sends a message to a job. Returns when it is on disk, long before the agent hears of it.
+    ///
+    /// # Errors
+    /// The job is unknown, archived, busy or full; or as [`Engine::create_job`].
+    pub async fn add_message(
+        &self,
+        project: &ProjectId,
+        job: JobId,
+        prompt: Prompt,
+        admission: Admission,
+    ) -> Result<Accepted, UpdateError> {
+        let message = self.message(prompt, self.clock.now());
+        let guard = guard(project, RateKind::Message, admission);
+        self.update(job, Some(project.clone()), guard, Command::AddMessage(message)).await
+    }
+
+    /// Withdraws a message that still waits.
+    ///
+    /// # Errors
+    /// It does not wait any more; the job is unknown; the store failed.
+    pub async fn withdraw(&self, project: &ProjectId, job: JobId, message: MessageId) -> Result<Accepted, UpdateError> {
+        self.update(job, Some(project.clone()), Guard::default(), Command::WithdrawMessage(message)).await
+    }
+
+    /// Stops what runs and withdraws what waits. Again is the same as once.
+    ///
+    /// # Errors
+    /// The job is unknown; the store failed.
+    pub async fn cancel(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
+        self.update(job, Some(project.clone()), Guard::default(), Command::Cancel).await
+    }
+
+    /// Puts a job away, cancelling it if it is active. Again is the same as once.
+    ///
+    /// # Errors
+    /// The job is unknown; the store failed.
+    pub async fn archive(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
+        self.update(job, Some(project.clone()), Guard::default(), Command::Archive).await
+    }
+
+    /// Takes a job out again. Again is the same as once.
+    ///
+    /// # Errors
+    /// The job is unknown; the store failed.
+    pub async fn unarchive(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
+        self.update(job, Some(project.clone()), Guard::default(), Command::Unarchive).await
+    }
+
+    /// Takes the run that is due longest, if one is; the lease lasts `lease` unless it is renewed.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn claim(&self, worker: WorkerId, lease: std::time::Duration) -> Result<Option<Claimed>, StoreError> {
+        loop {
+            let now = self.clock.now();
+            let run = RunId::from_uuid(self.ids.uuid(now));
+            let command = Command::Claim(Claim { run, worker, lease_until: now + lease });
+            let picked = self.store.claim_job(now, decide(command, now)).await?;
+            let Some(job) = picked else { return Ok(None) };
+            // A job that was due only to have a lost run cleared away gives no run: look for the next.
+            if let Some(lease) = job.lease().filter(|lease| lease.run == run).cloned() {
+                return Ok(Some(Claimed { job, lease }));
+            }
+        }
+    }
+
+    /// Takes a worker's report.
+    ///
+    /// # Errors
+    /// The token is stale; the store failed.
+    pub async fn report(&self, job: JobId, token: Token, report: Report) -> Result<Job, UpdateError> {
+        let accepted = self.update(job, None, Guard::default(), Command::Report { token, report }).await?;
+        // Only a replay has no job, and a report bears no idempotency key.
+        accepted.job.ok_or(UpdateError::NotFound)
+    }
+
+    fn message(&self, prompt: Prompt, now: Timestamp) -> NewMessage {
+        NewMessage {
+            id: MessageId::from_uuid(self.ids.uuid(now)),
+            prompt: prompt.text,
+            origin: prompt.origin,
+            author: prompt.author,
+            delivery: prompt.delivery,
+        }
+    }
+
+    async fn update(
+        &self,
+        job: JobId,
+        project: Option<ProjectId>,
+        guard: Guard,
+        command: Command,
+    ) -> Result<Accepted, UpdateError> {
+        let now = self.clock.now();
+        self.store.update_job(job, project, guard, decide(command, now), now).await
+    }
+}
+
+fn guard(project: &ProjectId, kind: RateKind, admission: Admission) -> Guard {
+    let rate = RateCharge { project: project.clone(), kind, limit: admission.limit };
+    Guard { idempotency: admission.idempotency, rate: Some(rate) }
+}
+
+fn decide(command: Command, now: Timestamp) -> Box<dyn FnMut(&Job) -> Result<Change, crate::job::decide::Rejected> + Send> {
+    Box::new(move |job| step(job, &command, now))
+}

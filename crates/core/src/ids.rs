@@ -1,0 +1,247 @@
+//! Identifiers: a prefix that tells the kind, then a UUID version 7 in 32 hexadecimal digits.
+//!
+//! Version 7 sorts by time of creation, so an index on ids grows at its end.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+/// The text is not an identifier of the kind asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not an id of the form {prefix}_ and 32 hexadecimal digits")]
+pub struct InvalidId {
+    prefix: &'static str,
+    text: String,
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// The letters before the underscore.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// Makes the id out of a UUID; ids are made by [`crate::time::IdGen`].
+            #[must_use]
+            pub const fn from_uuid(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+
+            /// The UUID inside.
+            #[must_use]
+            pub const fn uuid(&self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "_{}"), self.0.simple())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            /// Accepts only the canonical text, so that one id has one spelling.
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let invalid = || InvalidId { prefix: $prefix, text: text.chars().take(80).collect() };
+                let digits = text.strip_prefix(concat!($prefix, "_")).ok_or_else(invalid)?;
+                let canonical = digits.len() == 32
+                    && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+                if !canonical {
+                    return Err(invalid());
+                }
+                Uuid::try_parse(digits).map(Self).map_err(|_| invalid())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+id!(
+    /// One job: work on one branch.
+    JobId,
+    "job"
+);
+id!(
+    /// One message: one input to a job.
+    MessageId,
+    "msg"
+);
+id!(
+    /// One run: one leased attempt at one message.
+    RunId,
+    "run"
+);
+id!(
+    /// One API key.
+    KeyId,
+    "key"
+);
+id!(
+    /// One process that carries out runs; made anew at each start.
+    WorkerId,
+    "wrk"
+);
+
+impl JobId {
+    /// Eight hexadecimal digits for people, from the random end of the id (the beginning is the time, alike for
+    /// jobs made together).
+    #[must_use]
+    pub fn short(&self) -> String {
+        let text = self.0.simple().to_string();
+        text.chars().skip(24).collect()
+    }
+}
+
+/// The name of a project in URLs: `[a-z0-9][a-z0-9-]{0,62}`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ProjectId(String);
+
+/// The text is not a project id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a project id is 1 to 63 characters of a-z, 0-9 and '-', and begins with a letter or digit")]
+pub struct InvalidProjectId;
+
+impl ProjectId {
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ProjectId {
+    type Err = InvalidProjectId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidProjectId> {
+        let slug = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let valid = (1..=63).contains(&text.len()) && text.bytes().all(slug) && !text.starts_with('-');
+        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidProjectId) }
+    }
+}
+
+impl TryFrom<String> for ProjectId {
+    type Error = InvalidProjectId;
+
+    fn try_from(text: String) -> Result<Self, InvalidProjectId> {
+        text.parse()
+    }
+}
+
+impl From<ProjectId> for String {
+    fn from(id: ProjectId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for ProjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The full name of a git commit: 40 hexadecimal digits (SHA-1) or 64 (SHA-256).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sha(String);
+
+/// The text is not a full commit name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a full commit name")]
+pub struct InvalidSha(String);
+
+impl Sha {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Sha {
+    type Err = InvalidSha;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSha> {
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if matches!(text.len(), 40 | 64) && text.bytes().all(hex) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidSha(text.chars().take(80).collect()))
+        }
+    }
+}
+
+impl TryFrom<String> for Sha {
+    type Error = InvalidSha;
+
+    fn try_from(text: String) -> Result<Self, InvalidSha> {
+        text.parse()
+    }
+}
+
+impl From<Sha> for String {
+    fn from(sha: Sha) -> Self {
+        sha.0
+    }
+}
+
+impl fmt::Display for Sha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_survives_its_text() {
+        let id = JobId::from_uuid(Uuid::from_u128(0x0193_4567_89ab_7def_8123_4567_89ab_cdef));
+        assert_eq!(id.to_string(), "job_0193456789ab7def8123456789abcdef");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.short(), "89abcdef");
+    }
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        for text in ["", "job_", "msg_0193456789ab7def8123456789abcdef", "job_0193456789AB7DEF8123456789ABCDEF"] {
+            assert!(text.parse::<JobId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn project_ids_are_slugs() {
+        for good in ["a", "0", "web-shop", &"a".repeat(63)] {
+            assert!(good.parse::<ProjectId>().is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "A", "a_b", "a/b", "ä", "..", &"a".repeat(64)] {
+            assert!(bad.parse::<ProjectId>().is_err(), "{bad}");
+        }
+    }
+}

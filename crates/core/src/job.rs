@@ -1,0 +1,330 @@
+//! A job: work on one branch, moved by commands and events.
+//!
+//! [`decide::decide`] says what follows from a command, [`apply::apply`] moves the state, [`change::step`] does both
+//! and lists the rows that a store must write. Invariants, checked exhaustively in `tests/model.rs`:
+//!
+//! - an active job has a run, a message that waits for its next attempt, or a queue;
+//! - a token is given once and grows; only the newest one may report;
+//! - messages leave the queue in order, and each becomes final exactly once.
+
+pub mod apply;
+pub mod change;
+pub mod command;
+pub mod decide;
+pub mod event;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
+use crate::run::Reason;
+use crate::time::{Timestamp, micros};
+
+/// Where a job started from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The project's repository when the job was created.
+    pub repository: String,
+    /// A branch, tag or commit; `HEAD` for the repository's default branch.
+    #[serde(rename = "ref")]
+    pub reference: String,
+}
+
+/// What the creator of a job chose beside the prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobOptions {
+    /// The name of the branch to work on, instead of one made of the title.
+    pub branch: Option<String>,
+    /// Whether the pull request is a draft; `None`: as the project says.
+    pub draft: Option<bool>,
+    /// The title of the pull request; `None`: as the project's template says.
+    pub title: Option<String>,
+}
+
+/// A job. Stored as one JSON document beside the columns that are searched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Which job.
+    pub id: JobId,
+    /// The project it belongs to.
+    pub project: ProjectId,
+    /// The title given, or the first line of the first prompt, at most 120 characters.
+    pub title: String,
+    /// Where it started from.
+    pub source: Source,
+    /// The name of the agent that carries it out.
+    pub agent: String,
+    /// The model the agent uses.
+    pub model: String,
+    /// What its creator chose.
+    pub options: JobOptions,
+    /// When it was accepted.
+    #[serde(with = "micros")]
+    pub created_at: Timestamp,
+    /// Where it stands.
+    pub state: JobState,
+    /// How the last message that a run took has ended; decides the status when nothing is left to do.
+    pub last: Option<Ended>,
+    /// Messages that wait, in the order of delivery.
+    pub queue: Vec<MessageId>,
+    /// The branch in use; `None` before the first turn.
+    pub branch: Option<Branch>,
+    /// The pull request of that branch.
+    pub pull: Option<Pull>,
+    /// The agent's session, to be resumed.
+    pub session: Option<String>,
+    /// The last fencing token given; tokens grow.
+    pub token: Token,
+    /// The sequence number of the last event in the log.
+    pub last_seq: u64,
+}
+
+/// A fencing token: whoever holds the newest may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(pub u64);
+
+/// Where a job stands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Something is being done or waits to be done.
+    Active(Work),
+    /// The last run succeeded.
+    Completed,
+    /// The last run did not.
+    Failed(Reason),
+    /// Put away.
+    Archived {
+        /// When.
+        #[serde(with = "micros")]
+        at: Timestamp,
+        /// What it was before, to be restored.
+        before: Ended,
+    },
+}
+
+/// How an archived job had ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Its last run succeeded.
+    Completed,
+    /// Its last run did not.
+    Failed(Reason),
+}
+
+/// What an active job is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// The queue's first message is to be taken.
+    Waiting,
+    /// A message was taken and its last attempt is over; the next may begin at the given time.
+    Retrying {
+        /// What is carried out.
+        delivery: Delivery,
+        /// Not before then.
+        #[serde(with = "micros")]
+        not_before: Timestamp,
+    },
+    /// A worker has it.
+    Running {
+        /// What is carried out.
+        delivery: Delivery,
+        /// By whom, and for how long.
+        lease: Lease,
+    },
+}
+
+/// A message that has left the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Delivery {
+    /// Which message.
+    pub message: MessageId,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// Attempts that failed in a way that may pass.
+    pub failures: u32,
+    /// Attempts whose worker died.
+    pub losses: u32,
+    /// How far its effect has come.
+    pub progress: Progress,
+    /// An interrupting message asked for it to stop.
+    pub stop: bool,
+}
+
+/// The durable points of a turn: what a taken-over run continues from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// The agent is to be prompted (again).
+    Prompting,
+    /// The turn is over: `head` is to be pushed, then the pull request ensured.
+    Publishing {
+        /// The commit that the branch shall have.
+        head: Sha,
+        /// The commits of this message, oldest first; empty where nothing changed.
+        commits: Vec<Sha>,
+        /// Whether the turn was stopped by an interrupting message.
+        stopped: bool,
+    },
+}
+
+/// A lease on a job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lease {
+    /// The run that it was given to.
+    pub run: RunId,
+    /// What its holder must show.
+    pub token: Token,
+    /// The holder.
+    pub worker: WorkerId,
+    /// When it ends unless it is renewed.
+    #[serde(with = "micros")]
+    pub until: Timestamp,
+}
+
+/// The branch a job works on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Branch {
+    /// Its name on the code host, without `refs/heads/`.
+    pub name: String,
+    /// 1 for the job's first branch.
+    pub generation: u32,
+    /// The commit that it started from.
+    pub base: Sha,
+    /// The newest commit that belongs on it, pushed or about to be.
+    pub head: Sha,
+    /// The newest commit that we know to be on the code host.
+    pub pushed: Option<Sha>,
+}
+
+/// A pull request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pull {
+    /// Its number at the code host.
+    pub number: u64,
+    /// Its page.
+    pub url: String,
+}
+
+/// A job's status, as clients see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobStatus {
+    /// A prompt is being processed or waits.
+    Active,
+    /// The agent finished.
+    Completed,
+    /// Put away.
+    Archived,
+    /// The agent met an unrecoverable error, or was cancelled.
+    Failed,
+}
+
+impl JobStatus {
+    /// The name on the wire and in the store.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Completed => "completed",
+            Self::Archived => "archived",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The record that every job operation answers with: these seven fields, in this order, for ever.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobRecord {
+    /// Opaque, unique.
+    pub id: JobId,
+    /// Where the job stands.
+    pub status: JobStatus,
+    /// Where the job started from.
+    pub source: Source,
+    /// The AI model used for the job.
+    pub model: String,
+    /// URL of the pull request; `null` while active, or if no files were changed.
+    pub pr_link: Option<String>,
+    /// When the job was accepted.
+    pub created_at: Timestamp,
+    /// When it was archived; `null` while it is not.
+    pub archived_at: Option<Timestamp>,
+}
+
+impl Job {
+    /// The status that clients see.
+    #[must_use]
+    pub const fn status(&self) -> JobStatus {
+        match self.state {
+            JobState::Active(_) => JobStatus::Active,
+            JobState::Completed => JobStatus::Completed,
+            JobState::Failed(_) => JobStatus::Failed,
+            JobState::Archived { .. } => JobStatus::Archived,
+        }
+    }
+
+    /// The record that clients see.
+    #[must_use]
+    pub fn record(&self) -> JobRecord {
+        let active = matches!(self.state, JobState::Active(_));
+        JobRecord {
+            id: self.id,
+            status: self.status(),
+            source: self.source.clone(),
+            model: self.model.clone(),
+            pr_link: self.pull.as_ref().filter(|_| !active).map(|pull| pull.url.clone()),
+            created_at: self.created_at,
+            archived_at: match self.state {
+                JobState::Archived { at, .. } => Some(at),
+                _ => None,
+            },
+        }
+    }
+
+    /// When a worker should look at the job: now (a time in the past) if a message waits, later if an attempt is to be
+    /// repeated or a lease may end, never if there is nothing to do.
+    #[must_use]
+    pub fn due_at(&self) -> Option<Timestamp> {
+        match &self.state {
+            JobState::Active(Work::Waiting) => Some(Timestamp::default()),
+            JobState::Active(Work::Retrying { not_before, .. }) => Some(*not_before),
+            JobState::Active(Work::Running { lease, .. }) => Some(lease.until),
+            JobState::Completed | JobState::Failed(_) | JobState::Archived { .. } => None,
+        }
+    }
+
+    /// The lease, while a run has one.
+    #[must_use]
+    pub const fn lease(&self) -> Option<&Lease> {
+        match &self.state {
+            JobState::Active(Work::Running { lease, .. }) => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// The message that has left the queue and is not final.
+    #[must_use]
+    pub const fn delivery(&self) -> Option<&Delivery> {
+        match &self.state {
+            JobState::Active(Work::Running { delivery, .. } | Work::Retrying { delivery, .. }) => Some(delivery),
+            _ => None,
+        }
+    }
+}
+
+/// A title made of a prompt: its first line that is not blank, at most 120 characters.
+#[must_use]
+pub fn title_of(prompt: &str) -> String {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Job");
+    let mut title: String = line.chars().take(120).collect();
+    if line.chars().nth(120).is_some() {
+        title.pop();
+        title.push('…');
+    }
+    title
+}

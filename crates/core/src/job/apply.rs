@@ -1,0 +1,123 @@
+//! Moves a job by an event. Infallible: what may not happen was refused in [`super::decide`].
+
+use crate::job::event::{AfterRun, Counts, Event};
+use crate::job::{Branch, Delivery, Ended, Job, JobState, Progress, Work};
+use crate::time::Timestamp;
+
+/// Moves `job` by `event`, which happened at `now`.
+pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
+    match event {
+        Event::JobCreated(created) => *job = (**created).clone(),
+        Event::MessageAccepted { message, first } => {
+            let place = if *first { 0 } else { job.queue.len() };
+            job.queue.insert(place, message.id);
+            if !matches!(job.state, JobState::Active(_)) {
+                job.state = JobState::Active(Work::Waiting);
+            }
+        }
+        Event::StopRequested => {
+            if let Some(delivery) = delivery_mut(job) {
+                delivery.stop = true;
+            }
+        }
+        Event::MessageWithdrawn(message) => job.queue.retain(|queued| queued != message),
+        Event::RunStarted { lease, message, attempt } => {
+            job.queue.retain(|queued| queued != message);
+            job.token = lease.token;
+            let known = delivery_mut(job).map(|delivery| delivery.clone());
+            let delivery = Delivery { attempts: *attempt, ..known.unwrap_or_else(|| first_delivery(*message)) };
+            job.state = JobState::Active(Work::Running { delivery, lease: lease.clone() });
+        }
+        Event::LeaseRenewed { until } => {
+            if let JobState::Active(Work::Running { lease, .. }) = &mut job.state {
+                lease.until = *until;
+            }
+        }
+        Event::TurnBegun(turn) => {
+            if job.branch.as_ref().is_some_and(|branch| branch.generation != turn.generation) {
+                job.pull = None;
+            }
+            job.branch = Some(Branch {
+                name: turn.branch.clone(),
+                generation: turn.generation,
+                base: turn.base.clone(),
+                head: turn.head.clone(),
+                pushed: turn.pushed.clone(),
+            });
+        }
+        Event::TurnEnded { head, commits, session, stopped } => {
+            if session.is_some() {
+                job.session.clone_from(session);
+            }
+            if let Some(branch) = &mut job.branch {
+                branch.head = head.clone();
+            }
+            let (head, commits, stopped) = (head.clone(), commits.clone(), *stopped);
+            if let Some(delivery) = delivery_mut(job) {
+                delivery.progress = Progress::Publishing { head, commits, stopped };
+            }
+        }
+        Event::CommitPushed { head, .. } => {
+            if let Some(branch) = &mut job.branch {
+                branch.pushed = Some(head.clone());
+            }
+        }
+        Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => job.pull = Some(pull.clone()),
+        Event::RunFinished { next, .. } => after_run(job, *next),
+        Event::MessageEnded { reason, .. } => {
+            job.last = Some(reason.clone().map_or(Ended::Completed, Ended::Failed));
+            job.state = JobState::Active(Work::Waiting);
+        }
+        Event::JobCompleted => job.state = JobState::Completed,
+        Event::JobFailed(reason) => {
+            job.last = Some(Ended::Failed(reason.clone()));
+            job.state = JobState::Failed(reason.clone());
+        }
+        Event::JobArchived => {
+            let before = match &job.state {
+                JobState::Failed(reason) => Ended::Failed(reason.clone()),
+                _ => Ended::Completed,
+            };
+            job.state = JobState::Archived { at: now, before };
+        }
+        Event::JobUnarchived => {
+            if let JobState::Archived { before, .. } = &job.state {
+                job.state = match before {
+                    Ended::Completed => JobState::Completed,
+                    Ended::Failed(reason) => JobState::Failed(reason.clone()),
+                };
+            }
+        }
+        Event::Transcript { .. } => {}
+    }
+}
+
+/// The lease is gone. A message that is to be tried again waits; one that ends keeps its place for the event that
+/// follows at once.
+fn after_run(job: &mut Job, next: AfterRun) {
+    let Some(delivery) = delivery_mut(job) else { return };
+    let mut delivery = delivery.clone();
+    let not_before = match next {
+        AfterRun::Ends => Timestamp::default(),
+        AfterRun::Retry { not_before, counts } => {
+            match counts {
+                Counts::Failure => delivery.failures += 1,
+                Counts::Loss => delivery.losses += 1,
+                Counts::Nothing => {}
+            }
+            not_before
+        }
+    };
+    job.state = JobState::Active(Work::Retrying { delivery, not_before });
+}
+
+const fn first_delivery(message: crate::ids::MessageId) -> Delivery {
+    Delivery { message, attempts: 0, failures: 0, losses: 0, progress: Progress::Prompting, stop: false }
+}
+
+const fn delivery_mut(job: &mut Job) -> Option<&mut Delivery> {
+    match &mut job.state {
+        JobState::Active(Work::Running { delivery, .. } | Work::Retrying { delivery, .. }) => Some(delivery),
+        _ => None,
+    }
+}

@@ -1,0 +1,236 @@
+//! What a store writes for a command: the job as it is now, the rows that follow, and the new lines of its log.
+//!
+//! Rows are made of events here, once, so that the stores only write and cannot drift from each other.
+
+use serde_json::{Value, json};
+
+use crate::ids::{JobId, MessageId, RunId, Sha};
+use crate::job::apply::apply;
+use crate::job::command::Command;
+use crate::job::decide::{Rejected, decide};
+use crate::job::event::{Event, LogEntry};
+use crate::job::{Job, Work, JobState};
+use crate::message::{Message, MessageStatus, NewMessage};
+use crate::run::{Reason, Run, RunStatus, Usage};
+use crate::time::Timestamp;
+
+/// All that a store writes in one transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The job's new state.
+    pub job: Job,
+    /// Rows of messages and runs, in order.
+    pub rows: Vec<Row>,
+    /// New lines of the log, in order.
+    pub log: Vec<LogEntry>,
+}
+
+impl Change {
+    /// Whether there is anything to write.
+    #[must_use]
+    pub fn is_empty(&self, before: &Job) -> bool {
+        self.rows.is_empty() && self.log.is_empty() && self.job == *before
+    }
+
+    /// Whether a worker may find something to do now.
+    #[must_use]
+    pub const fn wakes_workers(&self) -> bool {
+        matches!(self.job.state, JobState::Active(Work::Waiting | Work::Retrying { .. }))
+    }
+}
+
+/// A write to the tables beside the job's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Row {
+    /// A new message.
+    InsertMessage(Message),
+    /// A run has taken it; the time is kept where it was set before.
+    MessageDelivered {
+        /// Which message.
+        id: MessageId,
+        /// By which run.
+        run: RunId,
+        /// When.
+        at: Timestamp,
+    },
+    /// It became final.
+    MessageEnded {
+        /// Which message.
+        id: MessageId,
+        /// How.
+        status: MessageStatus,
+        /// When.
+        at: Timestamp,
+        /// What it led to.
+        commits: Vec<Sha>,
+        /// The pull request that carries it.
+        pr_link: Option<String>,
+    },
+    /// A new run.
+    InsertRun(Run),
+    /// It is over.
+    RunEnded {
+        /// Which run.
+        id: RunId,
+        /// How.
+        status: RunStatus,
+        /// Why.
+        reason: Option<Reason>,
+        /// When.
+        at: Timestamp,
+        /// What the model used.
+        usage: Usage,
+        /// What was published.
+        commits: Vec<Sha>,
+    },
+}
+
+/// Decides `command` on `job` and says what is to be written.
+///
+/// # Errors
+/// The command is refused; nothing is to be written.
+pub fn step(job: &Job, command: &Command, now: Timestamp) -> Result<Change, Rejected> {
+    let events = decide(job, command, now)?;
+    Ok(record(job.clone(), &events, now))
+}
+
+/// The creation of a job with its first message.
+#[must_use]
+pub fn create(job: Job, message: NewMessage, now: Timestamp) -> Change {
+    let events = [Event::JobCreated(Box::new(job.clone())), Event::MessageAccepted { message, first: false }];
+    record(job, &events, now)
+}
+
+fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
+    let mut change = Change { job, rows: Vec::new(), log: Vec::new() };
+    for event in events {
+        apply(&mut change.job, event, now);
+        change.rows.extend(row(&change.job.id, event, now));
+        if let Some((kind, run_id, data)) = log_line(event) {
+            change.job.last_seq += 1;
+            let at = match event {
+                Event::Transcript { entry, .. } => entry.at,
+                _ => now,
+            };
+            change.log.push(LogEntry { seq: change.job.last_seq, kind: kind.to_owned(), at, run_id, data });
+        }
+    }
+    change
+}
+
+fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
+    match event {
+        Event::MessageAccepted { message, .. } => vec![Row::InsertMessage(Message {
+            id: message.id,
+            job: *job,
+            prompt: message.prompt.clone(),
+            origin: message.origin,
+            author: message.author.clone(),
+            delivery: message.delivery,
+            status: MessageStatus::Queued,
+            created_at: now,
+            delivered_at: None,
+            finished_at: None,
+            run: None,
+            commits: Vec::new(),
+            pr_link: None,
+        })],
+        Event::MessageWithdrawn(id) => vec![Row::MessageEnded {
+            id: *id,
+            status: MessageStatus::Withdrawn,
+            at: now,
+            commits: Vec::new(),
+            pr_link: None,
+        }],
+        Event::RunStarted { lease, message, attempt } => vec![
+            Row::InsertRun(Run {
+                id: lease.run,
+                job: *job,
+                message: *message,
+                attempt: *attempt,
+                status: RunStatus::Running,
+                reason: None,
+                worker: lease.worker,
+                started_at: now,
+                finished_at: None,
+                usage: Usage::default(),
+                commits: Vec::new(),
+            }),
+            Row::MessageDelivered { id: *message, run: lease.run, at: now },
+        ],
+        Event::RunFinished { run, status, reason, usage, commits, .. } => vec![Row::RunEnded {
+            id: *run,
+            status: *status,
+            reason: reason.clone(),
+            at: now,
+            usage: *usage,
+            commits: commits.clone(),
+        }],
+        Event::MessageEnded { message, status, commits, pr_link, .. } => vec![Row::MessageEnded {
+            id: *message,
+            status: *status,
+            at: now,
+            commits: commits.clone(),
+            pr_link: pr_link.clone(),
+        }],
+        Event::JobCreated(_)
+        | Event::StopRequested
+        | Event::LeaseRenewed { .. }
+        | Event::TurnBegun(_)
+        | Event::Transcript { .. }
+        | Event::TurnEnded { .. }
+        | Event::CommitPushed { .. }
+        | Event::PullRequestOpened { .. }
+        | Event::PullRequestUpdated { .. }
+        | Event::JobCompleted
+        | Event::JobFailed(_)
+        | Event::JobArchived
+        | Event::JobUnarchived => Vec::new(),
+    }
+}
+
+/// The line of the log that tells clients of the event, where they are told.
+fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
+    let line = match event {
+        Event::JobCreated(job) => (
+            "job.created",
+            None,
+            json!({"title": job.title, "source": job.source, "agent": job.agent, "model": job.model}),
+        ),
+        Event::MessageAccepted { message, .. } => (
+            "message.accepted",
+            None,
+            json!({"messageId": message.id, "prompt": message.prompt, "origin": message.origin,
+                   "author": message.author, "delivery": message.delivery}),
+        ),
+        Event::MessageWithdrawn(id) => ("message.withdrawn", None, json!({"messageId": id})),
+        Event::RunStarted { lease, message, attempt } => (
+            "run.started",
+            Some(lease.run),
+            json!({"messageId": message, "attempt": attempt, "worker": lease.worker}),
+        ),
+        Event::Transcript { run, entry } => (entry.kind.event_type(), Some(*run), entry.data.clone()),
+        Event::CommitPushed { run, branch, head, commits } => {
+            ("commit.pushed", Some(*run), json!({"branch": branch, "head": head, "commits": commits}))
+        }
+        Event::PullRequestOpened { run, pull } => {
+            ("pull_request.opened", Some(*run), json!({"number": pull.number, "url": pull.url}))
+        }
+        Event::PullRequestUpdated { run, pull } => {
+            ("pull_request.updated", Some(*run), json!({"number": pull.number, "url": pull.url}))
+        }
+        Event::RunFinished { run, status, reason, commits, .. } => {
+            ("run.finished", Some(*run), json!({"status": status, "reason": reason, "commits": commits}))
+        }
+        Event::JobCompleted => ("job.completed", None, json!({})),
+        Event::JobFailed(reason) => ("job.failed", None, json!({"reason": reason})),
+        Event::JobArchived => ("job.archived", None, json!({})),
+        Event::JobUnarchived => ("job.unarchived", None, json!({})),
+        Event::StopRequested
+        | Event::LeaseRenewed { .. }
+        | Event::TurnBegun(_)
+        | Event::TurnEnded { .. }
+        | Event::MessageEnded { .. } => return None,
+    };
+    Some(line)
+}

@@ -1,0 +1,125 @@
+//! All that may be asked of a job.
+
+use crate::ids::{MessageId, RunId, Sha, WorkerId};
+use crate::job::{Pull, Token};
+use crate::job::event::TranscriptEntry;
+use crate::message::NewMessage;
+use crate::run::{Reason, Usage};
+use crate::time::Timestamp;
+
+/// A request to a job that exists; what it makes of it is decided in [`super::decide`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Say something more.
+    AddMessage(NewMessage),
+    /// Take a queued message back.
+    WithdrawMessage(MessageId),
+    /// Stop what runs and withdraw what waits.
+    Cancel,
+    /// Put the job away.
+    Archive,
+    /// Take it out again.
+    Unarchive,
+    /// Give the job to a worker, if it is due.
+    Claim(Claim),
+    /// Report of the worker that holds the token.
+    Report {
+        /// Of the lease.
+        token: Token,
+        /// What it has to say.
+        report: Report,
+    },
+}
+
+/// A worker's wish for work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The id of the run that this may begin.
+    pub run: RunId,
+    /// The worker.
+    pub worker: WorkerId,
+    /// When the lease shall end unless it is renewed.
+    pub lease_until: Timestamp,
+}
+
+/// What a worker has to say about its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// It lives.
+    Heartbeat {
+        /// The lease's new end.
+        lease_until: Timestamp,
+    },
+    /// The workspace is ready; the agent is about to be prompted.
+    TurnBegun(TurnBegun),
+    /// What the agent said and did.
+    Transcript(Vec<TranscriptEntry>),
+    /// The agent is done, and its work is in the repository that the host holds. May be reported again where a refused
+    /// push made the worker put the commits on top of other people's.
+    TurnEnded {
+        /// The commit that the branch shall have.
+        head: Sha,
+        /// The commits of this message, oldest first.
+        commits: Vec<Sha>,
+        /// The agent's session, to be resumed.
+        session: Option<String>,
+        /// Whether the turn was stopped by an interrupting message.
+        stopped: bool,
+    },
+    /// The run is over.
+    Finished {
+        /// How.
+        outcome: Outcome,
+        /// What the model used.
+        usage: Usage,
+    },
+}
+
+/// Which branch a turn works on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TurnBegun {
+    /// The branch's name.
+    pub branch: String,
+    /// 1 for the job's first branch.
+    pub generation: u32,
+    /// The commit that the branch started from.
+    pub base: Sha,
+    /// The commit that the workspace is at.
+    pub head: Sha,
+    /// The branch's commit on the code host, if it is there.
+    pub pushed: Option<Sha>,
+}
+
+/// How a run ended, as its worker saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The turn's effect is published.
+    Published {
+        /// The commit now on the branch; `None` where nothing was pushed.
+        pushed: Option<Sha>,
+        /// What became of the pull request.
+        pull: Published,
+    },
+    /// It failed.
+    Failed {
+        /// Why.
+        reason: Reason,
+        /// `Some`: it may pass, so try again; the number (0 to 999) is the jitter of the wait.
+        retry: Option<u32>,
+    },
+    /// The worker shuts down and gives the run back.
+    HandedBack,
+}
+
+/// What became of the pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Published {
+    /// Nothing was changed, so there is nothing to show.
+    Nothing,
+    /// A new one was opened.
+    Opened(Pull),
+    /// The one that exists carries the new commits.
+    Updated(Pull),
+    /// The branch is pushed, but the remote opens no pull requests; the reason says why.
+    NotPossible(Reason),
+}

@@ -1,0 +1,331 @@
+//! Which events follow from a command. Pure: the same job, command and moment give the same events.
+
+use crate::ids::MessageId;
+use crate::job::apply::apply;
+use crate::job::command::{Claim, Command, Outcome, Published, Report};
+use crate::job::event::{AfterRun, Counts, Event};
+use crate::job::{Delivery, Ended, Job, JobState, Lease, Progress, Token, Work};
+use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
+use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff};
+use crate::run::{Reason, ReasonCode, RunStatus, Usage};
+use crate::time::Timestamp;
+
+/// Why a command was refused. Nothing is stored then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Rejected {
+    /// A message to an archived job.
+    #[error("the job is archived; unarchive it first")]
+    Archived,
+    /// A message with `delivery: "reject"` to an active job.
+    #[error("the job is busy; wait until it is done, or use delivery \"queue\" or \"interrupt\"")]
+    Busy,
+    /// [`MAX_QUEUED`] messages wait already.
+    #[error("{MAX_QUEUED} messages wait on this job already; try again when some are done")]
+    QueueFull,
+    /// The message that is to be withdrawn has left the queue.
+    #[error("the message was delivered already; cancel the job to stop it")]
+    AlreadyDelivered,
+    /// The worker's lease was taken over, cancelled or ended.
+    #[error("the lease is gone: the run was taken over, cancelled or is finished")]
+    StaleToken,
+    /// A report that does not fit the run's progress; a fault of the worker.
+    #[error("the report does not fit the progress of the run")]
+    OutOfOrder,
+    /// There is nothing to claim.
+    #[error("the job is not due")]
+    NotDue,
+}
+
+/// Which events follow from `command` at `now`; none where there is nothing to do (idempotent commands).
+///
+/// # Errors
+/// The command is refused in this state.
+pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>, Rejected> {
+    let mut plan = Plan { job: job.clone(), events: Vec::new(), now };
+    match command {
+        Command::AddMessage(message) => plan.add_message(message)?,
+        Command::WithdrawMessage(message) => plan.withdraw(*message)?,
+        Command::Cancel => plan.cancel("the job was cancelled"),
+        Command::Archive => plan.archive(),
+        Command::Unarchive => plan.unarchive(),
+        Command::Claim(claim) => plan.claim(claim)?,
+        Command::Report { token, report } => plan.report(*token, report)?,
+    }
+    Ok(plan.events)
+}
+
+/// The events so far, and the job as they leave it.
+struct Plan {
+    job: Job,
+    events: Vec<Event>,
+    now: Timestamp,
+}
+
+impl Plan {
+    fn emit(&mut self, event: Event) {
+        apply(&mut self.job, &event, self.now);
+        self.events.push(event);
+    }
+
+    fn add_message(&mut self, message: &NewMessage) -> Result<(), Rejected> {
+        let active = match &self.job.state {
+            JobState::Archived { .. } => return Err(Rejected::Archived),
+            JobState::Active(_) if message.delivery == DeliveryMode::Reject => return Err(Rejected::Busy),
+            JobState::Active(_) => true,
+            JobState::Completed | JobState::Failed(_) => false,
+        };
+        if self.job.queue.len() >= MAX_QUEUED {
+            return Err(Rejected::QueueFull);
+        }
+        let first = active && message.delivery == DeliveryMode::Interrupt;
+        self.emit(Event::MessageAccepted { message: message.clone(), first });
+        if first {
+            self.make_room();
+        }
+        Ok(())
+    }
+
+    /// Ends the message under way: at once where no worker has it, by request where one does. A turn that is already
+    /// being published is left to finish.
+    fn make_room(&mut self) {
+        let prompting = |delivery: &Delivery| delivery.progress == Progress::Prompting;
+        match &self.job.state {
+            JobState::Active(Work::Running { delivery, .. }) if prompting(delivery) && !delivery.stop => {
+                self.emit(Event::StopRequested);
+            }
+            JobState::Active(Work::Retrying { delivery, .. }) if prompting(delivery) => {
+                let message = delivery.message;
+                self.end_message(message, MessageStatus::Cancelled, Some(interrupted()));
+            }
+            _ => {}
+        }
+    }
+
+    fn withdraw(&mut self, message: MessageId) -> Result<(), Rejected> {
+        if !self.job.queue.contains(&message) {
+            return Err(Rejected::AlreadyDelivered);
+        }
+        self.emit(Event::MessageWithdrawn(message));
+        self.settle();
+        Ok(())
+    }
+
+    fn cancel(&mut self, text: &str) {
+        let reason = Reason::new(ReasonCode::Cancelled, text);
+        match &self.job.state {
+            JobState::Active(Work::Running { delivery, .. }) => {
+                let message = delivery.message;
+                self.finish_run(RunStatus::Cancelled, Some(reason.clone()), Usage::default(), AfterRun::Ends);
+                self.end_message(message, MessageStatus::Cancelled, Some(reason.clone()));
+            }
+            JobState::Active(Work::Retrying { delivery, .. }) => {
+                let message = delivery.message;
+                self.end_message(message, MessageStatus::Cancelled, Some(reason.clone()));
+            }
+            JobState::Active(Work::Waiting) => {}
+            JobState::Completed | JobState::Failed(_) | JobState::Archived { .. } => return,
+        }
+        for message in self.job.queue.clone() {
+            self.emit(Event::MessageWithdrawn(message));
+        }
+        self.emit(Event::JobFailed(reason));
+    }
+
+    fn archive(&mut self) {
+        if matches!(self.job.state, JobState::Archived { .. }) {
+            return;
+        }
+        self.cancel("the job was archived while it was active");
+        self.emit(Event::JobArchived);
+    }
+
+    fn unarchive(&mut self) {
+        if matches!(self.job.state, JobState::Archived { .. }) {
+            self.emit(Event::JobUnarchived);
+        }
+    }
+
+    fn claim(&mut self, claim: &Claim) -> Result<(), Rejected> {
+        if self.job.due_at().is_none_or(|due| due > self.now) {
+            return Err(Rejected::NotDue);
+        }
+        self.take_over();
+        let (message, attempt) = match &self.job.state {
+            JobState::Active(Work::Retrying { delivery, .. }) => (delivery.message, delivery.attempts + 1),
+            JobState::Active(Work::Waiting) => match self.job.queue.first() {
+                Some(message) => (*message, 1),
+                // What was taken over has ended, and nothing waits behind it.
+                None => {
+                    self.settle();
+                    return Ok(());
+                }
+            },
+            _ => return Ok(()),
+        };
+        let token = Token(self.job.token.0 + 1);
+        let lease = Lease { run: claim.run, token, worker: claim.worker, until: claim.lease_until };
+        self.emit(Event::RunStarted { lease, message, attempt });
+        Ok(())
+    }
+
+    /// Ends the run of a worker whose lease has run out.
+    fn take_over(&mut self) {
+        let JobState::Active(Work::Running { delivery, .. }) = &self.job.state else { return };
+        let delivery = delivery.clone();
+        let lost = Reason::new(
+            ReasonCode::WorkerLost,
+            "the worker that carried out this run stopped reporting; its lease ran out and the run was taken over",
+        );
+        if delivery.stop && delivery.progress == Progress::Prompting {
+            self.finish_run(RunStatus::Cancelled, Some(lost), Usage::default(), AfterRun::Ends);
+            self.end_message(delivery.message, MessageStatus::Cancelled, Some(interrupted()));
+        } else if delivery.losses + 1 > MAX_LOSSES {
+            let text = format!("{} workers died while they carried out this message; it is given up", MAX_LOSSES + 1);
+            let given_up = Reason::new(ReasonCode::WorkerLost, text);
+            self.finish_run(RunStatus::Failed, Some(given_up.clone()), Usage::default(), AfterRun::Ends);
+            self.end_message(delivery.message, MessageStatus::Failed, Some(given_up));
+        } else {
+            let next = AfterRun::Retry { not_before: self.now, counts: Counts::Loss };
+            self.finish_run(RunStatus::Failed, Some(lost), Usage::default(), next);
+        }
+    }
+
+    fn report(&mut self, token: Token, report: &Report) -> Result<(), Rejected> {
+        let (delivery, lease) = match &self.job.state {
+            JobState::Active(Work::Running { delivery, lease }) if lease.token == token => (delivery.clone(), lease),
+            _ => return Err(Rejected::StaleToken),
+        };
+        let run = lease.run;
+        match report {
+            Report::Heartbeat { lease_until } => self.emit(Event::LeaseRenewed { until: *lease_until }),
+            Report::TurnBegun(turn) => self.emit(Event::TurnBegun(turn.clone())),
+            Report::Transcript(entries) => {
+                for entry in entries {
+                    self.emit(Event::Transcript { run, entry: entry.clone() });
+                }
+            }
+            Report::TurnEnded { head, commits, session, stopped } => {
+                if self.job.branch.is_none() {
+                    return Err(Rejected::OutOfOrder);
+                }
+                self.emit(Event::TurnEnded {
+                    head: head.clone(),
+                    commits: commits.clone(),
+                    session: session.clone(),
+                    stopped: *stopped,
+                });
+            }
+            Report::Finished { outcome, usage } => self.finished(&delivery, outcome, *usage)?,
+        }
+        Ok(())
+    }
+
+    fn finished(&mut self, delivery: &Delivery, outcome: &Outcome, usage: Usage) -> Result<(), Rejected> {
+        let stopping = delivery.stop && delivery.progress == Progress::Prompting;
+        match outcome {
+            Outcome::Published { .. } if delivery.progress == Progress::Prompting => Err(Rejected::OutOfOrder),
+            Outcome::Published { pushed, pull } => {
+                self.published(delivery, pushed.as_ref(), pull, usage);
+                Ok(())
+            }
+            Outcome::Failed { .. } | Outcome::HandedBack if stopping => {
+                self.finish_run(RunStatus::Cancelled, Some(interrupted()), usage, AfterRun::Ends);
+                self.end_message(delivery.message, MessageStatus::Cancelled, Some(interrupted()));
+                self.settle();
+                Ok(())
+            }
+            Outcome::Failed { reason, retry } => {
+                self.failed(delivery, reason, *retry, usage);
+                Ok(())
+            }
+            Outcome::HandedBack => {
+                let reason = Reason::new(ReasonCode::HandedBack, "the worker shut down and handed the run back");
+                let next = AfterRun::Retry { not_before: self.now, counts: Counts::Nothing };
+                self.finish_run(RunStatus::Cancelled, Some(reason), usage, next);
+                Ok(())
+            }
+        }
+    }
+
+    fn published(&mut self, delivery: &Delivery, pushed: Option<&crate::ids::Sha>, pull: &Published, usage: Usage) {
+        let Progress::Publishing { commits, stopped, .. } = &delivery.progress else { return };
+        let (commits, stopped) = (commits.clone(), *stopped);
+        let Some(run) = self.job.lease().map(|lease| lease.run) else { return };
+        if let (Some(head), Some(branch)) = (pushed, self.job.branch.clone()) {
+            let (branch, head, commits) = (branch.name, head.clone(), commits.clone());
+            self.emit(Event::CommitPushed { run, branch, head, commits });
+        }
+        let mut reason = stopped.then(interrupted);
+        match pull {
+            Published::Nothing => {}
+            Published::Opened(pull) => self.emit(Event::PullRequestOpened { run, pull: pull.clone() }),
+            Published::Updated(pull) => self.emit(Event::PullRequestUpdated { run, pull: pull.clone() }),
+            Published::NotPossible(why) => reason = reason.or_else(|| Some(why.clone())),
+        }
+        let (run_status, status, why) = if stopped {
+            (RunStatus::Cancelled, MessageStatus::Cancelled, Some(interrupted()))
+        } else {
+            (RunStatus::Succeeded, MessageStatus::Finished, None)
+        };
+        self.finish_run(run_status, reason, usage, AfterRun::Ends);
+        self.end_message(delivery.message, status, why);
+        self.settle();
+    }
+
+    fn failed(&mut self, delivery: &Delivery, reason: &Reason, retry: Option<u32>, usage: Usage) {
+        let failures = delivery.failures + 1;
+        if let Some(permille) = retry.filter(|_| failures < MAX_FAILURES) {
+            let not_before = self.now + backoff(failures, permille);
+            let next = AfterRun::Retry { not_before, counts: Counts::Failure };
+            self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, next);
+        } else {
+            self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, AfterRun::Ends);
+            self.end_message(delivery.message, MessageStatus::Failed, Some(reason.clone()));
+            self.settle();
+        }
+    }
+
+    fn finish_run(&mut self, status: RunStatus, reason: Option<Reason>, usage: Usage, next: AfterRun) {
+        let Some(run) = self.job.lease().map(|lease| lease.run) else { return };
+        let commits = match status {
+            RunStatus::Succeeded | RunStatus::Cancelled => self.commits_pushed(),
+            RunStatus::Running | RunStatus::Failed => Vec::new(),
+        };
+        self.emit(Event::RunFinished { run, status, reason, usage, commits, next });
+    }
+
+    fn end_message(&mut self, message: MessageId, status: MessageStatus, reason: Option<Reason>) {
+        let commits = self.commits_pushed();
+        let pr_link = self.job.pull.as_ref().filter(|_| !commits.is_empty()).map(|pull| pull.url.clone());
+        self.emit(Event::MessageEnded { message, status, commits, pr_link, reason });
+    }
+
+    /// The commits of the message under way that are known to be on the code host.
+    fn commits_pushed(&self) -> Vec<crate::ids::Sha> {
+        let pushed = self.job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
+        match self.job.delivery().map(|delivery| &delivery.progress) {
+            Some(Progress::Publishing { head, commits, .. }) if pushed == Some(head) => commits.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Ends an active job that has nothing left to do; the last message that a run took decides how.
+    fn settle(&mut self) {
+        if self.job.state != JobState::Active(Work::Waiting) || !self.job.queue.is_empty() {
+            return;
+        }
+        let event = match &self.job.last {
+            Some(Ended::Completed) => Event::JobCompleted,
+            Some(Ended::Failed(reason)) => Event::JobFailed(reason.clone()),
+            None => {
+                let text = "the only message was withdrawn before a run took it";
+                Event::JobFailed(Reason::new(ReasonCode::Cancelled, text))
+            }
+        };
+        self.emit(event);
+    }
+}
+
+fn interrupted() -> Reason {
+    Reason::new(ReasonCode::Interrupted, "a message with delivery \"interrupt\" took its place")
+}

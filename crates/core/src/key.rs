@@ -1,0 +1,260 @@
+//! API keys: `jmn_`, 32 random characters, 6 characters of checksum.
+//!
+//! The checksum lets a scanner, and our own error text, tell a damaged key from an unknown one without asking the
+//! store. The store holds a SHA-256 of the whole text and nothing else: the random part has 190 bits, so a slow hash
+//! would protect nothing and make each request dear.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::ids::{KeyId, ProjectId};
+use crate::time::{IdGen, Timestamp};
+
+/// What each key begins with.
+pub const PREFIX: &str = "jmn_";
+
+/// Days that a key lives unless its creator says otherwise.
+pub const DEFAULT_LIFETIME_DAYS: u32 = 90;
+
+const RANDOM_CHARS: usize = 32;
+const CHECKSUM_CHARS: usize = 6;
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// What a key may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// GET and HEAD.
+    Read,
+    /// Everything.
+    Write,
+}
+
+/// A key, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Which key.
+    pub id: KeyId,
+    /// What its maker called it.
+    pub name: String,
+    /// The first characters of the secret, to recognise it.
+    pub prefix: String,
+    /// Of the secret.
+    pub hash: KeyHash,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// Where; `None`: everywhere.
+    pub projects: Option<Vec<ProjectId>>,
+    /// From when on it is refused; `None`: never.
+    pub expires_at: Option<Timestamp>,
+    /// From where it may be used; `None`: from everywhere.
+    pub allowed_ips: Option<Vec<IpNet>>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last used, to the minute.
+    pub last_used_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// A hash of a key's secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyHash(pub [u8; 32]);
+
+/// Why a text is no key of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedKey {
+    /// Another form.
+    #[error("this is not a Journeyman API key: they begin with {PREFIX} and have 42 characters")]
+    Form,
+    /// A character was lost or changed.
+    #[error("this API key is damaged: its checksum does not fit; copy it again, whole")]
+    Checksum,
+}
+
+/// Why a key is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Not in the store, or revoked: one text for both, so that nobody learns which.
+    #[error("this API key is unknown or was revoked")]
+    Unknown,
+    /// Its time is over.
+    #[error("this API key has expired; create another")]
+    Expired,
+    /// The address is not on its list.
+    #[error("this API key may not be used from your address")]
+    Address,
+    /// It may only read.
+    #[error("this API key may only read; this operation needs the scope \"write\"")]
+    Scope,
+}
+
+/// A new secret. Shown once, never stored.
+#[must_use]
+pub fn generate(ids: &dyn IdGen) -> String {
+    let mut random = String::with_capacity(RANDOM_CHARS);
+    while random.len() < RANDOM_CHARS {
+        let mut bytes = [0; 64];
+        ids.fill(&mut bytes);
+        // 248 is the largest multiple of 62 in a byte: above it the first characters would come more often.
+        for byte in bytes.iter().filter(|byte| **byte < 248) {
+            if random.len() < RANDOM_CHARS {
+                random.push(char::from(ALPHABET[usize::from(byte % 62)]));
+            }
+        }
+    }
+    let checksum = checksum(&random);
+    format!("{PREFIX}{random}{checksum}")
+}
+
+/// The hash under which a key's secret is stored, after a check of its form.
+///
+/// # Errors
+/// The text cannot be a key of ours.
+pub fn hash(secret: &str) -> Result<KeyHash, MalformedKey> {
+    let body = secret.strip_prefix(PREFIX).ok_or(MalformedKey::Form)?;
+    if body.len() != RANDOM_CHARS + CHECKSUM_CHARS || !body.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return Err(MalformedKey::Form);
+    }
+    let (random, sum) = body.split_at(RANDOM_CHARS);
+    if !bool::from(checksum(random).as_bytes().ct_eq(sum.as_bytes())) {
+        return Err(MalformedKey::Checksum);
+    }
+    Ok(KeyHash(Sha256::digest(secret.as_bytes()).into()))
+}
+
+/// The first characters of a secret, by which people recognise it.
+#[must_use]
+pub fn display_prefix(secret: &str) -> String {
+    secret.chars().take(PREFIX.len() + 6).collect()
+}
+
+/// Six characters made of a SHA-256 over prefix and random part.
+fn checksum(random: &str) -> String {
+    let digest = Sha256::new().chain_update(PREFIX).chain_update(random).finalize();
+    digest.iter().take(CHECKSUM_CHARS).map(|byte| char::from(ALPHABET[usize::from(byte % 62)])).collect()
+}
+
+impl ApiKey {
+    /// Whether the key may be used now, from there, for this.
+    ///
+    /// # Errors
+    /// Says why not, in an order that tells a stranger least.
+    pub fn check(&self, now: Timestamp, from: Option<IpAddr>, needs: Scope) -> Result<(), Refused> {
+        if self.revoked_at.is_some() {
+            return Err(Refused::Unknown);
+        }
+        if self.expires_at.is_some_and(|end| end <= now) {
+            return Err(Refused::Expired);
+        }
+        if let Some(allowed) = &self.allowed_ips {
+            // An address that could not be found out is refused: fail closed.
+            let canonical = from.map(|ip| ip.to_canonical());
+            if !canonical.is_some_and(|ip| allowed.iter().any(|net| net.contains(&ip))) {
+                return Err(Refused::Address);
+            }
+        }
+        let able = self.scopes.iter().any(|scope| *scope == Scope::Write || *scope == needs);
+        if able { Ok(()) } else { Err(Refused::Scope) }
+    }
+
+    /// Whether the key may see a project.
+    #[must_use]
+    pub fn sees(&self, project: &ProjectId) -> bool {
+        self.projects.as_ref().is_none_or(|projects| projects.contains(project))
+    }
+}
+
+/// Reads an address or a network: `192.0.2.7`, `10.0.0.0/8`, `2001:db8::/32`.
+///
+/// # Errors
+/// The text is neither.
+pub fn parse_network(text: &str) -> Result<IpNet, InvalidNetwork> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse::<IpNet>().or_else(|_| address()).map_err(|_| InvalidNetwork(text.chars().take(80).collect()))
+}
+
+/// The text is neither an IP address nor a network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is neither an IP address nor a network such as 10.0.0.0/8")]
+pub struct InvalidNetwork(String);
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    struct Counting(std::sync::atomic::AtomicU8);
+
+    impl IdGen for Counting {
+        fn uuid(&self, _: Timestamp) -> Uuid {
+            Uuid::nil()
+        }
+        fn fill(&self, bytes: &mut [u8]) {
+            for byte in bytes {
+                *byte = self.0.fetch_add(7, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn key() -> ApiKey {
+        ApiKey {
+            id: KeyId::from_uuid(Uuid::nil()),
+            name: "ci".into(),
+            prefix: "jmn_abc".into(),
+            hash: KeyHash([0; 32]),
+            scopes: vec![Scope::Write],
+            projects: None,
+            expires_at: None,
+            allowed_ips: None,
+            created_at: Timestamp::default(),
+            last_used_at: None,
+            revoked_at: None,
+        }
+    }
+
+    #[test]
+    fn a_key_has_its_form_and_any_damage_shows() {
+        let secret = generate(&Counting(0.into()));
+        assert_eq!(secret.len(), 42);
+        assert!(hash(&secret).is_ok());
+        for place in PREFIX.len()..secret.len() {
+            let mut damaged = secret.clone().into_bytes();
+            damaged[place] = if damaged[place] == b'x' { b'y' } else { b'x' };
+            let damaged = String::from_utf8(damaged).expect("ASCII");
+            assert_eq!(hash(&damaged), Err(MalformedKey::Checksum), "at {place}");
+        }
+        for other in ["", "jmn_", "sk_live_123", &secret[..41], &format!("{secret}x")] {
+            assert_eq!(hash(other), Err(MalformedKey::Form), "{other}");
+        }
+    }
+
+    #[test]
+    fn each_limit_of_a_key_is_checked() {
+        let now = Timestamp::from_micros(1_000);
+        let home: IpAddr = "10.1.2.3".parse().expect("an address");
+        let mapped: IpAddr = "::ffff:10.1.2.3".parse().expect("an address");
+        let away: IpAddr = "192.0.2.1".parse().expect("an address");
+        let limited = ApiKey { allowed_ips: Some(vec![parse_network("10.0.0.0/8").expect("a network")]), ..key() };
+        let cases = [
+            (key(), None, Scope::Write, Ok(())),
+            (ApiKey { revoked_at: Some(now), ..key() }, None, Scope::Read, Err(Refused::Unknown)),
+            (ApiKey { expires_at: Some(now), ..key() }, None, Scope::Read, Err(Refused::Expired)),
+            (ApiKey { scopes: vec![Scope::Read], ..key() }, None, Scope::Read, Ok(())),
+            (ApiKey { scopes: vec![Scope::Read], ..key() }, None, Scope::Write, Err(Refused::Scope)),
+            (ApiKey { scopes: vec![], ..key() }, None, Scope::Read, Err(Refused::Scope)),
+            (limited.clone(), Some(home), Scope::Read, Ok(())),
+            (limited.clone(), Some(mapped), Scope::Read, Ok(())),
+            (limited.clone(), Some(away), Scope::Read, Err(Refused::Address)),
+            (limited, None, Scope::Read, Err(Refused::Address)),
+        ];
+        for (number, (key, from, needs, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(key.check(now, from, needs), expected, "case {number}");
+        }
+    }
+}

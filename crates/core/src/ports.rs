@@ -1,0 +1,16 @@
+//! The traits that the outside implements. Nothing here needs an async runtime: streams of processes are file
+//! descriptors, bodies are [`futures_core::Stream`]s.
+
+mod code_host;
+mod sandbox;
+mod store;
+
+pub use code_host::{
+    CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse, GitServer,
+    GitServerError, PullDetail, PullPages, PullPagesError, Remote,
+};
+pub use sandbox::{Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
+pub use store::{
+    Accepted, AuditEntry, ClaimFn, Cursor, Decide, Guard, JobFilter, JobStore, KeyStore, ProjectStore, ProjectWriteError,
+    PullStore, RateCharge, Store, StoreError, UpdateError,
+};

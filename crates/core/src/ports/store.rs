@@ -1,0 +1,292 @@
+//! What is kept: jobs, messages, runs, logs, projects, keys, and the pull requests of the built-in code host.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use crate::idempotency::{Claim, KeyReused};
+use crate::ids::{JobId, KeyId, MessageId, ProjectId};
+use crate::job::change::Change;
+use crate::job::decide::Rejected;
+use crate::job::event::LogEntry;
+use crate::job::{Job, JobRecord, JobStatus};
+use crate::key::{ApiKey, KeyHash};
+use crate::message::Message;
+use crate::project::{Project, SecretChanges, SecretValue};
+use crate::pull::{LocalPull, NewPull, PullState};
+use crate::rate::{RateKind, RateState};
+use crate::run::Run;
+use crate::time::Timestamp;
+
+/// Why a store could not do its work. Nothing was stored then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached, its disk is full, it was closed.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// More writes wait than it can take.
+    #[error("the store has too much to do")]
+    Busy,
+    /// A row holds what this version does not know.
+    #[error("the table {table} holds an unreadable row {row}: {detail}")]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// Its key.
+        row: String,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+/// Why a job was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no such job (in that project).
+    #[error("there is no such job")]
+    NotFound,
+    /// The command is refused in the job's state.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    /// The limit of the hour is used up.
+    #[error("the rate limit is used up")]
+    RateLimited(RateKind, RateState),
+    /// The idempotency key belongs to another request.
+    #[error(transparent)]
+    KeyReused(#[from] KeyReused),
+}
+
+/// A use that is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateCharge {
+    /// Whose.
+    pub project: ProjectId,
+    /// Of what.
+    pub kind: RateKind,
+    /// Uses in an hour; 0: no limit.
+    pub limit: u32,
+}
+
+/// What must hold for a request to be accepted, checked in the transaction that stores it: first the idempotency key
+/// (a replay is answered whatever has happened since, and costs nothing), then the command, then the limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// The client's key.
+    pub idempotency: Option<Claim>,
+    /// What it costs.
+    pub rate: Option<RateCharge>,
+}
+
+/// A request that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// The record to answer with.
+    pub record: JobRecord,
+    /// Whether it is the answer of an earlier request with the same key, and nothing was stored.
+    pub replayed: bool,
+    /// What is left of the limit, where one was charged.
+    pub rate: Option<RateState>,
+    /// The job as it is now; `None` for a replay.
+    pub job: Option<Job>,
+}
+
+/// Decides on the job as the store holds it, under the store's lock. May be called again if the transaction is retried.
+pub type Decide = Box<dyn FnMut(&Job) -> Result<Change, Rejected> + Send>;
+
+/// Like [`Decide`], for a job that the store picked.
+pub type ClaimFn = Decide;
+
+/// A place in a list of jobs, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// Of the last job seen.
+    pub created_at: Timestamp,
+    /// Of the last job seen; tells jobs of one moment apart.
+    pub id: JobId,
+}
+
+/// Which jobs to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Of this project.
+    pub project: ProjectId,
+    /// In this status.
+    pub status: Option<JobStatus>,
+    /// Created after.
+    pub created_after: Option<Timestamp>,
+    /// Created before.
+    pub created_before: Option<Timestamp>,
+    /// With this text in the title, whatever the case of ASCII letters.
+    pub title_contains: Option<String>,
+    /// Behind this place.
+    pub after: Option<Cursor>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Jobs. Only [`crate::engine::Engine`] calls what writes.
+#[async_trait]
+pub trait JobStore: Send + Sync {
+    /// Stores a new job. On disk when it returns.
+    async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError>;
+
+    /// Locks the job, lets `decide` say what to write, and writes it, all in one transaction. On disk when it returns.
+    async fn update_job(
+        &self,
+        id: JobId,
+        project: Option<ProjectId>,
+        guard: Guard,
+        decide: Decide,
+        now: Timestamp,
+    ) -> Result<Accepted, UpdateError>;
+
+    /// Picks the job that has been due longest at `now` and is not locked, and writes what `claim` says; `None` if no
+    /// job is due.
+    async fn claim_job(&self, now: Timestamp, claim: ClaimFn) -> Result<Option<Job>, StoreError>;
+
+    /// The job.
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;
+
+    /// Jobs, newest first.
+    async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError>;
+
+    /// How many jobs are active.
+    async fn active_jobs(&self) -> Result<u64, StoreError>;
+
+    /// A job's messages in the order in which they were accepted.
+    async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError>;
+
+    /// One message.
+    async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError>;
+
+    /// A job's runs, oldest first.
+    async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError>;
+
+    /// Lines of a job's log with a number above `after`, at most `limit`.
+    async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
+
+    /// Returns when the job's log may have lines above `after`; it may return without.
+    async fn job_changed(&self, job: JobId, after: u64);
+
+    /// A number that grows whenever work may have become available.
+    fn work_version(&self) -> u64;
+
+    /// Returns when [`JobStore::work_version`] differs from `seen`.
+    async fn work_changed(&self, seen: u64);
+}
+
+/// Why a project was not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProjectWriteError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The id is taken.
+    #[error("there is a project with this id already")]
+    Exists,
+    /// There is none with that id.
+    #[error("there is no such project")]
+    NotFound,
+    /// It has jobs that are active.
+    #[error("the project has active jobs; cancel or archive them first")]
+    Busy,
+}
+
+/// Projects and their secrets.
+#[async_trait]
+pub trait ProjectStore: Send + Sync {
+    /// Stores a new project.
+    async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError>;
+
+    /// Replaces a project's fields and changes its secrets.
+    async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError>;
+
+    /// Removes a project with its jobs.
+    async fn delete_project(&self, id: ProjectId) -> Result<(), ProjectWriteError>;
+
+    /// One project.
+    async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError>;
+
+    /// All projects by id.
+    async fn projects(&self) -> Result<Vec<Project>, StoreError>;
+
+    /// A project's secrets, in the clear.
+    async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
+}
+
+/// A line of the audit log: who did what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// When.
+    pub at: Timestamp,
+    /// The id of a key, or `cli`.
+    pub actor: String,
+    /// Such as `key.created`.
+    pub action: String,
+    /// To what.
+    pub subject: String,
+}
+
+/// API keys and the audit log of what is done to them.
+#[async_trait]
+pub trait KeyStore: Send + Sync {
+    /// Stores a new key with its line in the audit log.
+    async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), StoreError>;
+
+    /// The key with that hash.
+    async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError>;
+
+    /// All keys, newest first.
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError>;
+
+    /// Revokes a key; false if there is none. Again is the same as once.
+    async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<bool, StoreError>;
+
+    /// Notes that a key was used.
+    async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError>;
+
+    /// The newest lines of the audit log, newest first.
+    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;
+}
+
+/// Pull requests of the built-in code host.
+#[async_trait]
+pub trait PullStore: Send + Sync {
+    /// Opens one with the repository's next number; `None` if the head has an open one already.
+    async fn open_pull(
+        &self,
+        repository: String,
+        base: String,
+        new: NewPull,
+        now: Timestamp,
+    ) -> Result<Option<LocalPull>, StoreError>;
+
+    /// One.
+    async fn pull(&self, repository: String, number: u64) -> Result<Option<LocalPull>, StoreError>;
+
+    /// All of a repository, newest first.
+    async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError>;
+
+    /// Ends an open one; false if it was not open.
+    async fn end_pull(
+        &self,
+        repository: String,
+        number: u64,
+        state: PullState,
+        between: Option<(crate::ids::Sha, crate::ids::Sha)>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError>;
+}
+
+/// All of it.
+#[async_trait]
+pub trait Store: JobStore + ProjectStore + KeyStore + PullStore {
+    /// Whether it answers.
+    async fn ready(&self) -> Result<(), StoreError>;
+
+    /// Removes idempotency keys and rate windows whose time is over, at most `limit` of each.
+    async fn sweep(&self, now: Timestamp, limit: usize) -> Result<(), StoreError>;
+}

@@ -1,0 +1,100 @@
+//! The rate limit: so many uses in an hour, counted from the first use.
+//!
+//! A fixed window and not a bucket that refills, because the promise is "100 uses per project per hour": a bucket of
+//! 100 that refills lets nearly 200 through in the hour after a quiet one.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// The length of a window.
+pub const WINDOW: Duration = Duration::from_secs(3600);
+
+/// What is counted. The stored names must not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RateKind {
+    /// Creating jobs.
+    Create,
+    /// Sending messages.
+    Message,
+}
+
+impl RateKind {
+    /// The name in the store and in the `RateLimit-Policy` header.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Message => "message",
+        }
+    }
+}
+
+/// A window that has been opened by a first use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// When the first use was.
+    pub started_at: Timestamp,
+    /// How many uses there were.
+    pub used: u32,
+}
+
+/// What is left of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateState {
+    /// Uses in an hour; 0 means no limit.
+    pub limit: u32,
+    /// Uses that are left in this window.
+    pub remaining: u32,
+    /// Until the window ends.
+    pub resets_in: Duration,
+}
+
+/// Counts one more use, or says what is left (nothing) and until when.
+///
+/// # Errors
+/// The limit is used up; the state tells when to come back.
+pub fn charge(window: Option<Window>, limit: u32, now: Timestamp) -> Result<(Window, RateState), RateState> {
+    let running = window.filter(|w| now.since(w.started_at) < WINDOW && w.started_at <= now);
+    let window = running.unwrap_or(Window { started_at: now, used: 0 });
+    let state = |used: u32| RateState {
+        limit,
+        remaining: limit.saturating_sub(used),
+        resets_in: WINDOW.saturating_sub(now.since(window.started_at)),
+    };
+    if limit != 0 && window.used >= limit {
+        return Err(state(window.used));
+    }
+    let used = window.used.saturating_add(1);
+    Ok((Window { used, ..window }, state(used)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    #[test]
+    fn the_limit_holds_until_the_window_ends() {
+        let (first, state) = charge(None, 2, START).expect("the first use");
+        assert_eq!((first.used, state.remaining), (1, 1));
+        let (second, _) = charge(Some(first), 2, START + Duration::from_secs(10)).expect("the second use");
+        let refused = charge(Some(second), 2, START + Duration::from_secs(60)).expect_err("the third use");
+        assert_eq!(refused, RateState { limit: 2, remaining: 0, resets_in: Duration::from_secs(3540) });
+        let (fresh, _) = charge(Some(second), 2, START + WINDOW).expect("an hour later");
+        assert_eq!(fresh, Window { started_at: START + WINDOW, used: 1 });
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let full = Window { started_at: START, used: u32::MAX };
+        assert!(charge(Some(full), 0, START).is_ok());
+    }
+
+    #[test]
+    fn a_window_from_the_future_is_not_waited_for() {
+        let future = Window { started_at: START + WINDOW, used: 9 };
+        assert_eq!(charge(Some(future), 2, START).map(|(w, _)| w.started_at), Ok(START));
+    }
+}

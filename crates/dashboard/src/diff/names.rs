@@ -1,0 +1,53 @@
+//! Paths as they stand in a diff: prefixed with `a/` or `b/`, and quoted like a string of C where they hold controls,
+//! quotes, backslashes or bytes beyond ASCII.
+
+/// The path out of `a/path b/path`, which are alike: only where they are does git say no path elsewhere.
+pub(super) fn of_both(paths: &str) -> String {
+    // Not cut at a space, for there may be some in the path: being alike, both are half.
+    let half = paths.len() / 2;
+    let (Some(old), Some(new)) = (paths.get(..half), paths.get(half + 1..)) else { return paths.to_owned() };
+    let (old, new) = (without(unquoted(old), "a/"), without(unquoted(new), "b/"));
+    if old == new && paths.as_bytes().get(half) == Some(&b' ') { new } else { paths.to_owned() }
+}
+
+/// The path in a line `--- a/path` or `+++ b/path`; `None` where there is no file on that side.
+pub(super) fn of_one(path: &str, prefix: &str) -> Option<String> {
+    // git ends the line with a tab where there is a space in the path.
+    let path = path.strip_suffix('\t').unwrap_or(path);
+    if path == "/dev/null" { None } else { Some(without(unquoted(path), prefix)) }
+}
+
+/// The path without its quotes, if it has any. Bytes that are no UTF-8 become U+FFFD.
+pub(super) fn unquoted(path: &str) -> String {
+    let Some(inner) = path.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return path.to_owned() };
+    let mut bytes = Vec::with_capacity(inner.len());
+    let mut rest = inner.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        bytes.push(match rest.next() {
+            Some(b'a') => 0x07,
+            Some(b'b') => 0x08,
+            Some(b't') => b'\t',
+            Some(b'n') => b'\n',
+            Some(b'v') => 0x0b,
+            Some(b'f') => 0x0c,
+            Some(b'r') => b'\r',
+            Some(first @ b'0'..=b'3') => {
+                rest.by_ref().take(2).fold(first - b'0', |value, digit| (value << 3) | (digit & 7))
+            }
+            Some(itself) => itself,
+            None => b'\\',
+        });
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn without(path: String, prefix: &str) -> String {
+    match path.strip_prefix(prefix) {
+        Some(rest) => rest.to_owned(),
+        None => path,
+    }
+}

@@ -1,0 +1,167 @@
+//! Reads a diff line by line.
+
+use super::names;
+use super::{Change, FileDiff, Line, LineClass};
+
+/// Takes a diff apart; keeps at most `room` lines and counts the others. A diff that was cut ends where it was cut, and
+/// what is no diff gives no files.
+pub(crate) fn parse(diff: &str, room: usize) -> Vec<FileDiff<'_>> {
+    let mut parser = Parser { files: Vec::new(), hunk: None, room };
+    for text in diff.split_terminator('\n') {
+        parser.line(text);
+    }
+    parser.files
+}
+
+struct Parser<'a> {
+    files: Vec<FileDiff<'a>>,
+    /// Of the last file; `None` until its first hunk begins.
+    hunk: Option<Hunk>,
+    room: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn line(&mut self, text: &'a str) {
+        if self.in_hunk(text) {
+            return;
+        }
+        if let Some(paths) = text.strip_prefix("diff --git ") {
+            self.files.push(begin(paths));
+            self.hunk = None;
+        } else if let Some(hunk) = Hunk::begin(text) {
+            self.hunk = Some(hunk);
+            self.keep(Line { class: LineClass::Hunk, old_no: None, new_no: None, text });
+        } else if self.hunk.is_none()
+            && let Some(file) = self.files.last_mut()
+        {
+            header(file, text);
+        }
+    }
+
+    /// Whether the line belongs to the hunk under way.
+    fn in_hunk(&mut self, text: &'a str) -> bool {
+        let Some(hunk) = &mut self.hunk else { return false };
+        // "\ No newline at end of file" follows the line that it is about, the last one too.
+        if let Some(note) = text.strip_prefix('\\') {
+            self.keep(Line { class: LineClass::Note, old_no: None, new_no: None, text: note.trim_start() });
+            return true;
+        }
+        if hunk.is_over() {
+            return false;
+        }
+        let line = if let Some(text) = text.strip_prefix('+') {
+            Line { class: LineClass::Added, old_no: None, new_no: Some(hunk.new.take()), text }
+        } else if let Some(text) = text.strip_prefix('-') {
+            Line { class: LineClass::Removed, old_no: Some(hunk.old.take()), new_no: None, text }
+        } else if text.is_empty() || text.starts_with(' ') {
+            // Some tools drop the space of an empty line.
+            let text = text.strip_prefix(' ').unwrap_or(text);
+            Line { class: LineClass::Context, old_no: Some(hunk.old.take()), new_no: Some(hunk.new.take()), text }
+        } else {
+            hunk.end();
+            return false;
+        };
+        self.keep(line);
+        true
+    }
+
+    fn keep(&mut self, line: Line<'a>) {
+        let Some(file) = self.files.last_mut() else { return };
+        match line.class {
+            LineClass::Added => file.added += 1,
+            LineClass::Removed => file.removed += 1,
+            LineClass::Hunk | LineClass::Context | LineClass::Note => {}
+        }
+        match self.room.checked_sub(1) {
+            Some(room) => {
+                self.room = room;
+                file.lines.push(line);
+            }
+            None => file.left_out += 1,
+        }
+    }
+}
+
+fn begin(paths: &str) -> FileDiff<'_> {
+    FileDiff {
+        path: names::of_both(paths),
+        old_path: None,
+        change: Change::Modified,
+        old_mode: None,
+        new_mode: None,
+        added: 0,
+        removed: 0,
+        binary: false,
+        lines: Vec::new(),
+        left_out: 0,
+    }
+}
+
+/// A line between `diff --git` and the first hunk. What is not known is left out.
+fn header<'a>(file: &mut FileDiff<'a>, text: &'a str) {
+    if let Some(path) = text.strip_prefix("rename from ") {
+        (file.change, file.old_path) = (Change::Renamed, Some(names::unquoted(path)));
+    } else if let Some(path) = text.strip_prefix("copy from ") {
+        (file.change, file.old_path) = (Change::Copied, Some(names::unquoted(path)));
+    } else if let Some(path) = text.strip_prefix("rename to ").or_else(|| text.strip_prefix("copy to ")) {
+        file.path = names::unquoted(path);
+    } else if let Some(mode) = text.strip_prefix("old mode ") {
+        file.old_mode = Some(mode);
+    } else if let Some(mode) = text.strip_prefix("new mode ") {
+        file.new_mode = Some(mode);
+    } else if text.starts_with("new file mode ") {
+        file.change = Change::Added;
+    } else if text.starts_with("deleted file mode ") {
+        file.change = Change::Deleted;
+    } else if let Some(path) = text.strip_prefix("--- ").and_then(|path| names::of_one(path, "a/")) {
+        file.path = path;
+    } else if let Some(path) = text.strip_prefix("+++ ").and_then(|path| names::of_one(path, "b/")) {
+        file.path = path;
+    } else if text.starts_with("Binary files ") || text == "GIT binary patch" {
+        file.binary = true;
+    }
+}
+
+/// How far a hunk has come.
+struct Hunk {
+    old: Side,
+    new: Side,
+}
+
+impl Hunk {
+    /// Reads `@@ -1,2 +3,4 @@ …`.
+    fn begin(text: &str) -> Option<Self> {
+        let (old, rest) = text.strip_prefix("@@ -")?.split_once(" +")?;
+        let (new, _) = rest.split_once(" @@")?;
+        Some(Self { old: Side::begin(old)?, new: Side::begin(new)? })
+    }
+
+    fn is_over(&self) -> bool {
+        self.old.left == 0 && self.new.left == 0
+    }
+
+    fn end(&mut self) {
+        (self.old.left, self.new.left) = (0, 0);
+    }
+}
+
+/// One side of a hunk: the number of its next line, and how many are to come.
+struct Side {
+    next: u32,
+    left: u32,
+}
+
+impl Side {
+    /// Reads `3,4`, or `3` for `3,1`.
+    fn begin(range: &str) -> Option<Self> {
+        let (next, left) = range.split_once(',').unwrap_or((range, "1"));
+        Some(Self { next: next.parse().ok()?, left: left.parse().ok()? })
+    }
+
+    fn take(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.saturating_add(1);
+        self.left = self.left.saturating_sub(1);
+        number
+    }
+}

@@ -1,0 +1,211 @@
+//! What git writes, and what it would not.
+
+use super::LineClass::{Added, Context, Hunk, Note, Removed};
+use super::*;
+
+const ROOM: usize = 1000;
+
+/// The only file of a diff.
+fn only(diff: &str) -> FileDiff<'_> {
+    let mut files = parse(diff, ROOM);
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+fn rows<'a>(file: &FileDiff<'a>) -> Vec<(LineClass, Option<u32>, Option<u32>, &'a str)> {
+    file.lines.iter().map(|line| (line.class, line.old_no, line.new_no, line.text)).collect()
+}
+
+#[test]
+fn lines_are_numbered_on_both_sides() {
+    let file = only(
+        "diff --git a/src/main.rs b/src/main.rs\nindex 1111111..2222222 100644\n--- a/src/main.rs\n+++ b/src/main.rs\n\
+         @@ -3,3 +3,4 @@ fn main() {\n one\n-two\n+2\n+two and a half\n three\n@@ -20 +21,0 @@\n-end\n",
+    );
+    assert_eq!((file.path.as_str(), file.change, file.added, file.removed), ("src/main.rs", Change::Modified, 2, 2));
+    assert_eq!(
+        rows(&file),
+        [
+            (Hunk, None, None, "@@ -3,3 +3,4 @@ fn main() {"),
+            (Context, Some(3), Some(3), "one"),
+            (Removed, Some(4), None, "two"),
+            (Added, None, Some(4), "2"),
+            (Added, None, Some(5), "two and a half"),
+            (Context, Some(5), Some(6), "three"),
+            (Hunk, None, None, "@@ -20 +21,0 @@"),
+            (Removed, Some(20), None, "end"),
+        ]
+    );
+    assert_eq!(file.without_lines(), None);
+}
+
+#[test]
+fn lines_that_look_like_headers_are_lines() {
+    let diff = "diff --git a/q.sql b/q.sql\n--- a/q.sql\n+++ b/q.sql\n@@ -1,3 +1,3 @@\n--- a/other\n+++ b/other\n \
+                @@ -1 +1 @@\n-diff --git a/x b/x\n+diff --git a/y b/y\ndiff --git a/z b/z\n--- a/z\n+++ b/z\n\
+                @@ -1 +1 @@\n-a\n+b\n";
+    let files = parse(diff, ROOM);
+    assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["q.sql", "z"]);
+    assert_eq!(
+        rows(&files[0])[1..],
+        [
+            (Removed, Some(1), None, "-- a/other"),
+            (Added, None, Some(1), "++ b/other"),
+            (Context, Some(2), Some(2), "@@ -1 +1 @@"),
+            (Removed, Some(3), None, "diff --git a/x b/x"),
+            (Added, None, Some(3), "diff --git a/y b/y"),
+        ]
+    );
+}
+
+#[test]
+fn a_rename_has_both_paths() {
+    let file = only(
+        "diff --git a/old name.txt b/new.txt\nsimilarity index 90%\nrename from old name.txt\nrename to new.txt\n\
+         index 1111111..2222222 100644\n--- a/old name.txt\t\n+++ b/new.txt\n@@ -1 +1 @@\n-a\n+b\n",
+    );
+    assert_eq!((file.old_path.as_deref(), file.path.as_str()), (Some("old name.txt"), "new.txt"));
+    assert_eq!((file.change, file.added, file.removed), (Change::Renamed, 1, 1));
+
+    let pure = only("diff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\n");
+    assert_eq!((pure.old_path.as_deref(), pure.path.as_str()), (Some("a"), "b"));
+    assert_eq!(pure.without_lines(), Some("The content is the same."));
+
+    let copy = only("diff --git a/a b/b\nsimilarity index 100%\ncopy from a\ncopy to b\n");
+    assert_eq!((copy.change, copy.path.as_str()), (Change::Copied, "b"));
+}
+
+#[test]
+fn a_binary_file_has_no_lines() {
+    let file = only(
+        "diff --git a/my logo.png b/my logo.png\nnew file mode 100644\nindex 0000000..1111111\n\
+         Binary files /dev/null and b/my logo.png differ\n",
+    );
+    assert_eq!((file.path.as_str(), file.change, file.binary), ("my logo.png", Change::Added, true));
+    assert_eq!(file.without_lines(), Some("Binary file, not shown."));
+
+    let patch =
+        only("diff --git a/x b/x\nindex 1111111..2222222 100644\nGIT binary patch\nliteral 3\nKcmZ\n\nliteral 0\n");
+    assert!(patch.binary && patch.lines.is_empty());
+}
+
+#[test]
+fn a_missing_newline_at_the_end_is_noted_on_each_side() {
+    let file = only(
+        "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\
+         \\ No newline at end of file\n",
+    );
+    assert_eq!(
+        rows(&file)[1..],
+        [
+            (Removed, Some(1), None, "a"),
+            (Note, None, None, "No newline at end of file"),
+            (Added, None, Some(1), "b"),
+            (Note, None, None, "No newline at end of file"),
+        ]
+    );
+}
+
+#[test]
+fn an_empty_file_is_named_by_its_header() {
+    let new = only("diff --git a/.keep b/.keep\nnew file mode 100644\nindex 0000000..e69de29\n");
+    assert_eq!(
+        (new.path.as_str(), new.change, new.without_lines()),
+        (".keep", Change::Added, Some("The file is empty."))
+    );
+    let gone = only("diff --git a/.keep b/.keep\ndeleted file mode 100644\nindex e69de29..0000000\n");
+    assert_eq!((gone.path.as_str(), gone.change), (".keep", Change::Deleted));
+}
+
+#[test]
+fn a_deleted_file_keeps_its_path() {
+    let file = only("diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n");
+    assert_eq!((file.path.as_str(), file.change, file.removed), ("x", Change::Deleted, 2));
+}
+
+#[test]
+fn a_change_of_mode_is_shown() {
+    let file = only("diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n");
+    assert_eq!((file.path.as_str(), file.shown_modes().as_deref()), ("run.sh", Some("100644 → 100755")));
+    assert_eq!(file.without_lines(), Some("The content is the same."));
+}
+
+#[test]
+fn weird_names_are_read() {
+    for (header, path) in [
+        ("a/x b/y b/x b/y", "x b/y"),
+        ("a/  b/ ", " "),
+        (r#""a/tab\there.txt" "b/tab\there.txt""#, "tab\there.txt"),
+        (r#""a/\303\244 \"q\" \\.txt" "b/\303\244 \"q\" \\.txt""#, r#"ä "q" \.txt"#),
+        (r#""a/\377" "b/\377""#, "\u{fffd}"),
+        ("a/日本語 b/日本語", "日本語"),
+        ("a/<b>x</b> b/<b>x</b>", "<b>x</b>"),
+    ] {
+        let diff = format!("diff --git {header}\nnew file mode 100644\n");
+        assert_eq!(only(&diff).path, path);
+    }
+    let spaced = only("diff --git a/a b.txt b/a b.txt\n--- a/a b.txt\t\n+++ b/a b.txt\t\n@@ -1 +1 @@\n-a\n+b\n");
+    assert_eq!(spaced.path, "a b.txt");
+    let quoted = only("diff --git \"a/\\n\" \"b/\\n\"\n--- \"a/\\n\"\n+++ \"b/\\n\"\n@@ -1 +1 @@\n-a\n+b\n");
+    assert_eq!((quoted.path.as_str(), &*quoted.shown_path()), ("\n", "␊"));
+}
+
+#[test]
+fn names_that_cannot_be_read_are_shown_whole() {
+    for header in ["", "a", "a/x", "a/x b/y", "\"", "ä"] {
+        assert_eq!(only(&format!("diff --git {header}\n")).path, header);
+    }
+}
+
+#[test]
+fn what_is_no_diff_gives_no_files() {
+    for text in ["", "\n\n", "fatal: bad object\n", "@@ -1 +1 @@\n-a\n+b\n", "--- a/x\n+++ b/x\n"] {
+        assert!(parse(text, ROOM).is_empty(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_diff_may_be_cut_anywhere() {
+    let diff = "diff --git \"a/\\303\\244\" \"b/\\303\\244\"\nold mode 100644\nnew mode 100755\n--- \"a/\\303\\244\"\n\
+                +++ \"b/\\303\\244\"\n@@ -1,2 +1,2 @@ x\n a\n-b\n\\ No newline at end of file\n+c\n";
+    for end in 0..diff.len() {
+        assert!(parse(&diff[..end], ROOM).len() <= 1);
+    }
+    assert_eq!(only(diff).path, "ä");
+}
+
+#[test]
+fn a_hunk_that_lies_about_its_length_ends_with_its_lines() {
+    let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\ndiff --git a/y b/y\nnew file mode 100644\n";
+    let files = parse(diff, ROOM);
+    assert_eq!(
+        files.iter().map(|file| (file.path.as_str(), file.lines.len())).collect::<Vec<_>>(),
+        [("x", 2), ("y", 0)]
+    );
+    let huge = only("diff --git a/x b/x\n@@ -4294967295,4294967295 +99999999999 @@\n");
+    assert!(huge.lines.is_empty());
+}
+
+#[test]
+fn lines_beyond_the_room_are_counted() {
+    let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,3 @@\n+a\n+b\n+c\n";
+    let files = parse(diff, 2);
+    assert_eq!((files[0].lines.len(), files[0].left_out, files[0].added), (2, 2, 3));
+    let none = parse(diff, 0);
+    assert_eq!((none[0].left_out, none[0].without_lines()), (4, None));
+}
+
+#[test]
+fn a_large_file_is_folded() {
+    let diff =
+        |lines: usize| format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{lines} @@\n{}", "+\n".repeat(lines));
+    assert!(only(&diff(500)).unfolded());
+    assert!(!only(&diff(501)).unfolded());
+}
+
+#[test]
+fn carriage_returns_show_only_on_changed_lines() {
+    let file = only("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n+b\n");
+    let shown: Vec<_> = file.lines.iter().skip(1).map(Line::shown).collect();
+    assert_eq!(shown, ["a", "b␍", "b"]);
+}

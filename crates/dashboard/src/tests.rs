@@ -1,0 +1,422 @@
+//! The pages as a browser gets them, from pull requests that are made up.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use axum::Extension;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use journeyman_core::ports::{CommitLine, PullDetail, PullPages, PullPagesError};
+use journeyman_core::project::{Project, Settings};
+use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::time::Timestamp;
+use tower::ServiceExt as _;
+
+use crate::{PullsState, Viewer, router};
+
+const DIFF: &str = "diff --git a/x.txt b/x.txt\n--- a/x.txt\n+++ b/x.txt\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n";
+
+struct Fake {
+    pulls: Result<Vec<LocalPull>, PullPagesError>,
+    detail: Result<PullDetail, PullPagesError>,
+    change: Result<(), PullPagesError>,
+    calls: Mutex<Vec<String>>,
+}
+
+impl Fake {
+    fn with(detail: PullDetail) -> Self {
+        Self { pulls: Ok(vec![detail.pull.clone()]), detail: Ok(detail), change: Ok(()), calls: Mutex::default() }
+    }
+
+    fn failing(error: &PullPagesError) -> Self {
+        let (pulls, detail, change) = (Err(error.clone()), Err(error.clone()), Err(error.clone()));
+        Self { pulls, detail, change, calls: Mutex::default() }
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl PullPages for Fake {
+    async fn pulls(&self, _project: &Project) -> Result<Vec<LocalPull>, PullPagesError> {
+        self.pulls.clone()
+    }
+
+    async fn pull(&self, _project: &Project, _number: u64) -> Result<PullDetail, PullPagesError> {
+        self.detail.clone()
+    }
+
+    async fn merge(&self, project: &Project, number: u64, by: &str) -> Result<(), PullPagesError> {
+        self.calls.lock().unwrap().push(format!("merge {} {number} {by}", project.id));
+        self.change.clone()
+    }
+
+    async fn close(&self, project: &Project, number: u64) -> Result<(), PullPagesError> {
+        self.calls.lock().unwrap().push(format!("close {} {number}", project.id));
+        self.change.clone()
+    }
+}
+
+fn project() -> Project {
+    Project {
+        id: "shop".parse().unwrap(),
+        repository: "local:shop".into(),
+        reference: None,
+        agent: "journeyman".into(),
+        model: "test/scripted".into(),
+        created_at: Timestamp::from_micros(0),
+        settings: Settings::default(),
+        secret_names: Vec::new(),
+    }
+}
+
+fn detail(state: PullState) -> PullDetail {
+    let ended = state != PullState::Open;
+    PullDetail {
+        pull: LocalPull {
+            repository: "shop".into(),
+            number: 7,
+            title: "Fix the typo".into(),
+            body: "First line\nsecond line".into(),
+            state,
+            draft: false,
+            head: "journeyman/fix-the-typo-89abcdef".into(),
+            base: "main".into(),
+            labels: vec!["docs".into()],
+            created_at: Timestamp::from_micros(1_795_224_330_123_456),
+            ended_at: ended.then(|| Timestamp::from_micros(1_795_224_930_123_456)),
+            ended_between: None,
+        },
+        commits: vec![CommitLine {
+            sha: "0123456789".repeat(4).parse().unwrap(),
+            subject: "Fix it".into(),
+            author: "Ada".into(),
+            at: Timestamp::from_micros(1_795_224_330_123_456),
+        }],
+        diff: DIFF.into(),
+        diff_cut: false,
+        mergeable: !ended,
+    }
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).unwrap_or_else(|| panic!("no header {name}")).to_str().unwrap()
+    }
+}
+
+async fn send(fake: &Arc<Fake>, viewer: Viewer, method: Method, path: &str) -> Answer {
+    let app = router(PullsState { pages: fake.clone() }).layer(Extension(project())).layer(Extension(viewer));
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    let response = app.oneshot(request).await.unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    Answer { status, headers, body: String::from_utf8(body.to_vec()).unwrap() }
+}
+
+fn viewer(can_write: bool) -> Viewer {
+    Viewer { name: "laptop".into(), can_write }
+}
+
+async fn get(fake: Fake, path: &str) -> Answer {
+    send(&Arc::new(fake), viewer(true), Method::GET, path).await
+}
+
+async fn post(fake: Fake, path: &str) -> Answer {
+    send(&Arc::new(fake), viewer(true), Method::POST, path).await
+}
+
+#[tokio::test]
+async fn the_list_shows_each_pull_request() {
+    let mut fake = Fake::with(detail(PullState::Open));
+    let mut draft = detail(PullState::Open).pull;
+    (draft.number, draft.draft) = (6, true);
+    fake.pulls = Ok(vec![detail(PullState::Open).pull, draft, detail(PullState::Merged).pull]);
+    let answer = get(fake, "/projects/shop/pulls").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
+    for part in [
+        "<title>Pull requests · shop · Journeyman</title>",
+        "<a href=\"/projects/shop/pulls/7\"><bdi>Fix the typo</bdi></a>",
+        "<a href=\"/projects/shop/pulls/6\">",
+        "<span class=\"badge open\">Open</span>",
+        "<span class=\"badge draft\">Draft</span>",
+        "<span class=\"badge merged\">Merged</span>",
+        "<time datetime=\"2026-11-21T01:25:30.123Z\">2026-11-21 01:25 UTC</time>",
+        "journeyman/fix-the-typo-89abcdef",
+        "2 open <span class=\"muted\">· 1 merged or closed</span>",
+    ] {
+        assert!(answer.body.contains(part), "{part} is not in {}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn an_empty_list_says_what_to_do() {
+    let mut fake = Fake::with(detail(PullState::Open));
+    fake.pulls = Ok(Vec::new());
+    let answer = get(fake, "/projects/shop/pulls").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert!(answer.body.contains("Send a job.") && answer.body.contains("POST /v2/agent/shop/job"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_pull_request_is_shown_with_all_that_belongs_to_it() {
+    let answer = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    for part in [
+        "<title>Fix the typo · #7 · shop · Journeyman</title>",
+        "<li>shop</li>",
+        "<li><a href=\"/projects/shop/pulls\">Pull requests</a></li>",
+        "<li><span aria-current=\"page\">#7</span></li>",
+        "<bdi>journeyman/fix-the-typo-89abcdef</bdi>",
+        "<bdi>main</bdi>",
+        "First line\nsecond line",
+        "1 commit",
+        "<code title=\"0123456789012345678901234567890123456789\">01234567</code>",
+        "1 file changed <span class=\"plus\">+1</span> <span class=\"minus\">−1</span>",
+        "<details class=\"file\" id=\"file-1\" open>",
+        "<tr class=\"same\"><td>1</td><td>1</td><td></td><td>same</td></tr>",
+        "<tr class=\"del\"><td>2</td><td></td><td>-</td><td>old</td></tr>",
+        "<tr class=\"add\"><td></td><td>2</td><td>+</td><td>new</td></tr>",
+        "git fetch origin journeyman/fix-the-typo-89abcdef\n",
+        "<form method=\"post\" action=\"/projects/shop/pulls/7/merge\">",
+        "<form method=\"post\" action=\"/projects/shop/pulls/7/close\">",
+    ] {
+        assert!(answer.body.contains(part), "{part} is not in {}", answer.body);
+    }
+    assert!(!answer.body.contains("the diff is large") && !answer.body.contains("it is cut"));
+}
+
+#[tokio::test]
+async fn an_ended_pull_request_has_no_buttons() {
+    for state in [PullState::Merged, PullState::Closed] {
+        let answer = get(Fake::with(detail(state)), "/projects/shop/pulls/7").await;
+        assert!(!answer.body.contains("<form") && !answer.body.contains("<button"), "{}", answer.body);
+        assert!(answer.body.contains(&format!("{} <time datetime=\"2026-11-21T01:35:30.123Z\">", state.name())));
+    }
+}
+
+#[tokio::test]
+async fn a_pull_request_in_conflict_can_only_be_closed() {
+    let answer =
+        get(Fake::with(PullDetail { mergeable: false, ..detail(PullState::Open) }), "/projects/shop/pulls/7").await;
+    assert!(!answer.body.contains("/merge\""), "{}", answer.body);
+    assert!(answer.body.contains("/close\"") && answer.body.contains("cannot be merged as it is"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_large_file_is_folded_and_a_huge_diff_ends() {
+    let lines = 20_100;
+    let diff = format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{lines} @@\n{}", "+a\n".repeat(lines));
+    let fake = Fake::with(PullDetail { diff, diff_cut: true, ..detail(PullState::Open) });
+    let answer = get(fake, "/projects/shop/pulls/7").await;
+    assert!(answer.body.contains("<details class=\"file\" id=\"file-1\">"));
+    assert_eq!(answer.body.matches("<tr").count(), 20_000);
+    assert!(answer.body.contains("Lines not shown, because the diff is large: 101"));
+    assert!(answer.body.contains("it is cut"));
+}
+
+/// Text that would run if it became markup, in an attribute too, and that names its field.
+fn hostile(field: &str) -> String {
+    format!("{field}\"'><script>alert('{field}')</script><img src=x onerror=alert(1)>&lt;\u{202e}")
+}
+
+/// Nothing hostile became markup, and each field is on the page as text.
+fn assert_harmless(body: &str, fields: &[&str]) {
+    let start = body.find("<body>").unwrap();
+    for markup in ["<script", "<img", "\"'>", "\u{202e}", "alert('"] {
+        assert!(!body.contains(markup), "{markup} in {body}");
+    }
+    for field in fields {
+        let text = format!("{field}&#34;&#39;&#62;&#60;script&#62;alert(");
+        assert!(body[start..].contains(&text), "{field} is not in {body}");
+    }
+}
+
+fn hostile_detail() -> PullDetail {
+    let mut detail = detail(PullState::Open);
+    detail.pull.title = hostile("title");
+    detail.pull.body = hostile("body");
+    detail.pull.head = hostile("head");
+    detail.pull.base = hostile("base");
+    detail.pull.labels = vec![hostile("label")];
+    detail.commits[0].subject = hostile("subject");
+    detail.commits[0].author = hostile("author");
+    detail.diff = format!(
+        "diff --git a/x b/y\nold mode {}\nnew mode {}\nrename from {}\nrename to {}\n@@ -1,2 +1,2 @@ {}\n {}\n-{}\n+{}\n\\ {}\n",
+        hostile("oldmode"),
+        hostile("newmode"),
+        hostile("oldpath"),
+        hostile("newpath"),
+        hostile("hunk"),
+        hostile("context"),
+        hostile("removed"),
+        hostile("added"),
+        hostile("note"),
+    );
+    detail
+}
+
+#[tokio::test]
+async fn no_text_becomes_markup() {
+    let viewer = Viewer { name: hostile("viewer"), can_write: true };
+    let fake = Arc::new(Fake::with(hostile_detail()));
+
+    let list = send(&fake, viewer.clone(), Method::GET, "/projects/shop/pulls").await;
+    assert_harmless(&list.body, &["title", "head", "label", "viewer"]);
+
+    let page = send(&fake, viewer, Method::GET, "/projects/shop/pulls/7").await;
+    assert_harmless(
+        &page.body,
+        &[
+            "title", "body", "head", "base", "label", "subject", "author", "oldmode", "newmode", "oldpath", "newpath",
+            "hunk", "context", "removed", "added", "note", "viewer",
+        ],
+    );
+
+    let conflict = PullPagesError::Conflict { base: hostile("base"), head: hostile("head") };
+    let answer = post(Fake::failing(&conflict), "/projects/shop/pulls/7/merge").await;
+    assert_harmless(&answer.body, &["base", "head"]);
+}
+
+#[tokio::test]
+async fn a_branch_is_quoted_for_the_shell() {
+    let mut detail = detail(PullState::Open);
+    detail.pull.head = "$(id)".into();
+    let answer = get(Fake::with(detail), "/projects/shop/pulls/7").await;
+    assert!(answer.body.contains("git fetch origin &#39;$(id)&#39;\n"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn merging_and_closing_lead_back_to_the_page() {
+    let fake = Arc::new(Fake::with(detail(PullState::Open)));
+    for action in ["merge", "close"] {
+        let answer = send(&fake, viewer(true), Method::POST, &format!("/projects/shop/pulls/7/{action}")).await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER);
+        assert_eq!(answer.header("location"), "/projects/shop/pulls/7");
+    }
+    assert_eq!(fake.calls(), ["merge shop 7 laptop", "close shop 7"]);
+}
+
+#[tokio::test]
+async fn a_reader_sees_no_buttons_and_changes_nothing() {
+    let fake = Arc::new(Fake::with(detail(PullState::Open)));
+    let page = send(&fake, viewer(false), Method::GET, "/projects/shop/pulls/7").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(!page.body.contains("<form") && !page.body.contains("<button"), "{}", page.body);
+    assert!(page.body.contains("may only read"));
+    for action in ["merge", "close"] {
+        let answer = send(&fake, viewer(false), Method::POST, &format!("/projects/shop/pulls/7/{action}")).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN);
+        assert!(answer.body.contains("Back to #7"), "{}", answer.body);
+    }
+    assert!(fake.calls().is_empty());
+}
+
+#[tokio::test]
+async fn errors_have_their_status_and_a_page() {
+    let conflict = PullPagesError::Conflict { base: "main".into(), head: "topic".into() };
+    for (error, status, text) in [
+        (PullPagesError::NotFound, StatusCode::NOT_FOUND, "there is no such pull request."),
+        (PullPagesError::NotOpen, StatusCode::CONFLICT, "the pull request is not open any more."),
+        (conflict, StatusCode::CONFLICT, "the branches conflict; bring main into topic and push, then merge."),
+        (
+            PullPagesError::Failed("/srv/secret".into()),
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the server&#39;s log says why",
+        ),
+    ] {
+        for answer in [
+            get(Fake::failing(&error), "/projects/shop/pulls/7").await,
+            post(Fake::failing(&error), "/projects/shop/pulls/7/merge").await,
+            post(Fake::failing(&error), "/projects/shop/pulls/7/close").await,
+        ] {
+            assert_eq!(answer.status, status, "{error}");
+            assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
+            assert!(answer.body.contains(text), "{text} is not in {}", answer.body);
+            assert!(!answer.body.contains("/srv/secret"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_fails_has_a_page_too() {
+    let elsewhere = get(Fake::failing(&PullPagesError::NotFound), "/projects/shop/pulls").await;
+    assert_eq!(elsewhere.status, StatusCode::NOT_FOUND);
+    assert!(elsewhere.body.contains("no repository on the built-in code host"), "{}", elsewhere.body);
+    assert!(!elsewhere.body.contains("href=\"/projects/shop/pulls\""), "{}", elsewhere.body);
+
+    let failed = get(Fake::failing(&PullPagesError::Failed("/srv/secret".into())), "/projects/shop/pulls").await;
+    assert_eq!(failed.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(!failed.body.contains("/srv/secret"), "{}", failed.body);
+}
+
+#[tokio::test]
+async fn what_is_no_number_is_not_found() {
+    for number in ["x", "07", "+7", "-7", "7.0", "99999999999999999999", "%ff", "%2e%2e"] {
+        let answer = get(Fake::with(detail(PullState::Open)), &format!("/projects/shop/pulls/{number}")).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{number}");
+        assert!(answer.body.contains("<h1>Not found</h1>"), "{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn every_answer_is_strict() {
+    let reader = Arc::new(Fake::with(detail(PullState::Open)));
+    for answer in [
+        get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls").await,
+        get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7").await,
+        get(Fake::failing(&PullPagesError::NotFound), "/projects/shop/pulls/7").await,
+        post(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7/merge").await,
+        send(&reader, viewer(false), Method::POST, "/projects/shop/pulls/7/merge").await,
+    ] {
+        assert_eq!(
+            answer.header("content-security-policy"),
+            "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        );
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("referrer-policy"), "same-origin");
+        assert_eq!(answer.header("cache-control"), "no-store");
+        for loose in ["<script", "<style", " style=", " onclick="] {
+            assert!(!answer.body.contains(loose), "{loose} in {}", answer.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_stylesheet_is_kept_only_under_its_own_address() {
+    let page = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls").await;
+    let (_, rest) = page.body.split_once("<link rel=\"stylesheet\" href=\"").unwrap();
+    let (href, _) = rest.split_once('"').unwrap();
+    assert!(href.starts_with("/assets/journeyman.css?v="), "{href}");
+
+    let sheet = get(Fake::with(detail(PullState::Open)), href).await;
+    assert_eq!((sheet.status, sheet.header("content-type")), (StatusCode::OK, "text/css; charset=utf-8"));
+    assert_eq!(sheet.header("cache-control"), "public, max-age=31536000, immutable");
+    assert_eq!(sheet.header("x-content-type-options"), "nosniff");
+
+    for other in ["/assets/journeyman.css", "/assets/journeyman.css?v=0"] {
+        let sheet = get(Fake::with(detail(PullState::Open)), other).await;
+        assert_eq!(sheet.header("cache-control"), "no-cache");
+    }
+}
+
+#[tokio::test]
+async fn the_stylesheet_needs_no_caller_and_the_pages_do() {
+    for (path, status) in
+        [("/assets/journeyman.css", StatusCode::OK), ("/projects/shop/pulls", StatusCode::INTERNAL_SERVER_ERROR)]
+    {
+        let app = router(PullsState { pages: Arc::new(Fake::with(detail(PullState::Open))) });
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        assert_eq!(app.oneshot(request).await.unwrap().status(), status, "{path}");
+    }
+}

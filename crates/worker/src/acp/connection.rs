@@ -1,0 +1,166 @@
+//! A connection to one agent: the handshake, and requests with a time-out.
+//!
+//! Invariant: the task that drives the connection lives no longer than the [`Connection`], and with it the streams.
+
+use std::sync::{Arc, OnceLock};
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{ClientCapabilities, Implementation, InitializeRequest};
+use agent_client_protocol::{
+    self as acp, Agent, Builder, Client, ConnectTo, ConnectionTo, JsonRpcMessage, Lines, Responder, UntypedMessage,
+};
+use serde_json::Value;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::error::AcpError;
+use super::inbound::{ASK_PERMISSION, Inbound, Phase, UNANSWERED};
+use super::lines::{LineReader, write_lines};
+use super::permission::Policy;
+use super::translate::Update;
+use super::{Limits, Streams};
+
+/// The version of the protocol that is spoken here.
+const VERSION: u64 = 1;
+
+/// An initialized agent. Dropping it closes the agent's streams; the process is the caller's to end.
+///
+/// One thing at a time: [`Connection::open`] and [`Connection::prompt`] take `&self` so that the future of one can be
+/// dropped, not so that two can run side by side.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) link: ConnectionTo<Agent>,
+    pub(super) limits: Limits,
+    pub(super) phase: watch::Sender<Phase>,
+    pub(super) can: Capabilities,
+    broken: Arc<OnceLock<String>>,
+    // Held for its drop.
+    _driver: AbortOnDropHandle<()>,
+}
+
+/// What an agent says that it can do, as far as it matters here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Capabilities {
+    /// It answers `session/resume`.
+    pub(super) resume: bool,
+    /// It answers `session/load`.
+    pub(super) load: bool,
+}
+
+impl Capabilities {
+    fn read(initialized: &Value) -> Self {
+        let told =
+            |path: &str| initialized.pointer(path).is_some_and(|told| told.is_object() || told.as_bool() == Some(true));
+        Self {
+            resume: told("/agentCapabilities/sessionCapabilities/resume"),
+            load: told("/agentCapabilities/loadSession"),
+        }
+    }
+}
+
+/// Connects to a started agent and shakes hands with it. Neither files nor terminals are offered: some agents misbehave
+/// with them, and what an agent needs is in its sandbox.
+///
+/// `updates` has to be read while [`Connection::prompt`] runs: when it is full, the agent is not read any further until
+/// there is room, the answer to the prompt included. Outside a turn nothing waits for the reader.
+///
+/// # Errors
+///
+/// [`AcpError::Exited`], [`AcpError::Timeout`] after `limits.start_timeout`, [`AcpError::Protocol`],
+/// [`AcpError::Agent`] if the agent refuses, [`AcpError::Version`] if it answers with another version than 1.
+pub async fn connect(
+    streams: Streams,
+    limits: Limits,
+    policy: Policy,
+    updates: mpsc::Sender<Update>,
+) -> Result<Connection, AcpError> {
+    let unanswered = Arc::new(Semaphore::new(UNANSWERED));
+    let broken = Arc::new(OnceLock::new());
+    let (phase, phase_seen) = watch::channel(Phase::Idle);
+    let inbound = Inbound {
+        lines: LineReader::new(streams.stdout, limits.line_bytes),
+        updates,
+        policy,
+        phase: phase_seen,
+        unanswered: Arc::clone(&unanswered),
+        broken: Arc::clone(&broken),
+    };
+    let transport = Lines::new(write_lines(streams.stdin, unanswered), inbound.into_lines());
+    let (ready, link) = oneshot::channel();
+    let driver = AbortOnDropHandle::new(tokio::spawn(drive(transport, ready)));
+    let link = link.await.map_err(|_| ended(&broken))?;
+    let mut connection = Connection { link, limits, phase, can: Capabilities::default(), broken, _driver: driver };
+    connection.can = connection.initialize().await?;
+    Ok(connection)
+}
+
+/// Runs the protocol crate until the streams end or break, or until the task is aborted.
+///
+/// The raw builder is used, and not the one for version 1: that one reports another version in the agent's answer as an
+/// error that looks like the agent's own. The version is checked in `initialize`.
+async fn drive(transport: impl ConnectTo<Client>, ready: oneshot::Sender<ConnectionTo<Agent>>) {
+    let ended = Builder::new(Client)
+        .name("agent")
+        .on_receive_request(
+            // It runs in the crate's dispatch loop and so must not wait. It has nothing to wait for: the decision was
+            // made in `inbound`, and the params are the answer.
+            async |request: UntypedMessage, responder: Responder<Value>, _link: ConnectionTo<Agent>| {
+                if request.method == ASK_PERMISSION {
+                    responder.respond(request.params)
+                } else {
+                    responder.respond_with_error(acp::Error::method_not_found().data(request.method))
+                }
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .connect_with(transport, async move |link: ConnectionTo<Agent>| {
+            if ready.send(link.clone()).is_ok() {
+                link.incoming_closed().await;
+            }
+            Ok(())
+        })
+        .await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, "the connection to the agent broke");
+    }
+}
+
+/// Why a connection has ended.
+fn ended(broken: &OnceLock<String>) -> AcpError {
+    broken.get().map_or(AcpError::Exited, |reason| AcpError::Protocol(reason.clone()))
+}
+
+impl Connection {
+    async fn initialize(&self) -> Result<Capabilities, AcpError> {
+        let request = InitializeRequest::new(ProtocolVersion::V1)
+            .client_capabilities(ClientCapabilities::new())
+            .client_info(Implementation::new("journeyman", env!("CARGO_PKG_VERSION")));
+        let answer = self.call(request).await?;
+        match answer.get("protocolVersion").and_then(Value::as_u64) {
+            Some(VERSION) => Ok(Capabilities::read(&answer)),
+            Some(other) => Err(AcpError::Version(other)),
+            None => Err(AcpError::Protocol("the agent's answer to initialize names no protocol version".to_owned())),
+        }
+    }
+
+    /// Sends a request and waits for its answer, no longer than the limit for starting.
+    pub(super) async fn call(&self, request: impl JsonRpcMessage) -> Result<Value, AcpError> {
+        let message = request.to_untyped_message().map_err(|error| AcpError::unwritable(&error))?;
+        let what = message.method.clone();
+        let limit = self.limits.start_timeout;
+        let answer = self.link.send_request(message).block_task();
+        match tokio::time::timeout(limit, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(self.failure(&error)),
+            Err(_) => Err(AcpError::timeout(&what, limit)),
+        }
+    }
+
+    /// What it means that a request failed: the connection has ended, or the agent answered with an error.
+    pub(super) fn failure(&self, error: &acp::Error) -> AcpError {
+        if acp::is_incoming_transport_closed(error) || acp::is_connection_terminated(error) {
+            return ended(&self.broken);
+        }
+        AcpError::answered(error)
+    }
+}

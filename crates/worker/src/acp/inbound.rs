@@ -1,0 +1,281 @@
+//! All that the agent says, in the order in which it says it.
+//!
+//! The lines pass through here before the protocol crate sees them, for three reasons. The crate queues without a bound
+//! what it has not dispatched yet, so only here can a slow reader of the updates slow the agent down. The crate drops
+//! updates that it does not know, and with them what newer agents tell. And a crate's handler runs later than the line
+//! was read, so that what it reports could overtake, or be overtaken by, other updates.
+//!
+//! Invariants:
+//! - An update is in the caller's channel before anything that the agent sent after it is handed on.
+//! - What the crate is given is small or awaited by us: answers, and requests stripped of their params. No more than
+//!   [`UNANSWERED`] requests are in the crate at a time.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use futures::Stream;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::lines::{LineReader, Read, head};
+use super::permission::{self, Policy};
+use super::translate::{self, Update};
+
+/// The one request of an agent that is answered with a result.
+pub(super) const ASK_PERMISSION: &str = "session/request_permission";
+
+/// How many requests of the agent may wait until their answers are written. An agent that asks and does not read the
+/// answers is not read any further.
+pub(super) const UNANSWERED: usize = 64;
+
+/// The most of a line or a name that is logged, in characters.
+const LOGGED_CHARS: usize = 200;
+
+/// JSON-RPC's "internal error", for errors without a code.
+const INTERNAL_ERROR: i32 = -32603;
+
+/// What the conversation is at, and so what happens to an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No turn is going on. The caller may not be reading yet, so nothing may wait for it: what does not fit is
+    /// dropped.
+    Idle,
+    /// An earlier session is being restored, and no turn has begun since. Updates are old ones, repeated: dropped.
+    Restoring,
+    /// A turn is going on. The caller reads; nothing is lost.
+    Turn,
+    /// The same, and the turn is to end: permissions are no longer given.
+    Cancelling,
+}
+
+/// The reader of the agent's stdout.
+pub(super) struct Inbound {
+    pub(super) lines: LineReader,
+    pub(super) updates: mpsc::Sender<Update>,
+    pub(super) policy: Policy,
+    pub(super) phase: watch::Receiver<Phase>,
+    /// A permit for each request that may still be handed on; given back by [`super::lines::write_lines`].
+    pub(super) unanswered: Arc<Semaphore>,
+    /// Set, before the stream ends, to the rule that the agent broke.
+    pub(super) broken: Arc<OnceLock<String>>,
+}
+
+impl Inbound {
+    /// The lines that are for the protocol crate: valid requests and answers.
+    pub(super) fn into_lines(self) -> impl Stream<Item = io::Result<String>> + Send + 'static {
+        futures::stream::unfold(self, |mut inbound| async move {
+            let line = inbound.next_line().await?;
+            Some((line, inbound))
+        })
+    }
+
+    async fn next_line(&mut self) -> Option<io::Result<String>> {
+        loop {
+            let bytes = match self.lines.read().await {
+                Ok(Read::Line(bytes)) => bytes,
+                Ok(Read::End) => return None,
+                Ok(Read::TooLong) => return Some(Err(self.too_long())),
+                Err(error) => return Some(Err(error)),
+            };
+            match Said::read(&String::from_utf8_lossy(&bytes)) {
+                Said::Nothing => {}
+                Said::Notification { method, params } => self.told(&method, params).await,
+                Said::Request { id, method, params } => {
+                    return Some(Ok(self.asked(&id, &method, &params).await));
+                }
+                Said::Answer(line) => return Some(Ok(line)),
+            }
+        }
+    }
+
+    fn too_long(&self) -> io::Error {
+        let reason = format!("the agent sent a line of more than {} bytes", self.lines.limit());
+        // It is set once only: the stream ends with it.
+        drop(self.broken.set(reason.clone()));
+        io::Error::new(io::ErrorKind::InvalidData, reason)
+    }
+
+    async fn told(&mut self, method: &str, params: Value) {
+        if method != "session/update" {
+            // Extensions, and cancellations of requests that were answered at once.
+            tracing::debug!(method = head(method, LOGGED_CHARS), "ignored a notification");
+            return;
+        }
+        if let Some(update) = translate::update(params) {
+            self.report(update).await;
+        }
+    }
+
+    /// Decides and reports on a request, and makes it into the one that the crate is given. For a permission, the
+    /// params become the answer, which the crate's handler sends back as it is; other requests need no params to be
+    /// refused.
+    async fn asked(&mut self, id: &Value, method: &str, params: &Value) -> String {
+        if let Ok(permit) = self.unanswered.acquire().await {
+            permit.forget();
+        }
+        let mut stripped = json!({});
+        if method == ASK_PERMISSION {
+            let cancelling = *self.phase.borrow() == Phase::Cancelling;
+            // The protocol wants "cancelled" for all that is asked in a turn that is being cancelled.
+            let kinds: &[&str] = if cancelling { &[] } else { self.policy.kinds() };
+            let decision = permission::decide(params, kinds);
+            self.report(decision.update).await;
+            stripped = decision.answer;
+        }
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": stripped }).to_string()
+    }
+
+    /// Puts an update into the caller's channel. In a turn this waits while the channel is full, and the agent is not
+    /// read meanwhile; that cannot lock anything up, because the other direction and the time-outs do not pass here.
+    async fn report(&mut self, update: Update) {
+        let phase = *self.phase.borrow();
+        match phase {
+            Phase::Restoring => {}
+            Phase::Idle => {
+                if let Err(TrySendError::Full(_)) = self.updates.try_send(update) {
+                    tracing::debug!("dropped an update outside a turn: nobody reads");
+                }
+            }
+            Phase::Turn | Phase::Cancelling => {
+                if self.updates.send(update).await.is_err() {
+                    tracing::trace!("the caller is no longer interested in updates");
+                }
+            }
+        }
+    }
+}
+
+/// A line, understood.
+#[derive(Debug, PartialEq)]
+enum Said {
+    /// An empty line, or one that is not a message: agents print banners, warnings, logs.
+    Nothing,
+    Notification {
+        method: String,
+        params: Value,
+    },
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    /// An answer to a request of ours, tidied.
+    Answer(String),
+}
+
+impl Said {
+    fn read(line: &str) -> Self {
+        let line = line.trim();
+        if line.is_empty() {
+            return Self::Nothing;
+        }
+        let said = match serde_json::from_str(line) {
+            Ok(Value::Object(message)) => Self::understand(message),
+            // Arrays too: the protocol has no batches.
+            Ok(_) | Err(_) => None,
+        };
+        said.unwrap_or_else(|| {
+            tracing::debug!(line = head(line, LOGGED_CHARS), "skipped a line that is not a message");
+            Self::Nothing
+        })
+    }
+
+    fn understand(mut message: Map<String, Value>) -> Option<Self> {
+        let id = message.remove("id");
+        match (message.remove("method"), id) {
+            (Some(Value::String(method)), None) => {
+                Some(Self::Notification { method, params: message.remove("params").unwrap_or_default() })
+            }
+            (Some(Value::String(method)), Some(id)) => {
+                Some(Self::Request { id, method, params: message.remove("params").unwrap_or_default() })
+            }
+            (None, Some(id)) => answer(&id, message).map(|answer| Self::Answer(answer.to_string())),
+            _ => None,
+        }
+    }
+}
+
+/// Makes an answer into what the crate accepts. The crate drops an answer with both a result and a null error, or with
+/// an error that has no message or a code that is not a number, and we would wait for that answer for ever.
+fn answer(id: &Value, mut message: Map<String, Value>) -> Option<Value> {
+    match (message.remove("error"), message.remove("result")) {
+        (None | Some(Value::Null), Some(result)) => Some(json!({ "jsonrpc": "2.0", "id": id, "result": result })),
+        (None, None) => None,
+        (Some(error), _) => Some(json!({ "jsonrpc": "2.0", "id": id, "error": tidied(&error) })),
+    }
+}
+
+fn tidied(error: &Value) -> Value {
+    let code =
+        error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok()).unwrap_or(INTERNAL_ERROR);
+    let message = error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
+    let mut tidied = json!({ "code": code, "message": message });
+    if let (Some(fields), Some(data)) = (tidied.as_object_mut(), error.get("data")) {
+        fields.insert("data".to_owned(), data.clone());
+    }
+    tidied
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_answer(line: &str) -> Option<Value> {
+        match Said::read(line) {
+            Said::Answer(answer) => serde_json::from_str(&answer).ok(),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_message_is_nothing() {
+        for line in [
+            "",
+            "  \r",
+            "Welcome!",
+            "{",
+            "[1]",
+            "17",
+            "null",
+            "\"x\"",
+            "{}",
+            r#"{"level":30,"msg":"ready"}"#,
+            r#"{"id":1}"#,
+            r#"{"method":4,"id":1}"#,
+            r#"[{"jsonrpc":"2.0","method":"session/update","params":{}}]"#,
+        ] {
+            assert_eq!(Said::read(line), Said::Nothing, "{line}");
+        }
+    }
+
+    #[test]
+    fn requests_and_notifications_are_told_apart_by_the_id() {
+        assert_eq!(
+            Said::read(r#" {"method":"m","params":[1]} "#),
+            Said::Notification { method: "m".to_owned(), params: json!([1]) }
+        );
+        assert_eq!(
+            Said::read(r#"{"jsonrpc":"2.0","id":0,"method":"m"}"#),
+            Said::Request { id: json!(0), method: "m".to_owned(), params: Value::Null }
+        );
+    }
+
+    #[test]
+    fn answers_become_what_the_crate_accepts() {
+        for (line, tidy) in [
+            (r#"{"id":"a","result":null}"#, json!({ "jsonrpc": "2.0", "id": "a", "result": null })),
+            (r#"{"id":"a","result":1,"error":null}"#, json!({ "jsonrpc": "2.0", "id": "a", "result": 1 })),
+            (
+                r#"{"id":"a","result":null,"error":"no"}"#,
+                json!({ "jsonrpc": "2.0", "id": "a", "error": { "code": -32603, "message": "\"no\"" } }),
+            ),
+            (
+                r#"{"id":"a","error":{"code":"E","message":"m","data":[1]}}"#,
+                json!({ "jsonrpc": "2.0", "id": "a", "error": { "code": -32603, "message": "m", "data": [1] } }),
+            ),
+        ] {
+            assert_eq!(read_answer(line), Some(tidy), "{line}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The client side of the Agent Client Protocol, version 1, on a pair of byte streams.
+//!
+//! Every agent, the built-in one included, is spoken to through this module. Who starts and kills the process is not
+//! known here: the module sees its stdin and stdout only.
+//!
+//! How a line from the agent travels: `lines` cuts it out and limits its length; `inbound` reads it as JSON, reports
+//! updates and permission requests to the caller and hands requests and answers on to the protocol crate; the crate
+//! pairs answers with our requests.
+//!
+//! Invariants:
+//! - What an agent sends can end its own connection, and nothing else: no panic, no unbounded memory, no endless wait
+//!   except the turn itself, which the caller limits.
+//! - The caller sees updates in the order in which the agent sent them, and all that came before the answer to a prompt
+//!   before [`Connection::prompt`] returns.
+//! - Answers are read leniently, as JSON values: agents add fields and values faster than the crate's types do.
+
+mod connection;
+mod error;
+mod inbound;
+mod lines;
+mod permission;
+mod session;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod translate;
+mod turn;
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use connection::{Connection, connect};
+pub use error::AcpError;
+pub use permission::Policy;
+pub use session::{Opened, SessionRequest};
+pub use translate::{Stop, TurnEnd, Update, Usage};
+
+/// What an agent may use before its connection is ended. The turn as a whole has no limit here: the caller sets one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest line that the agent may send, in bytes, without its newline.
+    pub line_bytes: usize,
+    /// How long the agent may take for each answer outside a turn.
+    pub start_timeout: Duration,
+    /// How long the agent may take to end a turn after it was told to cancel it.
+    pub cancel_grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            line_bytes: 8 * 1024 * 1024,
+            start_timeout: Duration::from_secs(60),
+            cancel_grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The two ends of a running agent. Both are dropped, and so closed, with the [`Connection`].
+pub struct Streams {
+    /// Where the agent reads.
+    pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Where the agent writes.
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Streams").finish_non_exhaustive()
+    }
+}

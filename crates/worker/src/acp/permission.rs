@@ -1,0 +1,126 @@
+//! How requests for a permission are answered.
+//!
+//! Invariant: an option is chosen by its `kind`, never by its place or its name, and only a kind that we know is
+//! chosen. One agent lists `allow_always` first, another sends `allow_once` twice.
+
+use serde_json::{Value, json};
+
+use super::lines::head;
+use super::translate::Update;
+
+/// The most of a tool call's title that is kept, in characters.
+const TITLE_CHARS: usize = 500;
+
+/// How an agent's requests for a permission are answered. The sandbox, and not this answer, is what protects the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Allow: once where that is offered, always where nothing narrower is.
+    AllowOnce,
+    /// Refuse: once where that is offered, always where nothing narrower is.
+    Refuse,
+}
+
+impl Policy {
+    /// The kinds of options that may be chosen, the best one first.
+    pub(super) fn kinds(self) -> &'static [&'static str] {
+        match self {
+            Self::AllowOnce => &["allow_once", "allow_always", "reject_once", "reject_always"],
+            Self::Refuse => &["reject_once", "reject_always"],
+        }
+    }
+}
+
+/// An answer, and what is told about it.
+#[derive(Debug)]
+pub(super) struct Decision {
+    /// The result of the request `session/request_permission`.
+    pub(super) answer: Value,
+    /// The [`Update::Permission`] for the caller.
+    pub(super) update: Update,
+}
+
+/// Answers a request for a permission with the first option of the first of `kinds` that is offered. Where none is, the
+/// outcome is `cancelled`, which agents take for a refusal.
+pub(super) fn decide(params: &Value, kinds: &[&str]) -> Decision {
+    let options = params.get("options").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let choice = kinds.iter().find_map(|kind| first_of_kind(options, kind).map(|id| (id, *kind)));
+    let outcome = match choice {
+        Some((id, _)) => json!({ "outcome": "selected", "optionId": id }),
+        None => json!({ "outcome": "cancelled" }),
+    };
+    Decision {
+        answer: json!({ "outcome": outcome }),
+        update: Update::Permission {
+            title: title(params),
+            chosen: choice.map(|(id, _)| id.to_owned()),
+            kind: choice.map(|(_, kind)| kind.to_owned()),
+            granted: choice.is_some_and(|(_, kind)| kind.starts_with("allow_")),
+        },
+    }
+}
+
+fn first_of_kind<'a>(options: &'a [Value], kind: &str) -> Option<&'a str> {
+    options.iter().find(|option| option.get("kind").and_then(Value::as_str) == Some(kind))?.get("optionId")?.as_str()
+}
+
+fn title(params: &Value) -> String {
+    let call = params.get("toolCall");
+    let text = |field: &str| call.and_then(|call| call.get(field)).and_then(Value::as_str);
+    let title = text("title").or_else(|| text("toolCallId"));
+    head(title.unwrap_or_default(), TITLE_CHARS).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v1::schema::{RequestPermissionOutcome, RequestPermissionResponse};
+
+    use super::*;
+
+    /// The option that is chosen from options of these kinds; options are called `0`, `1`, …
+    fn chosen(kinds: &[&str], policy: Policy) -> Option<(String, bool)> {
+        let options: Vec<Value> = kinds
+            .iter()
+            .enumerate()
+            .map(|(place, kind)| json!({ "optionId": place.to_string(), "name": "n", "kind": kind }))
+            .collect();
+        let params = json!({ "toolCall": { "toolCallId": "c1" }, "options": options });
+        let decision = decide(&params, policy.kinds());
+        // The answer has to be what the protocol's own type reads.
+        let answer: RequestPermissionResponse = serde_json::from_value(decision.answer).unwrap();
+        let answered = match answer.outcome {
+            RequestPermissionOutcome::Selected(selected) => Some(selected.option_id.0.to_string()),
+            _ => None,
+        };
+        let Update::Permission { title, chosen, granted, .. } = decision.update else {
+            return None;
+        };
+        assert_eq!(title, "c1");
+        assert_eq!(chosen, answered);
+        chosen.map(|id| (id, granted))
+    }
+
+    #[test]
+    fn the_kind_decides_whatever_the_order() {
+        let always_first = ["allow_always", "reject_once", "allow_once", "allow_once"];
+        assert_eq!(chosen(&always_first, Policy::AllowOnce), Some(("2".to_owned(), true)));
+        assert_eq!(chosen(&always_first, Policy::Refuse), Some(("1".to_owned(), false)));
+        assert_eq!(chosen(&["reject_once", "allow_always"], Policy::AllowOnce), Some(("1".to_owned(), true)));
+        assert_eq!(chosen(&["allow_once", "reject_always"], Policy::Refuse), Some(("1".to_owned(), false)));
+    }
+
+    #[test]
+    fn unknown_kinds_are_refused() {
+        assert_eq!(chosen(&["allow_forever", "reject_once"], Policy::AllowOnce), Some(("1".to_owned(), false)));
+        assert_eq!(chosen(&["allow_forever"], Policy::AllowOnce), None);
+        assert_eq!(chosen(&["allow_once"], Policy::Refuse), None);
+        assert_eq!(chosen(&[], Policy::AllowOnce), None);
+    }
+
+    #[test]
+    fn a_request_without_sense_is_refused() {
+        for params in [Value::Null, json!([]), json!({ "options": "all" })] {
+            let decision = decide(&params, Policy::AllowOnce.kinds());
+            assert_eq!(decision.answer, json!({ "outcome": { "outcome": "cancelled" } }));
+        }
+    }
+}

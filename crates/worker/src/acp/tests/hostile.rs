@@ -1,0 +1,107 @@
+//! Agents that break the protocol, or just break.
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::super::{AcpError, Policy, Stop};
+use super::{LINE_BYTES, message, opened, play, told};
+
+#[tokio::test]
+async fn junk_between_the_messages_is_skipped() {
+    let (streams, agent) = play(|mut agent| async move {
+        agent.raw(b"Welcome to the agent!\n\n{\"level\":30}\n\xff\xfe\n").await;
+        let prompt = agent.prompted().await;
+        agent.raw(b"[1, 2]\n{\"jsonrpc\": \"2.0\", \"met\n").await;
+        agent.message("a").await;
+        agent.say(json!({ "jsonrpc": "2.0", "method": "_vendor/notice", "params": { "sessionId": "s1" } })).await;
+        agent.say(json!({ "jsonrpc": "2.0", "id": "never-asked", "result": {} })).await;
+        // No version, and an error that is none.
+        let answer = json!({ "id": prompt["id"], "result": { "stopReason": "end_turn" }, "error": null });
+        agent.say(answer).await;
+        assert_eq!(agent.hear().await, None);
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let cancel = CancellationToken::new();
+    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    assert_eq!(end.stop, Stop::EndTurn);
+    assert_eq!(told(&mut updates), [message("a")]);
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_line_above_the_limit_ends_the_connection() {
+    let (streams, agent) = play(|mut agent| async move {
+        agent.prompted().await;
+        agent.message(&"x".repeat(LINE_BYTES)).await;
+        // The client has closed its side.
+        assert_eq!(agent.hear().await, None);
+    });
+    let (connection, _updates, session) = opened(streams, Policy::AllowOnce).await;
+    let cancel = CancellationToken::new();
+    let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
+    let told = format!("the agent sent a line of more than {LINE_BYTES} bytes");
+    assert_eq!(error, AcpError::Protocol(told.clone()));
+    agent.await.unwrap();
+    // It stays so.
+    let error = connection.prompt(&session, "again", &cancel).await.unwrap_err();
+    assert_eq!(error, AcpError::Protocol(told));
+}
+
+#[tokio::test]
+async fn an_end_in_mid_turn_is_told_after_what_was_said() {
+    let (streams, _agent) = play(|mut agent| async move {
+        agent.prompted().await;
+        agent.message("last words").await;
+        agent.raw(b"{\"jsonrpc\":\"2.0\",\"id").await;
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let cancel = CancellationToken::new();
+    let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
+    assert_eq!(error, AcpError::Exited);
+    assert_eq!(told(&mut updates), [message("last words")]);
+    let error = connection.prompt(&session, "again", &cancel).await.unwrap_err();
+    assert_eq!(error, AcpError::Exited);
+}
+
+#[tokio::test]
+async fn a_cancellation_that_is_ignored_ends_in_a_time_out() {
+    let cancel = CancellationToken::new();
+    let fire = cancel.clone();
+    let (streams, _agent) = play(|mut agent| async move {
+        agent.prompted().await;
+        fire.cancel();
+        agent.linger().await;
+    });
+    let (connection, _updates, session) = opened(streams, Policy::AllowOnce).await;
+    let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
+    let what = "session/cancel".to_owned();
+    assert_eq!(error, AcpError::Timeout { what, seconds: 1 });
+}
+
+#[tokio::test]
+async fn requests_that_were_not_offered_are_answered_each() {
+    let (streams, agent) = play(|mut agent| async move {
+        let prompt = agent.prompted().await;
+        // More than may wait at a time.
+        for id in 0..200 {
+            let params = json!({ "sessionId": "s1", "path": "/etc/shadow" });
+            agent.say(json!({ "jsonrpc": "2.0", "id": id, "method": "fs/read_text_file", "params": params })).await;
+        }
+        for id in 0..200 {
+            let answer = agent.hear().await.unwrap();
+            assert_eq!(answer["id"], id);
+            assert_eq!(answer["error"]["code"], -32601);
+            assert_eq!(answer.get("result"), None::<&Value>);
+        }
+        agent.answer(&prompt, json!({ "stopReason": "end_turn" })).await;
+        agent.linger().await;
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let cancel = CancellationToken::new();
+    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    assert_eq!(end.stop, Stop::EndTurn);
+    assert!(told(&mut updates).is_empty());
+    drop(connection);
+    agent.await.unwrap();
+}

@@ -1,0 +1,163 @@
+//! The handshake, and opening sessions.
+
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::super::{AcpError, Opened, Policy, SessionRequest, connect};
+use super::{connected, limits, message, play, told, wanted};
+
+fn continued() -> SessionRequest {
+    SessionRequest { previous: Some("old".to_owned()), ..wanted() }
+}
+
+#[tokio::test]
+async fn neither_files_nor_terminals_are_offered() {
+    let (streams, agent) = play(|mut agent| async move {
+        let request = agent.hear_method("initialize").await;
+        let offered = &request["params"]["clientCapabilities"];
+        assert_eq!(request["params"]["protocolVersion"], 1);
+        assert_eq!(offered["terminal"], false);
+        assert_eq!(offered["fs"]["readTextFile"], false);
+        assert_eq!(offered["fs"]["writeTextFile"], false);
+        agent.answer(&request, json!({ "protocolVersion": 1 })).await;
+        let request = agent.hear_method("session/new").await;
+        assert_eq!(request["params"]["cwd"], "/workspace");
+        assert_eq!(request["params"]["mcpServers"], json!([]));
+        agent.answer(&request, json!({ "sessionId": "s1" })).await;
+        agent.linger().await;
+    });
+    let (connection, _updates) = connected(streams, Policy::AllowOnce).await;
+    let session = connection.open(&continued()).await.unwrap();
+    assert_eq!(session, ("s1".to_owned(), Opened::New));
+    // The agent's streams end with the connection.
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn another_version_is_told() {
+    let (streams, _agent) = play(|mut agent| async move {
+        let request = agent.hear_method("initialize").await;
+        agent.answer(&request, json!({ "protocolVersion": 2 })).await;
+        agent.linger().await;
+    });
+    let (sender, _updates) = mpsc::channel(1);
+    let error = connect(streams, limits(), Policy::Refuse, sender).await.unwrap_err();
+    assert_eq!(error, AcpError::Version(2));
+}
+
+#[tokio::test]
+async fn a_silent_agent_is_not_waited_for() {
+    let (streams, _agent) = play(|agent| agent.linger());
+    let (sender, _updates) = mpsc::channel(1);
+    let mut limits = limits();
+    limits.start_timeout = std::time::Duration::from_millis(50);
+    let error = connect(streams, limits, Policy::Refuse, sender).await.unwrap_err();
+    let what = "initialize".to_owned();
+    assert_eq!(error, AcpError::Timeout { what, seconds: 1 });
+}
+
+#[tokio::test]
+async fn what_is_repeated_while_loading_is_dropped() {
+    let (streams, agent) = play(|mut agent| async move {
+        agent.shake_hands(json!({ "loadSession": true })).await;
+        let request = agent.hear_method("session/load").await;
+        assert_eq!(request["params"]["sessionId"], "old");
+        agent.message("said long ago").await;
+        agent.answer(&request, json!(null)).await;
+        agent.message("repeated too late").await;
+        let prompt = agent.hear_method("session/prompt").await;
+        assert_eq!(prompt["params"]["sessionId"], "old");
+        agent.message("new").await;
+        agent.answer(&prompt, json!({ "stopReason": "end_turn" })).await;
+        agent.linger().await;
+    });
+    let (connection, mut updates) = connected(streams, Policy::AllowOnce).await;
+    let session = connection.open(&continued()).await.unwrap();
+    assert_eq!(session, ("old".to_owned(), Opened::Loaded));
+    // The late repetition has to be read before the turn begins, or it is news.
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let cancel = CancellationToken::new();
+    connection.prompt("old", "go on", &cancel).await.unwrap();
+    assert_eq!(told(&mut updates), [message("new")]);
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn resume_comes_before_load_and_load_before_new() {
+    let (streams, agent) = play(|mut agent| async move {
+        agent.shake_hands(json!({ "loadSession": true, "sessionCapabilities": { "resume": {} } })).await;
+        let request = agent.hear_method("session/resume").await;
+        agent.answer(&request, json!({})).await;
+        let request = agent.hear_method("session/resume").await;
+        agent.refuse(&request, -32002, "no such session").await;
+        let request = agent.hear_method("session/load").await;
+        agent.refuse(&request, -32603, "broken file").await;
+        let request = agent.hear_method("session/new").await;
+        agent.answer(&request, json!({ "sessionId": "fresh" })).await;
+        agent.linger().await;
+    });
+    let (connection, _updates) = connected(streams, Policy::AllowOnce).await;
+    let session = connection.open(&continued()).await.unwrap();
+    assert_eq!(session, ("old".to_owned(), Opened::Resumed));
+    let session = connection.open(&continued()).await.unwrap();
+    assert_eq!(session, ("fresh".to_owned(), Opened::New));
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn model_and_mode_are_set_where_they_are_offered() {
+    let (streams, agent) = play(|mut agent| async move {
+        agent.shake_hands(json!({})).await;
+        let request = agent.hear_method("session/new").await;
+        let option = json!({
+            "id": "m", "name": "Mode", "category": "mode", "type": "select", "currentValue": "ask",
+            "options": [{ "value": "yolo", "name": "Yolo" }],
+        });
+        let models = json!({ "currentModelId": "small", "availableModels": [{ "modelId": "large" }] });
+        agent.answer(&request, json!({ "sessionId": "s1", "configOptions": [option], "models": models })).await;
+        let request = agent.hear_method("session/set_model").await;
+        assert_eq!(request["params"], json!({ "sessionId": "s1", "modelId": "large" }));
+        // A refusal does not spoil the session.
+        agent.refuse(&request, -32601, "no").await;
+        let request = agent.hear_method("session/set_config_option").await;
+        assert_eq!(request["params"], json!({ "sessionId": "s1", "configId": "m", "value": "yolo" }));
+        agent.answer(&request, json!({ "configOptions": [] })).await;
+
+        let request = agent.hear_method("session/new").await;
+        let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask" }, { "id": "yolo" }] });
+        agent.answer(&request, json!({ "sessionId": "s2", "modes": modes })).await;
+        let request = agent.hear_method("session/set_mode").await;
+        assert_eq!(request["params"], json!({ "sessionId": "s2", "modeId": "yolo" }));
+        agent.answer(&request, json!({})).await;
+
+        // Nothing is offered, nothing is set.
+        let request = agent.hear_method("session/new").await;
+        agent.answer(&request, json!({ "sessionId": "s3" })).await;
+        assert!(agent.hear().await.is_none());
+    });
+    let (connection, _updates) = connected(streams, Policy::AllowOnce).await;
+    let request = SessionRequest { mode: Some("yolo".to_owned()), model: Some("large".to_owned()), ..wanted() };
+    for session in ["s1", "s2", "s3"] {
+        let opened = connection.open(&request).await.unwrap();
+        assert_eq!(opened, (session.to_owned(), Opened::New));
+    }
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_session_without_an_id_is_an_error() {
+    let (streams, _agent) = play(|mut agent| async move {
+        agent.shake_hands(json!({})).await;
+        let request = agent.hear_method("session/new").await;
+        agent.answer(&request, json!({})).await;
+        agent.linger().await;
+    });
+    let (connection, _updates) = connected(streams, Policy::AllowOnce).await;
+    let error = connection.open(&wanted()).await.unwrap_err();
+    assert!(matches!(error, AcpError::Protocol(_)), "{error:?}");
+}

@@ -1,0 +1,203 @@
+//! Turns with agents that keep to the protocol.
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::super::{AcpError, Policy, Stop, TurnEnd, Update, Usage, connect};
+use super::{FakeAgent, limits, message, opened, play, told, wanted};
+
+/// Asks for a permission with options of these kinds, called `0`, `1`, …, and returns the outcome.
+async fn ask(agent: &mut FakeAgent, id: u32, kinds: &[&str]) -> Value {
+    let options: Vec<Value> = kinds
+        .iter()
+        .enumerate()
+        .map(|(place, kind)| json!({ "optionId": place.to_string(), "name": kind, "kind": kind }))
+        .collect();
+    let call = json!({ "toolCallId": "c1", "title": "rm -rf target" });
+    let params = json!({ "sessionId": "s1", "toolCall": call, "options": options });
+    let method = "session/request_permission";
+    agent.say(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+    let answer = agent.hear().await.unwrap();
+    assert_eq!(answer["id"], id);
+    answer["result"]["outcome"].clone()
+}
+
+fn permission(chosen: Option<(&str, &str)>, granted: bool) -> Update {
+    Update::Permission {
+        title: "rm -rf target".to_owned(),
+        chosen: chosen.map(|(id, _)| id.to_owned()),
+        kind: chosen.map(|(_, kind)| kind.to_owned()),
+        granted,
+    }
+}
+
+#[tokio::test]
+async fn updates_are_there_in_order_before_the_answer_is() {
+    let (streams, agent) = play(|mut agent| async move {
+        let prompt = agent.prompted().await;
+        assert_eq!(prompt["params"]["prompt"][0]["type"], "text");
+        assert_eq!(prompt["params"]["prompt"][0]["text"], "do it");
+        agent.message("a").await;
+        agent.message("").await;
+        agent.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "ls" })).await;
+        let outcome = ask(&mut agent, 1, &["allow_always", "allow_once", "allow_once"]).await;
+        assert_eq!(outcome, json!({ "outcome": "selected", "optionId": "1" }));
+        agent.update(json!({ "sessionUpdate": "brain_transplant" })).await;
+        agent.message("b").await;
+        let usage = json!({ "totalTokens": 6, "inputTokens": 1, "outputTokens": 2, "cachedReadTokens": 3 });
+        agent.answer(&prompt, json!({ "stopReason": "end_turn", "usage": usage })).await;
+        agent.linger().await;
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let cancel = CancellationToken::new();
+    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    assert_eq!(
+        told(&mut updates),
+        [
+            message("a"),
+            Update::ToolCall(json!({ "toolCallId": "c1", "title": "ls" })),
+            permission(Some(("1", "allow_once")), true),
+            Update::Other(json!({ "sessionUpdate": "brain_transplant" })),
+            message("b"),
+        ]
+    );
+    let usage = Usage { input: 1, output: 2, cached: Some(3), cache_written: None, thought: None };
+    assert_eq!(end, TurnEnd { stop: Stop::EndTurn, usage: Some(usage) });
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn permissions_are_refused_by_policy_and_where_the_kind_is_unknown() {
+    let (streams, agent) = play(|mut agent| async move {
+        let prompt = agent.prompted().await;
+        let outcome = ask(&mut agent, 1, &["allow_once", "reject_always", "reject_once"]).await;
+        assert_eq!(outcome, json!({ "outcome": "selected", "optionId": "2" }));
+        let outcome = ask(&mut agent, 2, &["allow_once", "allow_for_now"]).await;
+        assert_eq!(outcome, json!({ "outcome": "cancelled" }));
+        agent.answer(&prompt, json!({ "stopReason": "refusal" })).await;
+        agent.linger().await;
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::Refuse).await;
+    let cancel = CancellationToken::new();
+    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    assert_eq!(end.stop, Stop::Refusal);
+    assert_eq!(told(&mut updates), [permission(Some(("2", "reject_once")), false), permission(None, false)]);
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unknown_stop_reason_is_not_an_error_and_a_second_turn_follows() {
+    let (streams, agent) = play(|mut agent| async move {
+        let prompt = agent.prompted().await;
+        agent.answer(&prompt, json!({ "stopReason": "out_of_coffee" })).await;
+        let prompt = agent.hear_method("session/prompt").await;
+        agent.message("again").await;
+        agent.answer(&prompt, json!({ "stopReason": "max_turn_requests" })).await;
+        agent.linger().await;
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let cancel = CancellationToken::new();
+    let end = connection.prompt(&session, "one", &cancel).await.unwrap();
+    assert_eq!(end.stop, Stop::Unknown("out_of_coffee".to_owned()));
+    let end = connection.prompt(&session, "two", &cancel).await.unwrap();
+    assert_eq!(end.stop, Stop::MaxTurnRequests);
+    assert_eq!(told(&mut updates), [message("again")]);
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_is_cancelled_once() {
+    let cancel = CancellationToken::new();
+    let fire = cancel.clone();
+    let (streams, agent) = play(|mut agent| async move {
+        let prompt = agent.prompted().await;
+        fire.cancel();
+        let cancelled = agent.hear_method("session/cancel").await;
+        assert_eq!(cancelled["params"]["sessionId"], "s1");
+        // What is asked from now on is not given.
+        let outcome = ask(&mut agent, 1, &["allow_once"]).await;
+        assert_eq!(outcome, json!({ "outcome": "cancelled" }));
+        agent.message("stopping").await;
+        agent.answer(&prompt, json!({ "stopReason": "cancelled" })).await;
+        assert_eq!(agent.hear().await, None);
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    assert_eq!(end.stop, Stop::Cancelled);
+    assert_eq!(told(&mut updates), [permission(None, false), message("stopping")]);
+    // A turn that was cancelled before it began is not sent: the agent hears nothing more.
+    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    assert_eq!(end.stop, Stop::Cancelled);
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_after_a_cancellation_is_its_end() {
+    let cancel = CancellationToken::new();
+    let fire = cancel.clone();
+    let (streams, _agent) = play(|mut agent| async move {
+        let prompt = agent.prompted().await;
+        fire.cancel();
+        agent.hear_method("session/cancel").await;
+        agent.refuse(&prompt, -32800, "cancelled").await;
+        agent.linger().await;
+    });
+    let (connection, _updates, session) = opened(streams, Policy::AllowOnce).await;
+    let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
+    assert_eq!(end.stop, Stop::Cancelled);
+}
+
+#[tokio::test]
+async fn an_error_is_the_agents_and_its_message_is_cut() {
+    let (streams, _agent) = play(|mut agent| async move {
+        let prompt = agent.prompted().await;
+        agent.refuse(&prompt, -32000, &"ä".repeat(5_000)).await;
+        agent.linger().await;
+    });
+    let (connection, _updates, session) = opened(streams, Policy::AllowOnce).await;
+    let cancel = CancellationToken::new();
+    let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
+    let message = "ä".repeat(2_000);
+    assert_eq!(error, AcpError::Agent { code: -32_000, message });
+}
+
+#[tokio::test]
+async fn a_full_channel_slows_the_agent_and_loses_nothing() {
+    let (streams, _agent) = play(|mut agent| async move {
+        let request = agent.hear_method("initialize").await;
+        // Nobody reads yet: this must neither block nor fail what follows.
+        for _ in 0..10 {
+            agent.message("too early").await;
+        }
+        agent.answer(&request, json!({ "protocolVersion": 1 })).await;
+        let request = agent.hear_method("session/new").await;
+        agent.answer(&request, json!({ "sessionId": "s1" })).await;
+        let prompt = agent.hear_method("session/prompt").await;
+        for number in 0..2_000 {
+            agent.message(&number.to_string()).await;
+        }
+        agent.answer(&prompt, json!({ "stopReason": "end_turn" })).await;
+        agent.linger().await;
+    });
+    let (sender, mut updates) = mpsc::channel(1);
+    let connection = connect(streams, limits(), Policy::AllowOnce, sender).await.unwrap();
+    let (session, _) = connection.open(&wanted()).await.unwrap();
+    assert_eq!(told(&mut updates), [message("too early")]);
+    let reader = tokio::spawn(async move {
+        let mut read = Vec::new();
+        while let Some(update) = updates.recv().await {
+            read.push(update);
+        }
+        read
+    });
+    let cancel = CancellationToken::new();
+    connection.prompt(&session, "do it", &cancel).await.unwrap();
+    drop(connection);
+    let expected: Vec<Update> = (0..2_000).map(|number: u32| message(&number.to_string())).collect();
+    assert_eq!(reader.await.unwrap(), expected);
+}
