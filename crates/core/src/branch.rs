@@ -76,7 +76,9 @@ mod tests {
         for good in ["main", "feature/x", "v1.2.3", "0123456789012345678901234567890123456789"] {
             assert!(check_ref_name(good).is_ok(), "{good}");
         }
-        for bad in ["", "-x", "a..b", "a b", "a\nb", "a:b", "a^", "a~1", "/a", "a/", "a//b", ".a", "a.lock", "a@{1}", "@", "a."] {
+        for bad in [
+            "", "-x", "a..b", "a b", "a\nb", "a:b", "a^", "a~1", "/a", "a/", "a//b", ".a", "a.lock", "a@{1}", "@", "a.",
+        ] {
             assert!(check_ref_name(bad).is_err(), "{bad:?}");
         }
     }

@@ -84,7 +84,12 @@ impl Engine {
     ///
     /// # Errors
     /// The limit is used up, the idempotency key belongs to another request, or the store failed; nothing is stored.
-    pub async fn create_job(&self, project: &Project, new: NewJob, admission: Admission) -> Result<Accepted, UpdateError> {
+    pub async fn create_job(
+        &self,
+        project: &Project,
+        new: NewJob,
+        admission: Admission,
+    ) -> Result<Accepted, UpdateError> {
         let now = self.clock.now();
         let title = new.options.title.clone().unwrap_or_else(|| title_of(&new.prompt.text));
         let reference = new.reference.or_else(|| project.reference.clone()).unwrap_or_else(|| "HEAD".to_owned());
@@ -213,6 +218,9 @@ fn guard(project: &ProjectId, kind: RateKind, admission: Admission) -> Guard {
     Guard { idempotency: admission.idempotency, rate: Some(rate) }
 }
 
-fn decide(command: Command, now: Timestamp) -> Box<dyn FnMut(&Job) -> Result<Change, crate::job::decide::Rejected> + Send> {
+fn decide(
+    command: Command,
+    now: Timestamp,
+) -> Box<dyn FnMut(&Job) -> Result<Change, crate::job::decide::Rejected> + Send> {
     Box::new(move |job| step(job, &command, now))
 }

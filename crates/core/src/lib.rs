@@ -7,8 +7,8 @@
 pub mod agent;
 pub mod branch;
 pub mod engine;
-pub mod ids;
 pub mod idempotency;
+pub mod ids;
 pub mod job;
 pub mod key;
 pub mod message;

@@ -6,11 +6,11 @@ mod sandbox;
 mod store;
 
 pub use code_host::{
-    CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse, GitServer,
-    GitServerError, PullDetail, PullPages, PullPagesError, Remote,
+    CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse,
+    GitServer, GitServerError, PullDetail, PullPages, PullPagesError, Remote,
 };
 pub use sandbox::{Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
 pub use store::{
-    Accepted, AuditEntry, ClaimFn, Cursor, Decide, Guard, JobFilter, JobStore, KeyStore, ProjectStore, ProjectWriteError,
-    PullStore, RateCharge, Store, StoreError, UpdateError,
+    Accepted, AuditEntry, ClaimFn, Cursor, Decide, Guard, JobFilter, JobStore, KeyStore, ProjectStore,
+    ProjectWriteError, PullStore, RateCharge, Store, StoreError, UpdateError,
 };

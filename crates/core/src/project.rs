@@ -207,7 +207,9 @@ pub fn parse_address(repository: &str) -> Result<Address, InvalidProject> {
     }
     // The short form of ssh: user@host:path. `ext::…` and other transports that run commands have no '@' before ':'.
     match repository.split_once(':') {
-        Some((host, path)) if host.contains('@') && !host.starts_with('-') && !path.is_empty() && !path.starts_with(':') => {
+        Some((host, path))
+            if host.contains('@') && !host.starts_with('-') && !path.is_empty() && !path.starts_with(':') =>
+        {
             Ok(Address::Url(repository.to_owned()))
         }
         _ => Err(InvalidProject::Repository),
@@ -245,8 +247,21 @@ mod tests {
     #[test]
     fn addresses_that_are_refused() {
         for bad in [
-            "", "shop", "local:", "local:../x", "local:A", "local:.x", "local:a..b", "./x", "ext::sh -c id", "ext::id",
-            "https://", "https://example.com", "--upload-pack=id", "-x@y:z", "https://a\nb/c",
+            "",
+            "shop",
+            "local:",
+            "local:../x",
+            "local:A",
+            "local:.x",
+            "local:a..b",
+            "./x",
+            "ext::sh -c id",
+            "ext::id",
+            "https://",
+            "https://example.com",
+            "--upload-pack=id",
+            "-x@y:z",
+            "https://a\nb/c",
         ] {
             assert_eq!(parse_address(bad), Err(InvalidProject::Repository), "{bad}");
         }

@@ -9,7 +9,7 @@ use crate::job::apply::apply;
 use crate::job::command::Command;
 use crate::job::decide::{Rejected, decide};
 use crate::job::event::{Event, LogEntry};
-use crate::job::{Job, Work, JobState};
+use crate::job::{Job, JobState, Work};
 use crate::message::{Message, MessageStatus, NewMessage};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -204,11 +204,9 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
                    "author": message.author, "delivery": message.delivery}),
         ),
         Event::MessageWithdrawn(id) => ("message.withdrawn", None, json!({"messageId": id})),
-        Event::RunStarted { lease, message, attempt } => (
-            "run.started",
-            Some(lease.run),
-            json!({"messageId": message, "attempt": attempt, "worker": lease.worker}),
-        ),
+        Event::RunStarted { lease, message, attempt } => {
+            ("run.started", Some(lease.run), json!({"messageId": message, "attempt": attempt, "worker": lease.worker}))
+        }
         Event::Transcript { run, entry } => (entry.kind.event_type(), Some(*run), entry.data.clone()),
         Event::CommitPushed { run, branch, head, commits } => {
             ("commit.pushed", Some(*run), json!({"branch": branch, "head": head, "commits": commits}))

@@ -1,8 +1,8 @@
 //! All that may be asked of a job.
 
 use crate::ids::{MessageId, RunId, Sha, WorkerId};
-use crate::job::{Pull, Token};
 use crate::job::event::TranscriptEntry;
+use crate::job::{Pull, Token};
 use crate::message::NewMessage;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;

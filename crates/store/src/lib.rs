@@ -1,0 +1,13 @@
+//! Where jobs are kept. The only crate with SQL.
+//!
+//! [`SqliteStore`] keeps them on disk, [`MemoryStore`] is the reference that it is compared with in tests. Both take
+//! what to write from [`journeyman_core::job::change`], so they cannot disagree about what a command means.
+
+mod memory;
+mod sqlite;
+mod vault;
+mod wakeups;
+
+pub use memory::MemoryStore;
+pub use sqlite::{OpenError, SqliteStore};
+pub use vault::{MasterKey, VaultError};

@@ -1,0 +1,429 @@
+//! Everything in memory under one lock: the reference that the other stores are compared with.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use journeyman_core::idempotency::{self, Remembered};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha};
+use journeyman_core::job::Job;
+use journeyman_core::job::change::{Change, Row};
+use journeyman_core::job::event::LogEntry;
+use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::message::Message;
+use journeyman_core::ports::{
+    Accepted, AuditEntry, ClaimFn, Decide, Guard, JobFilter, JobStore, KeyStore, ProjectStore, ProjectWriteError,
+    PullStore, Store, StoreError, UpdateError,
+};
+use journeyman_core::project::{Project, SecretChanges, SecretValue};
+use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::rate::{self, RateState, Window};
+use journeyman_core::run::Run;
+use journeyman_core::time::Timestamp;
+
+use crate::wakeups::Wakeups;
+
+/// A store that forgets everything with its process.
+#[derive(Debug)]
+pub struct MemoryStore {
+    tables: Mutex<Tables>,
+    wakeups: Wakeups,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    jobs: BTreeMap<JobId, Job>,
+    messages: Vec<Message>,
+    runs: Vec<Run>,
+    log: BTreeMap<(JobId, u64), LogEntry>,
+    idempotency: BTreeMap<(ProjectId, String), Remembered>,
+    rates: BTreeMap<(ProjectId, &'static str), Window>,
+    projects: BTreeMap<ProjectId, Project>,
+    secrets: BTreeMap<(ProjectId, String), SecretValue>,
+    keys: BTreeMap<KeyId, ApiKey>,
+    audit: Vec<AuditEntry>,
+    pulls: BTreeMap<(String, u64), LocalPull>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self { tables: Mutex::default(), wakeups: Wakeups::new() }
+    }
+}
+
+impl MemoryStore {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn committed(&self, change: &Change) {
+        self.wakeups.committed(change.job.id, change.job.last_seq, change.wakes_workers());
+    }
+}
+
+impl Tables {
+    /// The answer to give again, if the request was done before.
+    fn replay(&self, guard: &Guard, now: Timestamp) -> Result<Option<Accepted>, UpdateError> {
+        let Some(claim) = &guard.idempotency else { return Ok(None) };
+        let known = self.idempotency.get(&(claim.project.clone(), claim.key.clone())).cloned();
+        let record = idempotency::check(claim, known, now)?;
+        Ok(record.map(|record| Accepted { record, replayed: true, rate: None, job: None }))
+    }
+
+    /// The window to store and what is left of the limit.
+    fn charge(&self, guard: &Guard, now: Timestamp) -> Result<Option<(Window, RateState)>, UpdateError> {
+        let Some(charge) = &guard.rate else { return Ok(None) };
+        let window = self.rates.get(&(charge.project.clone(), charge.kind.name())).copied();
+        let refused = |state| UpdateError::RateLimited(charge.kind, state);
+        rate::charge(window, charge.limit, now).map(Some).map_err(refused)
+    }
+
+    fn accept(&mut self, guard: Guard, rate: Option<(Window, RateState)>, change: &Change, now: Timestamp) -> Accepted {
+        let record = change.job.record();
+        if let (Some(charge), Some((window, _))) = (guard.rate, rate) {
+            self.rates.insert((charge.project, charge.kind.name()), window);
+        }
+        if let Some(claim) = guard.idempotency {
+            let known = Remembered { fingerprint: claim.fingerprint, at: now, record: record.clone() };
+            self.idempotency.insert((claim.project, claim.key), known);
+        }
+        self.write(change);
+        Accepted { record, replayed: false, rate: rate.map(|(_, state)| state), job: Some(change.job.clone()) }
+    }
+
+    fn write(&mut self, change: &Change) {
+        let job = change.job.id;
+        self.jobs.insert(job, change.job.clone());
+        for row in &change.rows {
+            self.write_row(row);
+        }
+        for entry in &change.log {
+            self.log.insert((job, entry.seq), entry.clone());
+        }
+    }
+
+    fn write_row(&mut self, row: &Row) {
+        match row {
+            Row::InsertMessage(message) => self.messages.push(message.clone()),
+            Row::InsertRun(run) => self.runs.push(run.clone()),
+            Row::MessageDelivered { id, run, at } => {
+                for message in self.messages.iter_mut().filter(|message| message.id == *id) {
+                    message.status = journeyman_core::message::MessageStatus::Delivered;
+                    message.run = Some(*run);
+                    message.delivered_at = message.delivered_at.or(Some(*at));
+                }
+            }
+            Row::MessageEnded { id, status, at, commits, pr_link } => {
+                for message in self.messages.iter_mut().filter(|message| message.id == *id) {
+                    message.status = *status;
+                    message.finished_at = Some(*at);
+                    message.commits.clone_from(commits);
+                    message.pr_link.clone_from(pr_link);
+                }
+            }
+            Row::RunEnded { id, status, reason, at, usage, commits } => {
+                for run in self.runs.iter_mut().filter(|run| run.id == *id) {
+                    run.status = *status;
+                    run.reason.clone_from(reason);
+                    run.finished_at = Some(*at);
+                    run.usage = *usage;
+                    run.commits.clone_from(commits);
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl JobStore for MemoryStore {
+    async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
+        let accepted = {
+            let mut tables = self.tables();
+            if let Some(replay) = tables.replay(&guard, now)? {
+                return Ok(replay);
+            }
+            let rate = tables.charge(&guard, now)?;
+            tables.accept(guard, rate, &change, now)
+        };
+        self.committed(&change);
+        Ok(accepted)
+    }
+
+    async fn update_job(
+        &self,
+        id: JobId,
+        project: Option<ProjectId>,
+        guard: Guard,
+        mut decide: Decide,
+        now: Timestamp,
+    ) -> Result<Accepted, UpdateError> {
+        let (accepted, change) = {
+            let mut tables = self.tables();
+            if let Some(replay) = tables.replay(&guard, now)? {
+                return Ok(replay);
+            }
+            let job = tables.jobs.get(&id).ok_or(UpdateError::NotFound)?;
+            if project.is_some_and(|project| project != job.project) {
+                return Err(UpdateError::NotFound);
+            }
+            let change = decide(job)?;
+            let rate = tables.charge(&guard, now)?;
+            (tables.accept(guard, rate, &change, now), change)
+        };
+        self.committed(&change);
+        Ok(accepted)
+    }
+
+    async fn claim_job(&self, now: Timestamp, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
+        let change = {
+            let mut tables = self.tables();
+            let due = |job: &&Job| job.due_at().is_some_and(|due| due <= now);
+            let picked = tables.jobs.values().filter(due).min_by_key(|job| (job.due_at(), job.id));
+            let Some(Ok(change)) = picked.map(&mut claim) else { return Ok(None) };
+            tables.write(&change);
+            change
+        };
+        self.committed(&change);
+        Ok(Some(change.job))
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.tables().jobs.get(&id).cloned())
+    }
+
+    async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
+        let text = filter.title_contains.as_deref().map(str::to_ascii_lowercase);
+        let matches = |job: &&Job| {
+            job.project == filter.project
+                && filter.status.is_none_or(|status| status == job.status())
+                && filter.created_after.is_none_or(|after| job.created_at > after)
+                && filter.created_before.is_none_or(|before| job.created_at < before)
+                && filter.after.is_none_or(|place| (job.created_at, job.id) < (place.created_at, place.id))
+                && text.as_ref().is_none_or(|text| job.title.to_ascii_lowercase().contains(text))
+        };
+        let mut found: Vec<Job> = self.tables().jobs.values().filter(matches).cloned().collect();
+        found.sort_by_key(|job| std::cmp::Reverse((job.created_at, job.id)));
+        found.truncate(filter.limit);
+        Ok(found)
+    }
+
+    async fn active_jobs(&self) -> Result<u64, StoreError> {
+        Ok(self.tables().jobs.values().filter(|job| job.due_at().is_some()).count() as u64)
+    }
+
+    async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
+        Ok(self.tables().messages.iter().filter(|message| message.job == job).cloned().collect())
+    }
+
+    async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
+        Ok(self.tables().messages.iter().find(|message| message.id == id).cloned())
+    }
+
+    async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
+        Ok(self.tables().runs.iter().filter(|run| run.job == job).cloned().collect())
+    }
+
+    async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+        let range = (job, after.saturating_add(1))..=(job, u64::MAX);
+        Ok(self.tables().log.range(range).take(limit).map(|(_, entry)| entry.clone()).collect())
+    }
+
+    async fn job_changed(&self, job: JobId, after: u64) {
+        let mut listener = self.wakeups.listen(job);
+        if self.tables().jobs.get(&job).is_some_and(|job| job.last_seq > after) {
+            return;
+        }
+        listener.beyond(after).await;
+    }
+
+    fn work_version(&self) -> u64 {
+        self.wakeups.work_version()
+    }
+
+    async fn work_changed(&self, seen: u64) {
+        self.wakeups.work_changed(seen).await;
+    }
+}
+
+#[async_trait]
+impl ProjectStore for MemoryStore {
+    async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
+        let mut tables = self.tables();
+        if tables.projects.contains_key(&project.id) {
+            return Err(ProjectWriteError::Exists);
+        }
+        Ok(tables.put_project(project, secrets))
+    }
+
+    async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
+        let mut tables = self.tables();
+        if !tables.projects.contains_key(&project.id) {
+            return Err(ProjectWriteError::NotFound);
+        }
+        Ok(tables.put_project(project, secrets))
+    }
+
+    async fn delete_project(&self, id: ProjectId) -> Result<(), ProjectWriteError> {
+        let mut tables = self.tables();
+        if !tables.projects.contains_key(&id) {
+            return Err(ProjectWriteError::NotFound);
+        }
+        if tables.jobs.values().any(|job| job.project == id && job.due_at().is_some()) {
+            return Err(ProjectWriteError::Busy);
+        }
+        let gone: Vec<JobId> = tables.jobs.values().filter(|job| job.project == id).map(|job| job.id).collect();
+        tables.jobs.retain(|job, _| !gone.contains(job));
+        tables.messages.retain(|message| !gone.contains(&message.job));
+        tables.runs.retain(|run| !gone.contains(&run.job));
+        tables.log.retain(|(job, _), _| !gone.contains(job));
+        tables.idempotency.retain(|(project, _), _| *project != id);
+        tables.rates.retain(|(project, _), _| *project != id);
+        tables.secrets.retain(|(project, _), _| *project != id);
+        tables.projects.remove(&id);
+        Ok(())
+    }
+
+    async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
+        Ok(self.tables().projects.get(&id).cloned())
+    }
+
+    async fn projects(&self) -> Result<Vec<Project>, StoreError> {
+        Ok(self.tables().projects.values().cloned().collect())
+    }
+
+    async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
+        let tables = self.tables();
+        let own = tables.secrets.iter().filter(|((project, _), _)| *project == id);
+        Ok(own.map(|((_, name), value)| (name.clone(), value.clone())).collect())
+    }
+}
+
+impl Tables {
+    fn put_project(&mut self, mut project: Project, secrets: SecretChanges) -> Project {
+        for (name, value) in secrets {
+            match value {
+                Some(value) => self.secrets.insert((project.id.clone(), name), value),
+                None => self.secrets.remove(&(project.id.clone(), name)),
+            };
+        }
+        let own = self.secrets.keys().filter(|(id, _)| *id == project.id);
+        project.secret_names = own.map(|(_, name)| name.clone()).collect();
+        self.projects.insert(project.id.clone(), project.clone());
+        project
+    }
+}
+
+#[async_trait]
+impl KeyStore for MemoryStore {
+    async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        tables.keys.insert(key.id, key);
+        tables.audit.push(audit);
+        Ok(())
+    }
+
+    async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
+        Ok(self.tables().keys.values().find(|key| key.hash == hash).cloned())
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        let mut keys: Vec<ApiKey> = self.tables().keys.values().cloned().collect();
+        keys.sort_by_key(|key| std::cmp::Reverse((key.created_at, key.id)));
+        Ok(keys)
+    }
+
+    async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<bool, StoreError> {
+        let mut tables = self.tables();
+        let Some(key) = tables.keys.get_mut(&id) else { return Ok(false) };
+        if key.revoked_at.is_none() {
+            key.revoked_at = Some(audit.at);
+            tables.audit.push(audit);
+        }
+        Ok(true)
+    }
+
+    async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
+        if let Some(key) = self.tables().keys.get_mut(&id) {
+            key.last_used_at = key.last_used_at.max(Some(at));
+        }
+        Ok(())
+    }
+
+    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        Ok(self.tables().audit.iter().rev().take(limit).cloned().collect())
+    }
+}
+
+#[async_trait]
+impl PullStore for MemoryStore {
+    async fn open_pull(
+        &self,
+        repository: String,
+        base: String,
+        new: NewPull,
+        now: Timestamp,
+    ) -> Result<Option<LocalPull>, StoreError> {
+        let mut tables = self.tables();
+        let own = || tables.pulls.values().filter(|pull| pull.repository == repository);
+        if own().any(|pull| pull.head == new.head && pull.state == PullState::Open) {
+            return Ok(None);
+        }
+        let number = own().map(|pull| pull.number).max().unwrap_or(0) + 1;
+        let pull = LocalPull {
+            repository: repository.clone(),
+            number,
+            title: new.title,
+            body: new.body,
+            state: PullState::Open,
+            draft: new.draft,
+            head: new.head,
+            base,
+            labels: new.labels,
+            created_at: now,
+            ended_at: None,
+            ended_between: None,
+        };
+        tables.pulls.insert((repository, number), pull.clone());
+        Ok(Some(pull))
+    }
+
+    async fn pull(&self, repository: String, number: u64) -> Result<Option<LocalPull>, StoreError> {
+        Ok(self.tables().pulls.get(&(repository, number)).cloned())
+    }
+
+    async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
+        let tables = self.tables();
+        Ok(tables.pulls.values().rev().filter(|pull| pull.repository == repository).cloned().collect())
+    }
+
+    async fn end_pull(
+        &self,
+        repository: String,
+        number: u64,
+        state: PullState,
+        between: Option<(Sha, Sha)>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let mut tables = self.tables();
+        let open = tables.pulls.get_mut(&(repository, number)).filter(|pull| pull.state == PullState::Open);
+        let Some(pull) = open else { return Ok(false) };
+        pull.state = state;
+        pull.ended_at = Some(now);
+        pull.ended_between = between;
+        Ok(true)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn ready(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn sweep(&self, now: Timestamp, _limit: usize) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        tables.idempotency.retain(|_, known| now.since(known.at) < idempotency::LIFETIME);
+        tables.rates.retain(|_, window| now.since(window.started_at) < rate::WINDOW);
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! SQLite: one file, one writer that shares an fsync among all requests that wait, readers that wait for nobody.
+//!
+//! Why `rusqlite` on threads of its own, and not an async driver, is in `docs/decisions/0002-sqlite-writer.md`.
+
+mod jobs;
+mod keys;
+mod migrate;
+mod projects;
+mod pulls;
+mod read;
+mod rows;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::idempotency::LIFETIME;
+use journeyman_core::ports::{Store, StoreError};
+use journeyman_core::rate::WINDOW;
+use journeyman_core::time::{IdGen, Timestamp};
+use rusqlite::{Connection, OpenFlags, params};
+
+use self::read::Readers;
+use self::write::Writer;
+use crate::vault::MasterKey;
+use crate::wakeups::Wakeups;
+
+/// How long a connection waits for a lock that another process holds, such as the command line beside a server.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A store in one SQLite file.
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Readers,
+    wakeups: Arc<Wakeups>,
+    master_key: MasterKey,
+    ids: Arc<dyn IdGen>,
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file cannot be opened or is no database.
+    #[error("the database {path} cannot be opened: {source}")]
+    Database {
+        /// Which file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// A later version has changed the schema.
+    #[error(
+        "the database {path} has schema version {found}, and this program knows {known}: it was used by a newer \
+         Journeyman; start that one, or restore a backup from before the upgrade"
+    )]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// The schema's version.
+        found: i64,
+        /// The newest that this program knows.
+        known: i64,
+    },
+}
+
+impl SqliteStore {
+    /// Opens or makes the database at `path` and brings its schema up to date.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is no database of ours, or is of a newer version.
+    pub fn open(path: &Path, master_key: MasterKey, ids: Arc<dyn IdGen>) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::Database { path: path.to_owned(), source };
+        let mut connection = Connection::open(path).map_err(failed)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+        // WAL lets readers go on beside the writer; FULL syncs the log at each commit: a 2xx means on disk.
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        migrate::migrate(&mut connection, path)?;
+        let writer = Writer::start(connection)
+            .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
+        let readers = Readers::new(path.to_owned());
+        Ok(Self { writer, readers, wakeups: Arc::new(Wakeups::new()), master_key, ids })
+    }
+}
+
+/// A connection that only reads.
+fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn ready(&self) -> Result<(), StoreError> {
+        // A transaction without writes: it shows that the writer lives and can lock the file, and costs no fsync.
+        self.writer.write(|_| Ok::<(), write::OpError<StoreError>>(())).await
+    }
+
+    async fn sweep(&self, now: Timestamp, limit: usize) -> Result<(), StoreError> {
+        let (keys_before, windows_before) = ((now - LIFETIME).as_micros(), (now - WINDOW).as_micros());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.writer
+            .write(move |db| {
+                db.prepare_cached(
+                    "DELETE FROM idempotency_keys WHERE (project, key) IN
+                     (SELECT project, key FROM idempotency_keys WHERE at <= $1 LIMIT $2)",
+                )?
+                .execute(params![keys_before, limit])?;
+                db.prepare_cached(
+                    "DELETE FROM rate_windows WHERE (project, kind) IN
+                     (SELECT project, kind FROM rate_windows WHERE started_at <= $1 LIMIT $2)",
+                )?
+                .execute(params![windows_before, limit])?;
+                Ok::<(), write::OpError<StoreError>>(())
+            })
+            .await
+    }
+}

@@ -1,0 +1,132 @@
+//! API keys and the audit log.
+
+use async_trait::async_trait;
+use journeyman_core::ids::KeyId;
+use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::ports::{AuditEntry, KeyStore, StoreError};
+use journeyman_core::time::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::SqliteStore;
+use super::rows::{At, ReadError, to_json};
+use super::write::OpError;
+
+#[async_trait]
+impl KeyStore for SqliteStore {
+    async fn create_key(&self, key: ApiKey, entry: AuditEntry) -> Result<(), StoreError> {
+        self.writer
+            .write(move |db| {
+                db.prepare_cached(
+                    "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                )?
+                .execute(params![
+                    key.id.to_string(),
+                    key.hash.0,
+                    key.name,
+                    key.prefix,
+                    to_json(&key.scopes)?,
+                    key.projects.as_ref().map(to_json).transpose()?,
+                    key.expires_at.map(Timestamp::as_micros),
+                    key.allowed_ips.as_ref().map(to_json).transpose()?,
+                    key.created_at.as_micros()
+                ])?;
+                audit(db, &entry)?;
+                Ok::<(), OpError<StoreError>>(())
+            })
+            .await
+    }
+
+    async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = $1")?;
+                let mut rows = query.query([hash.0])?;
+                rows.next()?.map(key).transpose()
+            })
+            .await
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.readers
+            .read(|db| {
+                let mut query = db.prepare_cached("SELECT * FROM keys ORDER BY created_at DESC, id DESC")?;
+                let mut rows = query.query([])?;
+                let mut found = Vec::new();
+                while let Some(row) = rows.next()? {
+                    found.push(key(row)?);
+                }
+                Ok(found)
+            })
+            .await
+    }
+
+    async fn revoke_key(&self, id: KeyId, entry: AuditEntry) -> Result<bool, StoreError> {
+        self.writer
+            .write(move |db| {
+                let known = db.prepare_cached("SELECT 1 FROM keys WHERE id = $1")?.exists([id.to_string()])?;
+                let revoke = "UPDATE keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+                let revoked = db.prepare_cached(revoke)?.execute(params![id.to_string(), entry.at.as_micros()])?;
+                if revoked > 0 {
+                    audit(db, &entry)?;
+                }
+                Ok::<bool, OpError<StoreError>>(known)
+            })
+            .await
+    }
+
+    async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
+        self.writer
+            .write(move |db| {
+                let text = "UPDATE keys SET last_used_at = max(coalesce(last_used_at, $2), $2) WHERE id = $1";
+                db.prepare_cached(text)?.execute(params![id.to_string(), at.as_micros()])?;
+                Ok::<(), OpError<StoreError>>(())
+            })
+            .await
+    }
+
+    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached("SELECT * FROM audit ORDER BY number DESC LIMIT $1")?;
+                let entry = |row: &rusqlite::Row<'_>| {
+                    Ok(AuditEntry {
+                        at: Timestamp::from_micros(row.get("at")?),
+                        actor: row.get("actor")?,
+                        action: row.get("action")?,
+                        subject: row.get("subject")?,
+                    })
+                };
+                Ok(query.query_map([limit], entry)?.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+}
+
+fn audit(db: &Connection, entry: &AuditEntry) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO audit (at, actor, action, subject) VALUES ($1, $2, $3, $4)")?.execute(params![
+        entry.at.as_micros(),
+        entry.actor,
+        entry.action,
+        entry.subject
+    ])?;
+    Ok(())
+}
+
+fn key(row: &rusqlite::Row<'_>) -> Result<ApiKey, ReadError> {
+    let at = At::new("keys", row, "id")?;
+    Ok(ApiKey {
+        id: at.parsed("id")?,
+        name: at.get("name")?,
+        prefix: at.get("prefix")?,
+        hash: KeyHash(at.get("hash")?),
+        scopes: at.json("scopes")?,
+        projects: at.json_or_null("projects")?,
+        expires_at: at.time_or_null("expires_at")?,
+        allowed_ips: at.json_or_null("allowed_ips")?,
+        created_at: at.time("created_at")?,
+        last_used_at: at.time_or_null("last_used_at")?,
+        revoked_at: at.time_or_null("revoked_at")?,
+    })
+}

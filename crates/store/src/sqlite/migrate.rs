@@ -1,0 +1,29 @@
+//! Brings the schema up to date. Each migration and the note that it was made are one transaction, so a process that is
+//! killed half-way leaves the schema of before, and the next start goes on from there.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::OpenError;
+
+/// In order; a migration that was released is never changed.
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_start.sql")];
+
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Database { path: path.to_owned(), source };
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    loop {
+        // The lock is taken before the version is read: two processes that start together do not migrate twice.
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+        if version > known {
+            return Err(OpenError::Newer { path: path.to_owned(), found: version, known });
+        }
+        let next = usize::try_from(version).ok().and_then(|done| MIGRATIONS.get(done));
+        let Some(migration) = next else { return Ok(()) };
+        transaction.execute_batch(migration).map_err(failed)?;
+        transaction.pragma_update(None, "user_version", version + 1).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+    }
+}

@@ -1,0 +1,182 @@
+//! Projects and their sealed secrets.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::ports::{ProjectStore, ProjectWriteError, StoreError};
+use journeyman_core::project::{Project, SecretChanges, SecretValue};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::SqliteStore;
+use super::rows::{At, ReadError, to_json};
+use super::write::OpError;
+use crate::vault::VaultError;
+
+type Op<T> = Result<T, OpError<ProjectWriteError>>;
+
+/// Secrets as they are stored; `None` removes one.
+type Sealed = Vec<(String, Option<Vec<u8>>)>;
+
+#[async_trait]
+impl ProjectStore for SqliteStore {
+    async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
+        let sealed = self.seal(&project.id, secrets)?;
+        self.writer
+            .write(move |db| {
+                if exists(db, &project.id)? {
+                    return Err(OpError::Refused(ProjectWriteError::Exists));
+                }
+                put(db, project.clone(), &sealed)
+            })
+            .await
+    }
+
+    async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
+        let sealed = self.seal(&project.id, secrets)?;
+        self.writer
+            .write(move |db| {
+                if !exists(db, &project.id)? {
+                    return Err(OpError::Refused(ProjectWriteError::NotFound));
+                }
+                put(db, project.clone(), &sealed)
+            })
+            .await
+    }
+
+    async fn delete_project(&self, id: ProjectId) -> Result<(), ProjectWriteError> {
+        self.writer
+            .write(move |db| {
+                if !exists(db, &id)? {
+                    return Err(OpError::Refused(ProjectWriteError::NotFound));
+                }
+                let busy = "SELECT 1 FROM jobs WHERE project = $1 AND due_at IS NOT NULL LIMIT 1";
+                if db.prepare_cached(busy)?.exists([id.as_str()])? {
+                    return Err(OpError::Refused(ProjectWriteError::Busy));
+                }
+                for delete in [
+                    "DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = $1)",
+                    "DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = $1)",
+                    "DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = $1)",
+                    "DELETE FROM jobs WHERE project = $1",
+                    "DELETE FROM idempotency_keys WHERE project = $1",
+                    "DELETE FROM rate_windows WHERE project = $1",
+                    "DELETE FROM projects WHERE id = $1",
+                ] {
+                    db.prepare_cached(delete)?.execute([id.as_str()])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached("SELECT * FROM projects WHERE id = $1")?;
+                let mut rows = query.query([id.as_str()])?;
+                rows.next()?.map(|row| project(db, row)).transpose()
+            })
+            .await
+    }
+
+    async fn projects(&self) -> Result<Vec<Project>, StoreError> {
+        self.readers
+            .read(|db| {
+                let mut query = db.prepare_cached("SELECT * FROM projects ORDER BY id")?;
+                let mut rows = query.query([])?;
+                let mut found = Vec::new();
+                while let Some(row) = rows.next()? {
+                    found.push(project(db, row)?);
+                }
+                Ok(found)
+            })
+            .await
+    }
+
+    async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
+        let project = id.clone();
+        let sealed = self.readers.read(move |db| {
+            let mut query = db.prepare_cached("SELECT name, value FROM project_secrets WHERE project = $1")?;
+            let rows = query.query_map([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
+        });
+        let open = |(name, value): (String, Vec<u8>)| {
+            let opened = self.master_key.open(&project, &name, &value);
+            opened.map(|value| (name.clone(), value)).map_err(|error| StoreError::Corrupt {
+                table: "project_secrets",
+                row: format!("{project}/{name}"),
+                detail: error.to_string(),
+            })
+        };
+        sealed.await?.into_iter().map(open).collect()
+    }
+}
+
+impl SqliteStore {
+    fn seal(&self, project: &ProjectId, secrets: SecretChanges) -> Result<Sealed, ProjectWriteError> {
+        let seal = |(name, value): (String, Option<SecretValue>)| {
+            let mut nonce = [0; 12];
+            self.ids.fill(&mut nonce);
+            let value = value.map(|value| self.master_key.seal(project, &name, &value, nonce)).transpose()?;
+            Ok((name, value))
+        };
+        let sealed: Result<Sealed, VaultError> = secrets.into_iter().map(seal).collect();
+        sealed.map_err(|error| StoreError::Unavailable(error.to_string()).into())
+    }
+}
+
+fn exists(db: &Connection, id: &ProjectId) -> Op<bool> {
+    let found =
+        db.prepare_cached("SELECT 1 FROM projects WHERE id = $1")?.query_row([id.as_str()], |_| Ok(())).optional()?;
+    Ok(found.is_some())
+}
+
+fn put(db: &Connection, mut project: Project, secrets: &Sealed) -> Op<Project> {
+    // An upsert and not REPLACE: that would delete the row first, and its secrets with it.
+    db.prepare_cached(
+        "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT (id) DO UPDATE SET repository = $2, ref = $3, agent = $4, model = $5, settings = $7",
+    )?
+    .execute(params![
+        project.id.as_str(),
+        project.repository,
+        project.reference,
+        project.agent,
+        project.model,
+        project.created_at.as_micros(),
+        to_json(&project.settings)?
+    ])?;
+    for (name, value) in secrets {
+        match value {
+            Some(value) => db
+                .prepare_cached("INSERT OR REPLACE INTO project_secrets (project, name, value) VALUES ($1, $2, $3)")?
+                .execute(params![project.id.as_str(), name, value])?,
+            None => db
+                .prepare_cached("DELETE FROM project_secrets WHERE project = $1 AND name = $2")?
+                .execute([project.id.as_str(), name])?,
+        };
+    }
+    project.secret_names = secret_names(db, project.id.as_str())?;
+    Ok(project)
+}
+
+fn secret_names(db: &Connection, project: &str) -> rusqlite::Result<Vec<String>> {
+    let mut query = db.prepare_cached("SELECT name FROM project_secrets WHERE project = $1 ORDER BY name")?;
+    query.query_map([project], |row| row.get(0))?.collect()
+}
+
+fn project(db: &Connection, row: &rusqlite::Row<'_>) -> Result<Project, ReadError> {
+    let at = At::new("projects", row, "id")?;
+    Ok(Project {
+        id: at.parsed("id")?,
+        repository: at.get("repository")?,
+        reference: at.get("ref")?,
+        agent: at.get("agent")?,
+        model: at.get("model")?,
+        created_at: at.time("created_at")?,
+        settings: at.json("settings")?,
+        secret_names: secret_names(db, &at.key)?,
+    })
+}

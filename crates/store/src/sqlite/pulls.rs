@@ -1,0 +1,126 @@
+//! Pull requests of the built-in code host.
+
+use async_trait::async_trait;
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::{PullStore, StoreError};
+use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::time::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::SqliteStore;
+use super::rows::{At, ReadError, to_json};
+use super::write::OpError;
+
+#[async_trait]
+impl PullStore for SqliteStore {
+    async fn open_pull(
+        &self,
+        repository: String,
+        base: String,
+        new: NewPull,
+        now: Timestamp,
+    ) -> Result<Option<LocalPull>, StoreError> {
+        self.writer
+            .write(move |db| {
+                // The number is taken and the row written in one transaction; the unique index over open ones
+                // refuses a second for the branch, and the insert then does nothing.
+                let text =
+                    "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
+                     SELECT $1, coalesce(max(number), 0) + 1, $2, $3, 'open', $4, $5, $6, $7, $8
+                     FROM pulls WHERE repository = $1
+                     ON CONFLICT DO NOTHING RETURNING *";
+                let mut insert = db.prepare_cached(text)?;
+                let mut rows = insert.query(params![
+                    repository,
+                    new.title,
+                    new.body,
+                    new.draft,
+                    new.head,
+                    base,
+                    to_json(&new.labels)?,
+                    now.as_micros()
+                ])?;
+                Ok::<_, OpError<StoreError>>(rows.next()?.map(pull).transpose()?)
+            })
+            .await
+    }
+
+    async fn pull(&self, repository: String, number: u64) -> Result<Option<LocalPull>, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached("SELECT * FROM pulls WHERE repository = $1 AND number = $2")?;
+                let mut rows = query.query(params![repository, number])?;
+                rows.next()?.map(pull).transpose()
+            })
+            .await
+    }
+
+    async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
+        self.readers.read(move |db| all(db, &repository)).await
+    }
+
+    async fn end_pull(
+        &self,
+        repository: String,
+        number: u64,
+        state: PullState,
+        between: Option<(Sha, Sha)>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.writer
+            .write(move |db| {
+                let (base, head) = between.clone().unzip();
+                let ended = db
+                    .prepare_cached(
+                        "UPDATE pulls SET state = $3, ended_at = $4, ended_base = $5, ended_head = $6
+                         WHERE repository = $1 AND number = $2 AND state = 'open'",
+                    )?
+                    .execute(params![
+                        repository,
+                        number,
+                        state.name(),
+                        now.as_micros(),
+                        base.map(String::from),
+                        head.map(String::from)
+                    ])?;
+                Ok::<_, OpError<StoreError>>(ended > 0)
+            })
+            .await
+    }
+}
+
+fn all(db: &Connection, repository: &str) -> Result<Vec<LocalPull>, ReadError> {
+    let mut query = db.prepare_cached("SELECT * FROM pulls WHERE repository = $1 ORDER BY number DESC")?;
+    let mut rows = query.query([repository])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(pull(row)?);
+    }
+    Ok(found)
+}
+
+fn pull(row: &rusqlite::Row<'_>) -> Result<LocalPull, ReadError> {
+    let mut at = At::new("pulls", row, "repository")?;
+    let number: i64 = at.get("number")?;
+    at.key = format!("{}#{number}", at.key);
+    let state: String = at.get("state")?;
+    let known = [PullState::Open, PullState::Merged, PullState::Closed];
+    let state = known.into_iter().find(|known| known.name() == state);
+    let (base, head) = (at.parsed_or_null("ended_base")?, at.parsed_or_null("ended_head")?);
+    Ok(LocalPull {
+        repository: at.get("repository")?,
+        number: u64::try_from(number).map_err(|_| at.corrupt("number is negative"))?,
+        title: at.get("title")?,
+        body: at.get("body")?,
+        state: state.ok_or_else(|| at.corrupt("state is unknown"))?,
+        draft: at.get("draft")?,
+        head: at.get("head")?,
+        base: at.get("base")?,
+        labels: at.json("labels")?,
+        created_at: at.time("created_at")?,
+        ended_at: at.time_or_null("ended_at")?,
+        ended_between: base.zip(head),
+    })
+}

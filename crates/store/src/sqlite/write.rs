@@ -1,0 +1,146 @@
+//! The writer: a thread that takes everything that waits as one transaction, so that many requests share one fsync.
+//!
+//! Each write runs inside a savepoint of its own: one that fails takes nothing of its neighbours with it. Nobody is
+//! answered before the commit.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use journeyman_core::ports::StoreError;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::rows::unavailable;
+
+/// Writes that may wait. Beyond that the store is busy and says so.
+const QUEUE: usize = 4096;
+
+/// Writes that share a transaction at most: bounds how long the first waits for the last.
+const BATCH: usize = 256;
+
+/// Why a write did not happen.
+#[derive(Debug)]
+pub(super) enum OpError<E> {
+    /// SQLite said no.
+    Sql(rusqlite::Error),
+    /// It was refused by what it found, and had not written anything.
+    Refused(E),
+}
+
+impl<E> From<rusqlite::Error> for OpError<E> {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+/// Sends writes to the thread.
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: SyncSender<Box<dyn Write>>,
+}
+
+/// A write whose types the thread need not know.
+trait Write: Send {
+    /// Runs it; false if what it did must be undone.
+    fn run(&mut self, connection: &Connection) -> bool;
+    /// Answers whoever waits. An error is that of the commit.
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+struct Pending<F, T, E> {
+    operation: F,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Write for Pending<F, T, E>
+where
+    F: FnMut(&Connection) -> Result<T, OpError<E>> + Send,
+    T: Send,
+    E: From<StoreError> + Send,
+{
+    fn run(&mut self, connection: &Connection) -> bool {
+        let (result, keep) = match (self.operation)(connection) {
+            Ok(value) => (Ok(value), true),
+            Err(OpError::Refused(error)) => (Err(error), true),
+            Err(OpError::Sql(error)) => (Err(E::from(unavailable(&error))), false),
+        };
+        self.result = Some(result);
+        keep
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let stopped = || Err(E::from(StoreError::Unavailable("the write was not run".to_owned())));
+        let result = match committed {
+            Ok(()) => self.result.unwrap_or_else(stopped),
+            Err(error) => Err(E::from(error)),
+        };
+        // Nobody waits any more if the request was dropped; the write stands all the same.
+        let _ = self.reply.send(result);
+    }
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection) -> std::io::Result<Self> {
+        let (queue, waiting) = sync_channel(QUEUE);
+        std::thread::Builder::new().name("sqlite-writer".to_owned()).spawn(move || run(&connection, &waiting))?;
+        Ok(Self { queue })
+    }
+
+    /// Runs `operation` in a transaction. What it returns is on disk when this returns.
+    pub(super) async fn write<F, T, E>(&self, operation: F) -> Result<T, E>
+    where
+        F: FnMut(&Connection) -> Result<T, OpError<E>> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        match self.queue.try_send(Box::new(Pending { operation, result: None, reply })) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(E::from(StoreError::Busy)),
+            Err(TrySendError::Disconnected(_)) => return Err(E::from(stopped())),
+        }
+        answer.await.unwrap_or_else(|_| Err(E::from(stopped())))
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Unavailable("the writer has stopped".to_owned())
+}
+
+fn run(connection: &Connection, waiting: &Receiver<Box<dyn Write>>) {
+    // Ends when the store is dropped and the last write is done.
+    while let Ok(first) = waiting.recv() {
+        let mut batch = vec![first];
+        batch.extend(waiting.try_iter().take(BATCH - 1));
+        let committed = commit(connection, &mut batch);
+        if let Err(error) = &committed {
+            tracing::error!(%error, writes = batch.len(), "a transaction was not committed");
+        }
+        for write in batch {
+            write.answer(committed.clone());
+        }
+    }
+}
+
+fn commit(connection: &Connection, batch: &mut [Box<dyn Write>]) -> Result<(), StoreError> {
+    let result = run_batch(connection, batch).map_err(|error| unavailable(&error));
+    if result.is_err() && !connection.is_autocommit() {
+        // Where even this fails the next BEGIN will, and say so.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    result
+}
+
+fn run_batch(connection: &Connection, batch: &mut [Box<dyn Write>]) -> rusqlite::Result<()> {
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    for write in batch {
+        connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+        if !write.run(connection) {
+            // Some errors, such as a full disk, end the whole transaction: then this fails, and all are told.
+            connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
+        }
+        connection.prepare_cached("RELEASE one")?.execute([])?;
+    }
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Secrets at rest: AES-256-GCM-SIV with a random nonce, bound to the place where they are kept.
+//!
+//! A stored secret is: one byte of format (1), 12 bytes of nonce, ciphertext with its tag. The associated data names
+//! project and secret, so that a value copied to another row does not open.
+
+use std::fmt;
+
+use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
+use aes_gcm_siv::{Aes256GcmSiv, Nonce};
+use journeyman_core::ids::ProjectId;
+use journeyman_core::project::SecretValue;
+
+const FORMAT: u8 = 1;
+const NONCE_BYTES: usize = 12;
+
+/// The key that all secrets of an installation are sealed with. Its `Debug` shows nothing.
+#[derive(Clone)]
+pub struct MasterKey([u8; 32]);
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MasterKey(…)")
+    }
+}
+
+/// Why a secret could not be sealed or opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum VaultError {
+    /// The text is no key.
+    #[error("a master key is 64 hexadecimal digits, such as `openssl rand -hex 32` prints")]
+    MalformedKey,
+    /// Another key, or a damaged value.
+    #[error("a secret cannot be opened: it was sealed with another master key, or is damaged")]
+    Sealed,
+    /// A value too long for the cipher.
+    #[error("a secret is too long to be sealed")]
+    TooLong,
+}
+
+impl MasterKey {
+    /// From 32 random bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// From 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// The text is anything else.
+    pub fn parse(text: &str) -> Result<Self, VaultError> {
+        let digits = text.trim().as_bytes();
+        let mut key = [0; 32];
+        if digits.len() != 64 {
+            return Err(VaultError::MalformedKey);
+        }
+        for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| VaultError::MalformedKey)?;
+            // `from_str_radix` takes a sign, which is no digit.
+            if pair.starts_with(['+', '-']) {
+                return Err(VaultError::MalformedKey);
+            }
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| VaultError::MalformedKey)?;
+        }
+        Ok(Self(key))
+    }
+
+    /// Seals a value for its place; `nonce` must be random.
+    pub(crate) fn seal(
+        &self,
+        project: &ProjectId,
+        name: &str,
+        value: &SecretValue,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Vec<u8>, VaultError> {
+        let place = place(project, name);
+        let payload = Payload { msg: value.0.as_bytes(), aad: place.as_bytes() };
+        let sealed = self.cipher().encrypt(&Nonce::from(nonce), payload).map_err(|_| VaultError::TooLong)?;
+        Ok([&[FORMAT], nonce.as_slice(), &sealed].concat())
+    }
+
+    /// Opens a value that was sealed for its place.
+    pub(crate) fn open(&self, project: &ProjectId, name: &str, sealed: &[u8]) -> Result<SecretValue, VaultError> {
+        let Some((&FORMAT, rest)) = sealed.split_first() else { return Err(VaultError::Sealed) };
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(VaultError::Sealed)?;
+        let place = place(project, name);
+        let payload = Payload { msg: sealed, aad: place.as_bytes() };
+        let value = self.cipher().decrypt(&Nonce::from(*nonce), payload).map_err(|_| VaultError::Sealed)?;
+        String::from_utf8(value).map(SecretValue).map_err(|_| VaultError::Sealed)
+    }
+
+    fn cipher(&self) -> Aes256GcmSiv {
+        Aes256GcmSiv::new(&self.0.into())
+    }
+}
+
+fn place(project: &ProjectId, name: &str) -> String {
+    format!("project_secrets/value/{project}/{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_opens_only_in_its_place_and_with_its_key() {
+        let key = MasterKey::new([7; 32]);
+        let (shop, other): (ProjectId, ProjectId) = ("shop".parse().unwrap(), "other".parse().unwrap());
+        let value = SecretValue("hunter2".into());
+        let sealed = key.seal(&shop, "TOKEN", &value, [1; 12]).unwrap();
+        assert!(!sealed.windows(7).any(|window| window == b"hunter2"));
+        assert_eq!(key.open(&shop, "TOKEN", &sealed), Ok(value));
+        assert_eq!(key.open(&other, "TOKEN", &sealed), Err(VaultError::Sealed), "another project");
+        assert_eq!(key.open(&shop, "OTHER", &sealed), Err(VaultError::Sealed), "another name");
+        assert_eq!(MasterKey::new([8; 32]).open(&shop, "TOKEN", &sealed), Err(VaultError::Sealed), "another key");
+        let mut damaged = sealed;
+        damaged[20] ^= 1;
+        assert_eq!(key.open(&shop, "TOKEN", &damaged), Err(VaultError::Sealed), "damage");
+    }
+
+    #[test]
+    fn a_master_key_is_64_hexadecimal_digits() {
+        assert!(MasterKey::parse(&format!("{}\n", "0f".repeat(32))).is_ok());
+        for bad in ["", "0f", &"zz".repeat(32), &"+f".repeat(32), &"0f".repeat(33)] {
+            assert!(MasterKey::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
