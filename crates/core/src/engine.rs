@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::idempotency::Claim as IdempotencyClaim;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
-use crate::job::change::{Change, create, step};
+use crate::job::change::{create, step};
 use crate::job::command::{Claim, Command, Report};
 use crate::job::{Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
 use crate::message::{DeliveryMode, NewMessage, Origin};
-use crate::ports::{Accepted, Guard, RateCharge, Store, StoreError, UpdateError};
+use crate::ports::{Accepted, Decide, Guard, RateCharge, Store, StoreError, UpdateError};
 use crate::project::Project;
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
@@ -218,9 +218,6 @@ fn guard(project: &ProjectId, kind: RateKind, admission: Admission) -> Guard {
     Guard { idempotency: admission.idempotency, rate: Some(rate) }
 }
 
-fn decide(
-    command: Command,
-    now: Timestamp,
-) -> Box<dyn FnMut(&Job) -> Result<Change, crate::job::decide::Rejected> + Send> {
+fn decide(command: Command, now: Timestamp) -> Decide {
     Box::new(move |job| step(job, &command, now))
 }

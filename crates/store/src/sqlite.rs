@@ -111,12 +111,12 @@ impl Store for SqliteStore {
             .write(move |db| {
                 db.prepare_cached(
                     "DELETE FROM idempotency_keys WHERE (project, key) IN
-                     (SELECT project, key FROM idempotency_keys WHERE at <= $1 LIMIT $2)",
+                     (SELECT project, key FROM idempotency_keys WHERE at <= ?1 LIMIT ?2)",
                 )?
                 .execute(params![keys_before, limit])?;
                 db.prepare_cached(
                     "DELETE FROM rate_windows WHERE (project, kind) IN
-                     (SELECT project, kind FROM rate_windows WHERE started_at <= $1 LIMIT $2)",
+                     (SELECT project, kind FROM rate_windows WHERE started_at <= ?1 LIMIT ?2)",
                 )?
                 .execute(params![windows_before, limit])?;
                 Ok::<(), write::OpError<StoreError>>(())

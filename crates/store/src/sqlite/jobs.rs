@@ -100,7 +100,7 @@ impl JobStore for SqliteStore {
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = $1 ORDER BY number")?;
+                let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY number")?;
                 let mut rows = query.query([job.to_string()])?;
                 let mut found = Vec::new();
                 while let Some(row) = rows.next()? {
@@ -114,7 +114,7 @@ impl JobStore for SqliteStore {
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM messages WHERE id = $1")?;
+                let mut query = db.prepare_cached("SELECT * FROM messages WHERE id = ?1")?;
                 let mut rows = query.query([id.to_string()])?;
                 rows.next()?.map(message).transpose()
             })
@@ -124,7 +124,7 @@ impl JobStore for SqliteStore {
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM runs WHERE job = $1 ORDER BY number")?;
+                let mut query = db.prepare_cached("SELECT * FROM runs WHERE job = ?1 ORDER BY number")?;
                 let mut rows = query.query([job.to_string()])?;
                 let mut found = Vec::new();
                 while let Some(row) = rows.next()? {
@@ -138,7 +138,7 @@ impl JobStore for SqliteStore {
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.readers
             .read(move |db| {
-                let text = "SELECT * FROM log WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+                let text = "SELECT * FROM log WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
                 let (after, limit) = (i64::try_from(after), i64::try_from(limit));
                 let mut query = db.prepare_cached(text)?;
                 let (after, limit) = (after.unwrap_or(i64::MAX), limit.unwrap_or(i64::MAX));
@@ -180,7 +180,7 @@ fn wake(wakeups: &crate::wakeups::Wakeups, job: Option<&Job>) {
 /// The answer to give again, if the request was done before.
 fn replay(db: &Connection, guard: &Guard, now: Timestamp) -> Op<Option<Accepted>> {
     let Some(claim) = &guard.idempotency else { return Ok(None) };
-    let text = "SELECT project || '/' || key AS place, * FROM idempotency_keys WHERE project = $1 AND key = $2";
+    let text = "SELECT project || '/' || key AS place, * FROM idempotency_keys WHERE project = ?1 AND key = ?2";
     let mut query = db.prepare_cached(text)?;
     let mut rows = query.query([claim.project.as_str(), &claim.key])?;
     let known = rows.next()?.map(|row| -> Result<Remembered, ReadError> {
@@ -197,7 +197,7 @@ fn replay(db: &Connection, guard: &Guard, now: Timestamp) -> Op<Option<Accepted>
 fn charge(db: &Connection, guard: &Guard, now: Timestamp) -> Op<Option<(Window, RateState)>> {
     let Some(charge) = &guard.rate else { return Ok(None) };
     let window = db
-        .prepare_cached("SELECT started_at, used FROM rate_windows WHERE project = $1 AND kind = $2")?
+        .prepare_cached("SELECT started_at, used FROM rate_windows WHERE project = ?1 AND kind = ?2")?
         .query_row([charge.project.as_str(), charge.kind.name()], |row| {
             Ok(Window { started_at: Timestamp::from_micros(row.get(0)?), used: row.get(1)? })
         })
@@ -216,7 +216,7 @@ fn accept(
     let record = change.job.record();
     if let (Some(charge), Some((window, _))) = (&guard.rate, rate) {
         db.prepare_cached(
-            "INSERT OR REPLACE INTO rate_windows (project, kind, started_at, used) VALUES ($1, $2, $3, $4)",
+            "INSERT OR REPLACE INTO rate_windows (project, kind, started_at, used) VALUES (?1, ?2, ?3, ?4)",
         )?
         .execute(params![
             charge.project.as_str(),
@@ -227,7 +227,7 @@ fn accept(
     }
     if let Some(claim) = &guard.idempotency {
         db.prepare_cached(
-            "INSERT OR REPLACE INTO idempotency_keys (project, key, fingerprint, at, record) VALUES ($1, $2, $3, $4, $5)",
+            "INSERT OR REPLACE INTO idempotency_keys (project, key, fingerprint, at, record) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
         .execute(params![
             claim.project.as_str(),
@@ -243,7 +243,7 @@ fn accept(
 
 fn insert_job(db: &Connection, job: &Job) -> rusqlite::Result<()> {
     db.prepare_cached(
-        "INSERT INTO jobs (id, project, status, title, created_at, due_at, state) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO jobs (id, project, status, title, created_at, due_at, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         job.id.to_string(),
@@ -258,7 +258,7 @@ fn insert_job(db: &Connection, job: &Job) -> rusqlite::Result<()> {
 }
 
 fn update_job(db: &Connection, job: &Job) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE jobs SET status = $2, due_at = $3, state = $4 WHERE id = $1")?.execute(params![
+    db.prepare_cached("UPDATE jobs SET status = ?2, due_at = ?3, state = ?4 WHERE id = ?1")?.execute(params![
         job.id.to_string(),
         job.status().name(),
         job.due_at().map(Timestamp::as_micros),
@@ -271,7 +271,7 @@ fn write_rows(db: &Connection, change: &Change) -> rusqlite::Result<()> {
     for row in &change.rows {
         write_row(db, row)?;
     }
-    let insert = "INSERT INTO log (job, seq, type, at, run, data) VALUES ($1, $2, $3, $4, $5, $6)";
+    let insert = "INSERT INTO log (job, seq, type, at, run, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     for entry in &change.log {
         db.prepare_cached(insert)?.execute(params![
             change.job.id.to_string(),
@@ -290,7 +290,7 @@ fn write_row(db: &Connection, row: &Row) -> rusqlite::Result<()> {
         Row::InsertMessage(message) => db
             .prepare_cached(
                 "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, commits)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '[]')",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')",
             )?
             .execute(params![
                 message.id.to_string(),
@@ -304,18 +304,18 @@ fn write_row(db: &Connection, row: &Row) -> rusqlite::Result<()> {
             ])?,
         Row::MessageDelivered { id, run, at } => db
             .prepare_cached(
-                "UPDATE messages SET status = $2, run = $3, delivered_at = coalesce(delivered_at, $4) WHERE id = $1",
+                "UPDATE messages SET status = ?2, run = ?3, delivered_at = coalesce(delivered_at, ?4) WHERE id = ?1",
             )?
             .execute(params![id.to_string(), name_of(&MessageStatus::Delivered)?, run.to_string(), at.as_micros()])?,
         Row::MessageEnded { id, status, at, commits, pr_link } => db
             .prepare_cached(
-                "UPDATE messages SET status = $2, finished_at = $3, commits = $4, pr_link = $5 WHERE id = $1",
+                "UPDATE messages SET status = ?2, finished_at = ?3, commits = ?4, pr_link = ?5 WHERE id = ?1",
             )?
             .execute(params![id.to_string(), name_of(status)?, at.as_micros(), to_json(commits)?, pr_link])?,
         Row::InsertRun(run) => db
             .prepare_cached(
                 "INSERT INTO runs (id, job, message, attempt, status, worker, started_at, usage, commits)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '[]')",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')",
             )?
             .execute(params![
                 run.id.to_string(),
@@ -329,7 +329,7 @@ fn write_row(db: &Connection, row: &Row) -> rusqlite::Result<()> {
             ])?,
         Row::RunEnded { id, status, reason, at, usage, commits } => db
             .prepare_cached(
-                "UPDATE runs SET status = $2, reason = $3, finished_at = $4, usage = $5, commits = $6 WHERE id = $1",
+                "UPDATE runs SET status = ?2, reason = ?3, finished_at = ?4, usage = ?5, commits = ?6 WHERE id = ?1",
             )?
             .execute(params![
                 id.to_string(),
@@ -348,13 +348,13 @@ fn job(row: &rusqlite::Row<'_>) -> Result<Job, ReadError> {
 }
 
 fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadError> {
-    let mut query = db.prepare_cached("SELECT id, state FROM jobs WHERE id = $1")?;
+    let mut query = db.prepare_cached("SELECT id, state FROM jobs WHERE id = ?1")?;
     let mut rows = query.query([id.to_string()])?;
     rows.next()?.map(job).transpose()
 }
 
 fn due_job(db: &Connection, now: Timestamp) -> Result<Option<Job>, ReadError> {
-    let text = "SELECT id, state FROM jobs WHERE due_at IS NOT NULL AND due_at <= $1 ORDER BY due_at, id LIMIT 1";
+    let text = "SELECT id, state FROM jobs WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at, id LIMIT 1";
     let mut query = db.prepare_cached(text)?;
     let mut rows = query.query([now.as_micros()])?;
     rows.next()?.map(job).transpose()
@@ -364,13 +364,13 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
     // instr and not LIKE: the text is taken as it is, with no wildcards in it.
     let mut query = db.prepare_cached(
         "SELECT id, state FROM jobs
-         WHERE project = $1
-           AND ($2 IS NULL OR status = $2)
-           AND ($3 IS NULL OR created_at > $3)
-           AND ($4 IS NULL OR created_at < $4)
-           AND ($5 IS NULL OR (created_at, id) < ($5, $6))
-           AND ($7 IS NULL OR instr(lower(title), lower($7)) > 0)
-         ORDER BY created_at DESC, id DESC LIMIT $8",
+         WHERE project = ?1
+           AND (?2 IS NULL OR status = ?2)
+           AND (?3 IS NULL OR created_at > ?3)
+           AND (?4 IS NULL OR created_at < ?4)
+           AND (?5 IS NULL OR (created_at, id) < (?5, ?6))
+           AND (?7 IS NULL OR instr(lower(title), lower(?7)) > 0)
+         ORDER BY created_at DESC, id DESC LIMIT ?8",
     )?;
     let mut rows = query.query(params![
         filter.project.as_str(),

@@ -18,7 +18,7 @@ impl KeyStore for SqliteStore {
             .write(move |db| {
                 db.prepare_cached(
                     "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at)
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 )?
                 .execute(params![
                     key.id.to_string(),
@@ -40,7 +40,7 @@ impl KeyStore for SqliteStore {
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = $1")?;
+                let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = ?1")?;
                 let mut rows = query.query([hash.0])?;
                 rows.next()?.map(key).transpose()
             })
@@ -64,8 +64,8 @@ impl KeyStore for SqliteStore {
     async fn revoke_key(&self, id: KeyId, entry: AuditEntry) -> Result<bool, StoreError> {
         self.writer
             .write(move |db| {
-                let known = db.prepare_cached("SELECT 1 FROM keys WHERE id = $1")?.exists([id.to_string()])?;
-                let revoke = "UPDATE keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+                let known = db.prepare_cached("SELECT 1 FROM keys WHERE id = ?1")?.exists([id.to_string()])?;
+                let revoke = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
                 let revoked = db.prepare_cached(revoke)?.execute(params![id.to_string(), entry.at.as_micros()])?;
                 if revoked > 0 {
                     audit(db, &entry)?;
@@ -78,7 +78,7 @@ impl KeyStore for SqliteStore {
     async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
         self.writer
             .write(move |db| {
-                let text = "UPDATE keys SET last_used_at = max(coalesce(last_used_at, $2), $2) WHERE id = $1";
+                let text = "UPDATE keys SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1";
                 db.prepare_cached(text)?.execute(params![id.to_string(), at.as_micros()])?;
                 Ok::<(), OpError<StoreError>>(())
             })
@@ -89,7 +89,7 @@ impl KeyStore for SqliteStore {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM audit ORDER BY number DESC LIMIT $1")?;
+                let mut query = db.prepare_cached("SELECT * FROM audit ORDER BY number DESC LIMIT ?1")?;
                 let entry = |row: &rusqlite::Row<'_>| {
                     Ok(AuditEntry {
                         at: Timestamp::from_micros(row.get("at")?),
@@ -105,7 +105,7 @@ impl KeyStore for SqliteStore {
 }
 
 fn audit(db: &Connection, entry: &AuditEntry) -> rusqlite::Result<()> {
-    db.prepare_cached("INSERT INTO audit (at, actor, action, subject) VALUES ($1, $2, $3, $4)")?.execute(params![
+    db.prepare_cached("INSERT INTO audit (at, actor, action, subject) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
         entry.at.as_micros(),
         entry.actor,
         entry.action,

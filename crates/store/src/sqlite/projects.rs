@@ -50,18 +50,18 @@ impl ProjectStore for SqliteStore {
                 if !exists(db, &id)? {
                     return Err(OpError::Refused(ProjectWriteError::NotFound));
                 }
-                let busy = "SELECT 1 FROM jobs WHERE project = $1 AND due_at IS NOT NULL LIMIT 1";
+                let busy = "SELECT 1 FROM jobs WHERE project = ?1 AND due_at IS NOT NULL LIMIT 1";
                 if db.prepare_cached(busy)?.exists([id.as_str()])? {
                     return Err(OpError::Refused(ProjectWriteError::Busy));
                 }
                 for delete in [
-                    "DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = $1)",
-                    "DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = $1)",
-                    "DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = $1)",
-                    "DELETE FROM jobs WHERE project = $1",
-                    "DELETE FROM idempotency_keys WHERE project = $1",
-                    "DELETE FROM rate_windows WHERE project = $1",
-                    "DELETE FROM projects WHERE id = $1",
+                    "DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+                    "DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+                    "DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+                    "DELETE FROM jobs WHERE project = ?1",
+                    "DELETE FROM idempotency_keys WHERE project = ?1",
+                    "DELETE FROM rate_windows WHERE project = ?1",
+                    "DELETE FROM projects WHERE id = ?1",
                 ] {
                     db.prepare_cached(delete)?.execute([id.as_str()])?;
                 }
@@ -73,7 +73,7 @@ impl ProjectStore for SqliteStore {
     async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM projects WHERE id = $1")?;
+                let mut query = db.prepare_cached("SELECT * FROM projects WHERE id = ?1")?;
                 let mut rows = query.query([id.as_str()])?;
                 rows.next()?.map(|row| project(db, row)).transpose()
             })
@@ -97,7 +97,7 @@ impl ProjectStore for SqliteStore {
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
         let project = id.clone();
         let sealed = self.readers.read(move |db| {
-            let mut query = db.prepare_cached("SELECT name, value FROM project_secrets WHERE project = $1")?;
+            let mut query = db.prepare_cached("SELECT name, value FROM project_secrets WHERE project = ?1")?;
             let rows = query.query_map([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
             Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
         });
@@ -128,7 +128,7 @@ impl SqliteStore {
 
 fn exists(db: &Connection, id: &ProjectId) -> Op<bool> {
     let found =
-        db.prepare_cached("SELECT 1 FROM projects WHERE id = $1")?.query_row([id.as_str()], |_| Ok(())).optional()?;
+        db.prepare_cached("SELECT 1 FROM projects WHERE id = ?1")?.query_row([id.as_str()], |_| Ok(())).optional()?;
     Ok(found.is_some())
 }
 
@@ -136,8 +136,8 @@ fn put(db: &Connection, mut project: Project, secrets: &Sealed) -> Op<Project> {
     // An upsert and not REPLACE: that would delete the row first, and its secrets with it.
     db.prepare_cached(
         "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)
-         ON CONFLICT (id) DO UPDATE SET repository = $2, ref = $3, agent = $4, model = $5, settings = $7",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (id) DO UPDATE SET repository = ?2, ref = ?3, agent = ?4, model = ?5, settings = ?7",
     )?
     .execute(params![
         project.id.as_str(),
@@ -151,10 +151,10 @@ fn put(db: &Connection, mut project: Project, secrets: &Sealed) -> Op<Project> {
     for (name, value) in secrets {
         match value {
             Some(value) => db
-                .prepare_cached("INSERT OR REPLACE INTO project_secrets (project, name, value) VALUES ($1, $2, $3)")?
+                .prepare_cached("INSERT OR REPLACE INTO project_secrets (project, name, value) VALUES (?1, ?2, ?3)")?
                 .execute(params![project.id.as_str(), name, value])?,
             None => db
-                .prepare_cached("DELETE FROM project_secrets WHERE project = $1 AND name = $2")?
+                .prepare_cached("DELETE FROM project_secrets WHERE project = ?1 AND name = ?2")?
                 .execute([project.id.as_str(), name])?,
         };
     }
@@ -163,7 +163,7 @@ fn put(db: &Connection, mut project: Project, secrets: &Sealed) -> Op<Project> {
 }
 
 fn secret_names(db: &Connection, project: &str) -> rusqlite::Result<Vec<String>> {
-    let mut query = db.prepare_cached("SELECT name FROM project_secrets WHERE project = $1 ORDER BY name")?;
+    let mut query = db.prepare_cached("SELECT name FROM project_secrets WHERE project = ?1 ORDER BY name")?;
     query.query_map([project], |row| row.get(0))?.collect()
 }
 

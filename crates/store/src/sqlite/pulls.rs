@@ -26,8 +26,8 @@ impl PullStore for SqliteStore {
                 // refuses a second for the branch, and the insert then does nothing.
                 let text =
                     "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
-                     SELECT $1, coalesce(max(number), 0) + 1, $2, $3, 'open', $4, $5, $6, $7, $8
-                     FROM pulls WHERE repository = $1
+                     SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8
+                     FROM pulls WHERE repository = ?1
                      ON CONFLICT DO NOTHING RETURNING *";
                 let mut insert = db.prepare_cached(text)?;
                 let mut rows = insert.query(params![
@@ -49,7 +49,7 @@ impl PullStore for SqliteStore {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM pulls WHERE repository = $1 AND number = $2")?;
+                let mut query = db.prepare_cached("SELECT * FROM pulls WHERE repository = ?1 AND number = ?2")?;
                 let mut rows = query.query(params![repository, number])?;
                 rows.next()?.map(pull).transpose()
             })
@@ -74,8 +74,8 @@ impl PullStore for SqliteStore {
                 let (base, head) = between.clone().unzip();
                 let ended = db
                     .prepare_cached(
-                        "UPDATE pulls SET state = $3, ended_at = $4, ended_base = $5, ended_head = $6
-                         WHERE repository = $1 AND number = $2 AND state = 'open'",
+                        "UPDATE pulls SET state = ?3, ended_at = ?4, ended_base = ?5, ended_head = ?6
+                         WHERE repository = ?1 AND number = ?2 AND state = 'open'",
                     )?
                     .execute(params![
                         repository,
@@ -92,7 +92,7 @@ impl PullStore for SqliteStore {
 }
 
 fn all(db: &Connection, repository: &str) -> Result<Vec<LocalPull>, ReadError> {
-    let mut query = db.prepare_cached("SELECT * FROM pulls WHERE repository = $1 ORDER BY number DESC")?;
+    let mut query = db.prepare_cached("SELECT * FROM pulls WHERE repository = ?1 ORDER BY number DESC")?;
     let mut rows = query.query([repository])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {

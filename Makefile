@@ -1,0 +1,18 @@
+# What to type. Each target installs what it is missing on Debian, and says so.
+
+.PHONY: test check fmt setup
+
+## Set up what is missing, then run all tests.
+test: setup
+	cargo test --workspace --locked
+
+## What CI checks before the tests.
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+
+fmt:
+	cargo fmt --all
+
+setup:
+	@sh scripts/setup.sh

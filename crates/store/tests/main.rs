@@ -1,0 +1,12 @@
+//! The stores: one suite of promises that each of them keeps, and one generated plan that all of them answer alike.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+#[path = "store/conformance.rs"]
+mod conformance;
+#[path = "store/differential.rs"]
+mod differential;
+#[path = "store/durability.rs"]
+mod durability;
+#[path = "store/given.rs"]
+mod given;

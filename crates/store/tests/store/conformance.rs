@@ -1,0 +1,367 @@
+//! What every store promises. Each test runs on all of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use journeyman_core::engine::Admission;
+use journeyman_core::ids::{KeyId, Sha};
+use journeyman_core::job::JobStatus;
+use journeyman_core::job::command::{Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
+use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
+use journeyman_core::message::MessageStatus;
+use journeyman_core::ports::{AuditEntry, Cursor, JobFilter, ProjectWriteError, UpdateError};
+use journeyman_core::project::SecretValue;
+use journeyman_core::pull::{NewPull, PullState};
+use journeyman_core::run::{RunStatus, Usage};
+use journeyman_core::time::{Clock, Timestamp};
+use uuid::Uuid;
+
+use crate::given::{House, all, free, keyed, new_job, project, prompt, shop, worker};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+fn sha(digit: char) -> Sha {
+    String::from(digit).repeat(40).parse().unwrap()
+}
+
+/// Claims the job and reports a whole turn with one commit.
+async fn work_off(house: &House) {
+    let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
+    let (job, token) = (claimed.job.id, claimed.lease.token);
+    let begun =
+        TurnBegun { branch: "journeyman/x".into(), generation: 1, base: sha('a'), head: sha('a'), pushed: None };
+    house.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
+    let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], session: None, stopped: false };
+    house.engine.report(job, token, ended).await.unwrap();
+    let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
+    let usage = Usage { input_tokens: 5, ..Usage::default() };
+    house.engine.report(job, token, Report::Finished { outcome, usage }).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_goes_its_way_and_every_table_tells_the_same() {
+    for house in all() {
+        let name = house.name;
+        let accepted = house.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap();
+        assert_eq!(accepted.record.status, JobStatus::Active, "{name}");
+        let id = accepted.record.id;
+        work_off(&house).await;
+        let job = house.store.job(id).await.unwrap().unwrap();
+        assert_eq!(job.status(), JobStatus::Completed, "{name}");
+        let messages = house.store.messages(id).await.unwrap();
+        assert_eq!(messages.len(), 1, "{name}");
+        assert_eq!((messages[0].status, &messages[0].commits), (MessageStatus::Finished, &vec![sha('b')]), "{name}");
+        assert_eq!(house.store.message(messages[0].id).await.unwrap().as_ref(), Some(&messages[0]), "{name}");
+        let runs = house.store.runs(id).await.unwrap();
+        assert_eq!(
+            (runs[0].status, runs[0].usage.input_tokens, runs[0].attempt),
+            (RunStatus::Succeeded, 5, 1),
+            "{name}"
+        );
+        assert_eq!(messages[0].run, Some(runs[0].id), "{name}");
+        let log = house.store.log(id, 0, 100).await.unwrap();
+        let kinds: Vec<&str> = log.iter().map(|entry| entry.kind.as_str()).collect();
+        let expected =
+            ["job.created", "message.accepted", "run.started", "commit.pushed", "run.finished", "job.completed"];
+        assert_eq!(kinds, expected, "{name}");
+        assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6], "{name}");
+        assert_eq!(house.store.log(id, 2, 2).await.unwrap(), log[2..4], "{name}: a page of the log");
+        assert_eq!(house.store.active_jobs().await.unwrap(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_command_leaves_no_trace() {
+    for house in all() {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        house.engine.archive(&shop(), id).await.unwrap();
+        let before = house.store.job(id).await.unwrap();
+        let refused = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await;
+        assert_eq!(refused, Err(UpdateError::Rejected(Rejected::Archived)), "{}", house.name);
+        assert_eq!(house.store.job(id).await.unwrap(), before, "{}", house.name);
+        assert_eq!(house.store.messages(id).await.unwrap().len(), 1, "{}", house.name);
+        house.engine.unarchive(&shop(), id).await.unwrap();
+        let taken = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
+        assert!(!taken.replayed, "{}: the key of the refused request was not kept", house.name);
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_found_only_in_its_project() {
+    for house in all() {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let other = "other".parse().unwrap();
+        assert_eq!(house.engine.cancel(&other, id).await, Err(UpdateError::NotFound), "{}", house.name);
+        assert_eq!(house.store.job(id).await.unwrap().unwrap().status(), JobStatus::Active, "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn the_same_key_is_answered_as_the_first_time_and_stores_nothing() {
+    for house in all() {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let first = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
+        house.engine.archive(&shop(), id).await.unwrap();
+        let again = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
+        assert!(again.replayed, "{}", house.name);
+        assert_eq!(
+            serde_json::to_string(&again.record).unwrap(),
+            serde_json::to_string(&first.record).unwrap(),
+            "{}: although the job was archived since",
+            house.name
+        );
+        assert_eq!(house.store.messages(id).await.unwrap().len(), 2, "{}", house.name);
+        let reused = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await;
+        assert!(matches!(reused, Err(UpdateError::KeyReused(_))), "{}", house.name);
+        house.world.pass(Duration::from_secs(24 * 3600));
+        house.store.sweep(house.world.now(), 100).await.unwrap();
+        house.engine.unarchive(&shop(), id).await.unwrap();
+        let fresh = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await.unwrap();
+        assert!(!fresh.replayed, "{}: a day later the key is free", house.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_duplicates_are_one_message() {
+    for house in all() {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let mut sent = tokio::task::JoinSet::new();
+        for _ in 0..32 {
+            let engine = house.engine.clone();
+            sent.spawn(
+                async move { engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap().replayed },
+            );
+        }
+        let replayed = sent.join_all().await.into_iter().filter(|replayed| *replayed).count();
+        assert_eq!(replayed, 31, "{}", house.name);
+        assert_eq!(house.store.messages(id).await.unwrap().len(), 2, "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn the_limit_counts_what_was_accepted_and_opens_after_an_hour() {
+    for house in all() {
+        let limited = || Admission { idempotency: None, limit: 2 };
+        let id = house.engine.create_job(&project("shop"), new_job("a"), limited()).await.unwrap().record.id;
+        for left in [1, 0] {
+            let accepted = house.engine.add_message(&shop(), id, prompt("b"), limited()).await.unwrap();
+            assert_eq!(accepted.rate.map(|rate| rate.remaining), Some(left), "{}", house.name);
+        }
+        let refused = house.engine.add_message(&shop(), id, prompt("b"), limited()).await;
+        assert!(matches!(refused, Err(UpdateError::RateLimited(..))), "{}", house.name);
+        assert_eq!(house.store.messages(id).await.unwrap().len(), 3, "{}: nothing was stored", house.name);
+        house.world.pass(Duration::from_secs(3600));
+        house.engine.add_message(&shop(), id, prompt("b"), limited()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_job_is_claimed_by_one_worker() {
+    for house in all() {
+        for number in 0..20 {
+            house.engine.create_job(&project("shop"), new_job(&number.to_string()), free()).await.unwrap();
+        }
+        let mut claims = tokio::task::JoinSet::new();
+        for number in 0..4 {
+            let engine = house.engine.clone();
+            claims.spawn(async move {
+                let mut jobs = Vec::new();
+                while let Some(claimed) = engine.claim(worker(number), LEASE).await.unwrap() {
+                    jobs.push(claimed.job.id);
+                }
+                jobs
+            });
+        }
+        let mut jobs = claims.join_all().await.concat();
+        jobs.sort();
+        jobs.dedup();
+        assert_eq!(jobs.len(), 20, "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_lease_is_taken_over_and_its_token_is_worth_nothing() {
+    for house in all() {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{}: the lease holds", house.name);
+        house.world.pass(LEASE);
+        let second = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        assert!(second.lease.token > first.lease.token, "{}", house.name);
+        let entry = TranscriptEntry {
+            kind: TranscriptKind::Message,
+            data: serde_json::json!({"text": "late"}),
+            at: house.world.now(),
+        };
+        let late = house.engine.report(id, first.lease.token, Report::Transcript(vec![entry])).await;
+        assert_eq!(late, Err(UpdateError::Rejected(Rejected::StaleToken)), "{}", house.name);
+        let attempts: Vec<u32> = house.store.runs(id).await.unwrap().iter().map(|run| run.attempt).collect();
+        assert_eq!(attempts, [1, 2], "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn lists_are_stable_while_jobs_are_added() {
+    for house in all() {
+        let mut made = Vec::new();
+        for number in 0..5 {
+            let title = format!("Task {number} of 100%_done");
+            made.push(house.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record.id);
+            if number == 2 {
+                house.world.pass(Duration::from_secs(1));
+            }
+        }
+        made.reverse();
+        let filter = |after, limit| JobFilter {
+            project: shop(),
+            status: None,
+            created_after: None,
+            created_before: None,
+            title_contains: None,
+            after,
+            limit,
+        };
+        let page = house.store.jobs(filter(None, 2)).await.unwrap();
+        house.engine.create_job(&project("shop"), new_job("new"), free()).await.unwrap();
+        let last = page.last().unwrap();
+        let place = Cursor { created_at: last.created_at, id: last.id };
+        let rest = house.store.jobs(filter(Some(place), 10)).await.unwrap();
+        let seen: Vec<_> = page.iter().chain(&rest).map(|job| job.id).collect();
+        assert_eq!(seen, made, "{}", house.name);
+        let search = |text: &str| JobFilter { title_contains: Some(text.to_owned()), ..filter(None, 10) };
+        assert_eq!(house.store.jobs(search("task 3")).await.unwrap().len(), 1, "{}: case", house.name);
+        assert_eq!(house.store.jobs(search("0%_D")).await.unwrap().len(), 5, "{}: no wildcards", house.name);
+        assert_eq!(house.store.jobs(search("k_3")).await.unwrap().len(), 0, "{}: no wildcards", house.name);
+        let status = JobFilter { status: Some(JobStatus::Failed), ..filter(None, 10) };
+        assert_eq!(house.store.jobs(status).await.unwrap().len(), 0, "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn waiters_hear_of_work_and_of_news() {
+    for house in all() {
+        let seen = house.store.work_version();
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let soon = Duration::from_secs(5);
+        tokio::time::timeout(soon, house.store.work_changed(seen)).await.expect("work");
+        tokio::time::timeout(soon, house.store.job_changed(id, 1)).await.expect("news that is there already");
+        let store = Arc::clone(&house.store);
+        let waiting = tokio::spawn(async move { store.job_changed(id, 2).await });
+        tokio::task::yield_now().await;
+        house.engine.cancel(&shop(), id).await.unwrap();
+        tokio::time::timeout(soon, waiting).await.expect("news").unwrap();
+        let quiet = tokio::time::timeout(Duration::from_millis(20), house.store.job_changed(id, 99)).await;
+        assert!(quiet.is_err(), "{}: no news", house.name);
+    }
+}
+
+#[tokio::test]
+async fn projects_and_their_secrets() {
+    for house in all() {
+        let name = house.name;
+        let secret = |text: &str| Some(SecretValue(text.to_owned()));
+        let two = [("A".to_owned(), secret("1")), ("B".to_owned(), secret("2"))].into();
+        let made = house.store.create_project(project("shop"), two).await.unwrap();
+        assert_eq!(made.secret_names, ["A", "B"], "{name}");
+        let again = house.store.create_project(project("shop"), [].into()).await;
+        assert_eq!(again, Err(ProjectWriteError::Exists), "{name}");
+        let changed = [("A".to_owned(), None), ("B".to_owned(), secret("3"))].into();
+        let mut edited = made.clone();
+        edited.settings.setup = Some("npm ci".to_owned());
+        let made = house.store.update_project(edited, changed).await.unwrap();
+        assert_eq!(house.store.project(shop()).await.unwrap(), Some(made.clone()), "{name}");
+        assert_eq!(house.store.projects().await.unwrap(), [made], "{name}");
+        let secrets = house.store.secrets(shop()).await.unwrap();
+        assert_eq!(secrets.into_iter().collect::<Vec<_>>(), [("B".to_owned(), SecretValue("3".to_owned()))], "{name}");
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        assert_eq!(house.store.delete_project(shop()).await, Err(ProjectWriteError::Busy), "{name}");
+        house.engine.cancel(&shop(), id).await.unwrap();
+        house.store.delete_project(shop()).await.unwrap();
+        assert_eq!(house.store.job(id).await.unwrap(), None, "{name}");
+        assert_eq!(house.store.messages(id).await.unwrap(), [], "{name}");
+        assert!(house.store.secrets(shop()).await.unwrap().is_empty(), "{name}");
+        assert_eq!(house.store.delete_project(shop()).await, Err(ProjectWriteError::NotFound), "{name}");
+        let missing = house.store.update_project(project("shop"), [].into()).await;
+        assert_eq!(missing, Err(ProjectWriteError::NotFound), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn keys_and_their_audit_log() {
+    for house in all() {
+        let name = house.name;
+        let key = ApiKey {
+            id: KeyId::from_uuid(Uuid::from_u128(7)),
+            name: "ci".into(),
+            prefix: "jmn_abcdef".into(),
+            hash: KeyHash([3; 32]),
+            scopes: vec![Scope::Read],
+            projects: Some(vec![shop()]),
+            expires_at: Some(Timestamp::from_micros(99)),
+            allowed_ips: Some(vec![parse_network("10.0.0.0/8").unwrap()]),
+            created_at: Timestamp::from_micros(5),
+            last_used_at: None,
+            revoked_at: None,
+        };
+        let line = |at, action: &str| AuditEntry {
+            at: Timestamp::from_micros(at),
+            actor: "cli".into(),
+            action: action.into(),
+            subject: key.id.to_string(),
+        };
+        house.store.create_key(key.clone(), line(5, "key.created")).await.unwrap();
+        assert_eq!(house.store.key_by_hash(key.hash).await.unwrap(), Some(key.clone()), "{name}");
+        assert_eq!(house.store.key_by_hash(KeyHash([4; 32])).await.unwrap(), None, "{name}");
+        for at in [20, 10] {
+            house.store.key_used(key.id, Timestamp::from_micros(at)).await.unwrap();
+        }
+        assert!(house.store.revoke_key(key.id, line(30, "key.revoked")).await.unwrap(), "{name}");
+        assert!(house.store.revoke_key(key.id, line(40, "key.revoked")).await.unwrap(), "{name}: again");
+        let unknown = KeyId::from_uuid(Uuid::from_u128(8));
+        assert!(!house.store.revoke_key(unknown, line(50, "key.revoked")).await.unwrap(), "{name}");
+        let kept = house.store.keys().await.unwrap().remove(0);
+        let times = (kept.last_used_at.map(Timestamp::as_micros), kept.revoked_at.map(Timestamp::as_micros));
+        assert_eq!(times, (Some(20), Some(30)), "{name}");
+        assert_eq!(house.store.audit(9).await.unwrap(), [line(30, "key.revoked"), line(5, "key.created")], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_branch_has_at_most_one_open_pull_request() {
+    for house in all() {
+        let name = house.name;
+        let new = |head: &str| NewPull {
+            title: "T".into(),
+            body: "B".into(),
+            head: head.into(),
+            base: None,
+            draft: true,
+            labels: vec!["bot".into()],
+        };
+        let at = Timestamp::from_micros;
+        let open = |repository: &str, head: &str| {
+            house.store.open_pull(repository.to_owned(), "main".to_owned(), new(head), at(1))
+        };
+        let first = open("shop", "a").await.unwrap().unwrap();
+        assert_eq!((first.number, first.draft, first.state), (1, true, PullState::Open), "{name}");
+        assert_eq!(open("shop", "a").await.unwrap(), None, "{name}");
+        assert_eq!(open("other", "a").await.unwrap().unwrap().number, 1, "{name}: numbers are each repository's");
+        assert_eq!(open("shop", "b").await.unwrap().unwrap().number, 2, "{name}");
+        let between = Some((sha('a'), sha('b')));
+        let end = |state| house.store.end_pull("shop".into(), 1, state, between.clone(), at(9));
+        assert!(end(PullState::Merged).await.unwrap(), "{name}");
+        assert!(!end(PullState::Closed).await.unwrap(), "{name}: it is merged already");
+        let merged = house.store.pull("shop".into(), 1).await.unwrap().unwrap();
+        assert_eq!(
+            (merged.state, merged.ended_at, &merged.ended_between),
+            (PullState::Merged, Some(at(9)), &between),
+            "{name}"
+        );
+        assert_eq!(open("shop", "a").await.unwrap().unwrap().number, 3, "{name}: the branch is free again");
+        let numbers: Vec<u64> =
+            house.store.pulls("shop".into()).await.unwrap().iter().map(|pull| pull.number).collect();
+        assert_eq!(numbers, [3, 2, 1], "{name}");
+    }
+}

@@ -1,0 +1,169 @@
+//! One generated plan on every store gives equal results: the same answers, the same rows.
+
+use std::time::Duration;
+
+use journeyman_core::engine::{Admission, Prompt};
+use journeyman_core::ids::JobId;
+use journeyman_core::job::Token;
+use journeyman_core::job::command::{Outcome, Published, Report, TurnBegun};
+use journeyman_core::message::DeliveryMode;
+use journeyman_core::run::{Reason, ReasonCode, Usage};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use uuid::Uuid;
+
+use crate::given::{House, all, keyed, new_job, project, prompt, shop, worker};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Create { key: Option<u8> },
+    Send { job: usize, delivery: DeliveryMode, key: Option<u8> },
+    Withdraw { job: usize, message: usize },
+    Cancel(usize),
+    Archive(usize),
+    Unarchive(usize),
+    Claim,
+    Turn { claim: usize, publish: bool },
+    Fail { claim: usize, retry: bool },
+    HandBack(usize),
+    Pass(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let job = 0usize..4;
+    let key = proptest::option::weighted(0.3, 0u8..3);
+    let delivery = prop_oneof![Just(DeliveryMode::Queue), Just(DeliveryMode::Interrupt), Just(DeliveryMode::Reject)];
+    prop_oneof![
+        2 => key.clone().prop_map(|key| Step::Create { key }),
+        6 => (job.clone(), delivery, key).prop_map(|(job, delivery, key)| Step::Send { job, delivery, key }),
+        1 => (job.clone(), 0usize..4).prop_map(|(job, message)| Step::Withdraw { job, message }),
+        1 => job.clone().prop_map(Step::Cancel),
+        1 => job.clone().prop_map(Step::Archive),
+        1 => job.prop_map(Step::Unarchive),
+        6 => Just(Step::Claim),
+        5 => (0usize..4, any::<bool>()).prop_map(|(claim, publish)| Step::Turn { claim, publish }),
+        2 => (0usize..4, any::<bool>()).prop_map(|(claim, retry)| Step::Fail { claim, retry }),
+        1 => (0usize..4).prop_map(Step::HandBack),
+        2 => (1u16..50).prop_map(Step::Pass),
+    ]
+}
+
+/// Carries out a plan and writes down everything that can be seen.
+async fn carry_out(house: &House, plan: &[Step]) -> Vec<String> {
+    let mut seen = Vec::new();
+    let (mut jobs, mut claims): (Vec<JobId>, Vec<(JobId, Token)>) = (Vec::new(), Vec::new());
+    let admit = |key: Option<u8>, body: &str| match key {
+        Some(key) => keyed(&key.to_string(), body),
+        None => Admission { idempotency: None, limit: 12 },
+    };
+    for step in plan {
+        // Claims from the end: the newest is the likeliest to be live, older ones are stale.
+        let claim = |number: usize| claims.iter().rev().nth(number).copied();
+        let job = |number: usize| jobs.get(number).copied().unwrap_or(JobId::from_uuid(Uuid::nil()));
+        let outcome = match step {
+            Step::Create { key } => {
+                let made = house.engine.create_job(&project("shop"), new_job("a"), admit(*key, "create")).await;
+                if let Ok(made) = &made
+                    && !made.replayed
+                {
+                    jobs.push(made.record.id);
+                }
+                format!(
+                    "{:?}",
+                    made.map(|made| (serde_json::to_string(&made.record).unwrap(), made.replayed, made.rate))
+                )
+            }
+            Step::Send { job: number, delivery, key } => {
+                let prompt = Prompt { delivery: *delivery, ..prompt("b") };
+                let sent = house.engine.add_message(&shop(), job(*number), prompt, admit(*key, "send")).await;
+                format!(
+                    "{:?}",
+                    sent.map(|sent| (serde_json::to_string(&sent.record).unwrap(), sent.replayed, sent.rate))
+                )
+            }
+            Step::Withdraw { job: number, message } => {
+                let messages = house.store.messages(job(*number)).await.unwrap();
+                match messages.get(*message) {
+                    Some(message) => format!("{:?}", house.engine.withdraw(&shop(), job(*number), message.id).await),
+                    None => "no such message".to_owned(),
+                }
+            }
+            Step::Cancel(number) => format!("{:?}", house.engine.cancel(&shop(), job(*number)).await),
+            Step::Archive(number) => format!("{:?}", house.engine.archive(&shop(), job(*number)).await),
+            Step::Unarchive(number) => format!("{:?}", house.engine.unarchive(&shop(), job(*number)).await),
+            Step::Claim => {
+                let claimed = house.engine.claim(worker(1), LEASE).await.unwrap();
+                claims.extend(claimed.as_ref().map(|claimed| (claimed.job.id, claimed.lease.token)));
+                format!("{claimed:?}")
+            }
+            Step::Turn { claim: number, publish } => match claim(*number) {
+                Some((job, token)) => format!("{:?}", turn(house, job, token, *publish).await),
+                None => "no claim".to_owned(),
+            },
+            Step::Fail { claim: number, retry } => match claim(*number) {
+                Some((job, token)) => {
+                    let reason = Reason::new(ReasonCode::AgentExited, "it died");
+                    let outcome = Outcome::Failed { reason, retry: retry.then_some(500) };
+                    let report = Report::Finished { outcome, usage: Usage::default() };
+                    format!("{:?}", house.engine.report(job, token, report).await)
+                }
+                None => "no claim".to_owned(),
+            },
+            Step::HandBack(number) => match claim(*number) {
+                Some((job, token)) => {
+                    let report = Report::Finished { outcome: Outcome::HandedBack, usage: Usage::default() };
+                    format!("{:?}", house.engine.report(job, token, report).await)
+                }
+                None => "no claim".to_owned(),
+            },
+            Step::Pass(seconds) => {
+                house.world.pass(Duration::from_secs(u64::from(*seconds)));
+                "time passed".to_owned()
+            }
+        };
+        seen.push(format!("{step:?}: {outcome}"));
+    }
+    for job in jobs {
+        seen.push(format!("{:?}", house.store.job(job).await.unwrap()));
+        seen.push(format!("{:?}", house.store.messages(job).await.unwrap()));
+        seen.push(format!("{:?}", house.store.runs(job).await.unwrap()));
+        seen.push(format!("{:?}", house.store.log(job, 0, 10_000).await.unwrap()));
+    }
+    seen
+}
+
+async fn turn(house: &House, job: JobId, token: Token, publish: bool) -> Vec<String> {
+    let commit = |digit: &str| digit.repeat(40).parse().unwrap();
+    let branch = "journeyman/x".to_owned();
+    let begun = TurnBegun { branch, generation: 1, base: commit("a"), head: commit("a"), pushed: None };
+    let ended = Report::TurnEnded { head: commit("b"), commits: vec![commit("b")], session: None, stopped: false };
+    let outcome = Outcome::Published { pushed: Some(commit("b")), pull: Published::Nothing };
+    let mut reports = vec![Report::TurnBegun(begun), ended];
+    if publish {
+        reports.push(Report::Finished { outcome, usage: Usage::default() });
+    }
+    let mut seen = Vec::new();
+    for report in reports {
+        seen.push(format!("{:?}", house.engine.report(job, token, report).await));
+    }
+    seen
+}
+
+#[test]
+fn every_store_answers_a_plan_alike() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let config = ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
+    let plans = proptest::collection::vec(step(), 1..60);
+    TestRunner::new(config)
+        .run(&plans, |plan| {
+            let houses = all();
+            let seen: Vec<_> = houses.iter().map(|house| runtime.block_on(carry_out(house, &plan))).collect();
+            for (house, other) in houses.iter().zip(&seen).skip(1) {
+                prop_assert_eq!(&seen[0], other, "memory and {} differ", house.name);
+            }
+            Ok(())
+        })
+        .unwrap();
+}

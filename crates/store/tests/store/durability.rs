@@ -1,0 +1,104 @@
+//! What SQLite alone must hold: it is on disk, of a known version, and says clearly what is wrong with it.
+
+use std::sync::Arc;
+
+use journeyman_core::ports::{JobStore, ProjectStore, Store, StoreError};
+use journeyman_core::project::SecretValue;
+use journeyman_store::{MasterKey, OpenError, SqliteStore};
+use rusqlite::Connection;
+
+use crate::given::{World, free, master_key, new_job, project, prompt, shop, sqlite};
+
+#[tokio::test]
+async fn what_was_accepted_is_there_after_reopening_beside_the_open_store() {
+    let house = sqlite();
+    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
+    assert_eq!(other.job(id).await.unwrap(), house.store.job(id).await.unwrap());
+    other.ready().await.unwrap();
+}
+
+#[tokio::test]
+async fn many_requests_share_transactions() {
+    let house = Arc::new(sqlite());
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let mut sent = tokio::task::JoinSet::new();
+    for number in 0..90 {
+        let house = Arc::clone(&house);
+        sent.spawn(
+            async move { house.engine.add_message(&shop(), id, prompt(&number.to_string()), free()).await.unwrap() },
+        );
+    }
+    sent.join_all().await;
+    let log = house.store.log(id, 0, 1000).await.unwrap();
+    assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=92).collect::<Vec<u64>>());
+    assert_eq!(house.store.messages(id).await.unwrap().len(), 91);
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 999).unwrap();
+    let error = SqliteStore::open(&path, master_key(), World::new()).err().unwrap();
+    assert!(matches!(error, OpenError::Newer { found: 999, .. }), "{error}");
+    assert!(error.to_string().contains("newer Journeyman"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    std::fs::write(&path, "this is a text file, and longer than the header of a database would be").unwrap();
+    let error = SqliteStore::open(&path, master_key(), World::new()).err().unwrap();
+    assert!(error.to_string().contains("journeyman.db"), "{error}");
+}
+
+#[tokio::test]
+async fn an_unreadable_row_is_named() {
+    let house = sqlite();
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let db = Connection::open(path).unwrap();
+    db.execute("UPDATE messages SET status = 'dreaming'", []).unwrap();
+    db.execute("UPDATE jobs SET state = '{}'", []).unwrap();
+    let Err(StoreError::Corrupt { table: "messages", detail, .. }) = house.store.messages(id).await else {
+        panic!("an unknown status was read");
+    };
+    assert!(detail.contains("dreaming"), "{detail}");
+    let Err(StoreError::Corrupt { table: "jobs", row, .. }) = house.store.job(id).await else {
+        panic!("an unreadable job was read");
+    };
+    assert_eq!(row, id.to_string());
+}
+
+#[tokio::test]
+async fn no_secret_is_in_the_file_and_another_key_opens_none() {
+    let house = sqlite();
+    let secrets = [("TOKEN".to_owned(), Some(SecretValue("s3cr3t-v4lue".to_owned())))].into();
+    house.store.create_project(project("shop"), secrets).await.unwrap();
+    let dir = house.dir.as_ref().unwrap().path();
+    for file in std::fs::read_dir(dir).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(12).any(|window| window == b"s3cr3t-v4lue"));
+    }
+    let other = SqliteStore::open(&dir.join("journeyman.db"), MasterKey::new([1; 32]), World::new()).unwrap();
+    let error = other.secrets(shop()).await.unwrap_err();
+    assert!(error.to_string().contains("another master key"), "{error}");
+}
+
+#[tokio::test]
+async fn a_full_disk_is_an_error_and_nothing_is_half_written() {
+    let house = sqlite();
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    // A trigger that fails stands in for a disk that refuses the log's row after the message's was written.
+    let fail = "CREATE TRIGGER full BEFORE INSERT ON log BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END";
+    Connection::open(&path).unwrap().execute_batch(fail).unwrap();
+    let refused = house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap_err();
+    assert!(refused.to_string().contains("full"), "{refused}");
+    assert_eq!(house.store.messages(id).await.unwrap().len(), 1, "the message was taken back with the log");
+    Connection::open(&path).unwrap().execute_batch("DROP TRIGGER full").unwrap();
+    house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+}

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Installs what building and testing need and what is missing: git, a C compiler (SQLite, the TLS library), Rust's
+# formatter and linter. Only Debian and its kin are known; elsewhere it says what to install by hand.
+set -eu
+
+missing=""
+command -v git >/dev/null 2>&1 || missing="$missing git"
+command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
+command -v make >/dev/null 2>&1 || missing="$missing make"
+
+if [ -n "$missing" ]; then
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "setup: please install:$missing" >&2
+        exit 1
+    fi
+    sudo=""
+    [ "$(id -u)" = 0 ] || sudo="sudo"
+    echo "setup: installing$missing" >&2
+    $sudo apt-get update -qq
+    # shellcheck disable=SC2086 # a list of words
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing
+fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "setup: Rust is missing; install it with https://rustup.rs" >&2
+    exit 1
+fi
