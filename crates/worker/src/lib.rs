@@ -1,1 +1,3 @@
-//! x
+//! Carries out runs. So far: the client side of the Agent Client Protocol.
+
+pub mod acp;

@@ -1,0 +1,399 @@
+//! One git process: built, run with limits, and killed with everything that it started.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::Credential;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+use crate::failure::GitError;
+
+/// How long a command may take unless it says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What a command may print unless it says otherwise.
+const STDOUT_BYTES: usize = 64 << 20;
+
+const STDERR_BYTES: u64 = 64 << 10;
+
+/// Settings for every command: they come last and so override what a repository's own configuration says.
+const CONFIG: &[(&str, &str)] = &[
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.sshCommand", "ssh -oBatchMode=yes"),
+    ("credential.helper", ""),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("protocol.ext.allow", "never"),
+    ("safe.directory", "*"),
+    ("user.name", "Journeyman"),
+    ("user.email", "journeyman@localhost"),
+    // A server that stalls is given up after a minute.
+    ("http.lowSpeedLimit", "1"),
+    ("http.lowSpeedTime", "60"),
+];
+
+/// Starts git. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Git {
+    runner: Arc<Runner>,
+}
+
+/// What all commands share.
+#[derive(Debug, Clone)]
+pub struct Runner {
+    /// The program, such as `git`.
+    pub program: OsString,
+    /// The value of `PATH`.
+    pub path: OsString,
+    /// Variables that git needs of the outside, such as `GIT_SSL_CAINFO` or a proxy.
+    pub environment: Vec<(OsString, OsString)>,
+    /// A program that prints `$JOURNEYMAN_GIT_USERNAME` or `$JOURNEYMAN_GIT_PASSWORD`, as git's prompt asks.
+    pub askpass: Option<PathBuf>,
+}
+
+/// A git command that is being built.
+#[derive(Debug)]
+pub struct GitCommand {
+    runner: Arc<Runner>,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
+    stdin: Vec<u8>,
+    timeout: Duration,
+    stdout_bytes: usize,
+    secret: Option<String>,
+}
+
+/// What a command printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    command: String,
+    /// The bytes on stdout.
+    pub stdout: Vec<u8>,
+}
+
+impl Git {
+    /// A git that is started as `runner` says.
+    #[must_use]
+    pub fn new(runner: Runner) -> Self {
+        Self { runner: Arc::new(runner) }
+    }
+
+    /// Writes the program for [`Runner::askpass`] into `dir`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_askpass(dir: &Path) -> io::Result<PathBuf> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = dir.join("askpass");
+        let script = "#!/bin/sh\n\
+                      # Answers git's prompts; the credential is in the environment of that one git process.\n\
+                      case \"$1\" in\n\
+                      Username*) printf '%s\\n' \"$JOURNEYMAN_GIT_USERNAME\" ;;\n\
+                      *) printf '%s\\n' \"$JOURNEYMAN_GIT_PASSWORD\" ;;\n\
+                      esac\n";
+        std::fs::write(&path, script)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))?;
+        Ok(path)
+    }
+
+    /// A command with its arguments; the first is the sub-command.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> GitCommand {
+        GitCommand {
+            runner: Arc::clone(&self.runner),
+            arguments: arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect(),
+            environment: Vec::new(),
+            directory: None,
+            stdin: Vec::new(),
+            timeout: TIMEOUT,
+            stdout_bytes: STDOUT_BYTES,
+            secret: None,
+        }
+    }
+
+    /// A command on a repository that the host holds.
+    pub fn at<S: AsRef<OsStr>>(&self, git_dir: &Path, arguments: impl IntoIterator<Item = S>) -> GitCommand {
+        self.command(arguments).env("GIT_DIR", git_dir)
+    }
+}
+
+impl GitCommand {
+    /// Runs in a folder.
+    #[must_use]
+    pub fn directory(mut self, directory: &Path) -> Self {
+        self.directory = Some(directory.to_owned());
+        self
+    }
+
+    /// Works on a tree, with an index of its own.
+    #[must_use]
+    pub fn work_tree(self, tree: &Path, index: &Path) -> Self {
+        self.env("GIT_WORK_TREE", tree).env("GIT_INDEX_FILE", index).directory(tree)
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Feeds it.
+    #[must_use]
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = bytes.into();
+        self
+    }
+
+    /// How long it may take.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How much it may print.
+    #[must_use]
+    pub const fn stdout_bytes(mut self, bytes: usize) -> Self {
+        self.stdout_bytes = bytes;
+        self
+    }
+
+    /// Shows a credential when asked.
+    #[must_use]
+    pub fn credential(mut self, credential: Option<&Credential>) -> Self {
+        let Some(credential) = credential else { return self };
+        self.secret = Some(credential.password.clone());
+        self.env("JOURNEYMAN_GIT_USERNAME", &credential.username).env("JOURNEYMAN_GIT_PASSWORD", &credential.password)
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// It did not start, took too long, printed too much, or ended with an error.
+    pub async fn run(self) -> Result<Output, GitError> {
+        let (command, timeout, limit) = (self.name(), self.timeout, self.stdout_bytes);
+        let secret = self.secret.clone();
+        let mut process = Group::spawn(self.build())?;
+        let (stdin, stdout, stderr) = (process.0.stdin.take(), process.0.stdout.take(), process.0.stderr.take());
+        let input = self.stdin;
+        let feed = async move {
+            if let Some(mut pipe) = stdin {
+                // A command that does not read all of its input closes the pipe; its exit code says whether that is well.
+                let _ = pipe.write_all(&input).await;
+            }
+        };
+        let work = async {
+            let stdout = async { read(stdout, limit).await.ok_or(()) };
+            let rest = async { tokio::join!(feed, read_some(stderr)).1 };
+            let (stdout, stderr) = tokio::try_join!(stdout, async { Ok(rest.await) })?;
+            Ok::<_, ()>((stdout, stderr, process.0.wait().await))
+        };
+        let (stdout, stderr, status) = match tokio::time::timeout(timeout, work).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(())) => return Err(GitError::TooMuch { command, bytes: limit }),
+            Err(_) => return Err(GitError::TimedOut { command, seconds: timeout.as_secs() }),
+        };
+        match status {
+            Err(error) => Err(GitError::NotStarted(error.to_string())),
+            Ok(status) if status.success() => Ok(Output { command, stdout }),
+            Ok(status) => {
+                let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
+                let stderr = match secret.filter(|secret| !secret.is_empty()) {
+                    Some(secret) => stderr.replace(&secret, "***"),
+                    None => stderr,
+                };
+                Err(GitError::Failed { command, code: status.code(), stderr })
+            }
+        }
+    }
+
+    /// The command for a caller that drives its streams itself, such as a server. It leads a process group of its own.
+    #[must_use]
+    pub fn build(&self) -> Command {
+        let runner = &self.runner;
+        let mut command = Command::new(&runner.program);
+        command.args(&self.arguments).env_clear();
+        command.env("PATH", &runner.path).env("HOME", "/nonexistent").env("LC_ALL", "C");
+        for (name, value) in [
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_SYSTEM", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh"),
+        ] {
+            command.env(name, value);
+        }
+        command.env("GIT_CONFIG_COUNT", CONFIG.len().to_string());
+        for (number, (key, value)) in CONFIG.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{number}"), key).env(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        if let Some(askpass) = &runner.askpass {
+            command.env("GIT_ASKPASS", askpass);
+        }
+        command.envs(runner.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        command
+    }
+
+    fn name(&self) -> String {
+        self.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+impl Output {
+    /// The text, without white space around it.
+    ///
+    /// # Errors
+    /// It is not UTF-8.
+    pub fn text(self) -> Result<String, GitError> {
+        let Self { command, stdout } = self;
+        match String::from_utf8(stdout) {
+            Ok(text) => Ok(text.trim().to_owned()),
+            Err(error) => Err(GitError::Unexpected { command, detail: error.to_string() }),
+        }
+    }
+
+    /// A commit's or tree's name.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn sha(self) -> Result<Sha, GitError> {
+        let command = self.command.clone();
+        self.text()?.parse().map_err(|error| GitError::Unexpected { command, detail: format!("{error}") })
+    }
+
+    /// Names of commits, one a line.
+    ///
+    /// # Errors
+    /// A line is something else.
+    pub fn shas(self) -> Result<Vec<Sha>, GitError> {
+        let command = self.command.clone();
+        let parse = |line: &str| {
+            line.parse().map_err(|error| GitError::Unexpected { command: command.clone(), detail: format!("{error}") })
+        };
+        self.text()?.lines().map(parse).collect()
+    }
+}
+
+/// A process that takes its whole group with it when it is dropped.
+struct Group(Child);
+
+impl Group {
+    fn spawn(mut command: Command) -> Result<Self, GitError> {
+        command.spawn().map(Self).map_err(|error| GitError::NotStarted(error.to_string()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // `id` is None once the leader was waited for: its number may then belong to somebody else.
+        let leader = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(leader) = leader {
+            // The group may be gone already.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
+/// All of a pipe; `None` as soon as it is more than `limit` bytes.
+async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        // What cannot be read is as if it was not printed; the exit code decides.
+        let _ = pipe.take(limit as u64 + 1).read_to_end(&mut bytes).await;
+    }
+    (bytes.len() <= limit).then_some(bytes)
+}
+
+/// The beginning of a pipe; the rest is drained, so that the command does not wait for us for ever.
+async fn read_some(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        let mut limited = pipe.take(STDERR_BYTES);
+        let _ = limited.read_to_end(&mut bytes).await;
+        let _ = tokio::io::copy(&mut limited.into_inner(), &mut tokio::io::sink()).await;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Failure;
+
+    fn git(askpass: Option<PathBuf>) -> Git {
+        let runner =
+            Runner { program: "git".into(), path: "/usr/local/bin:/usr/bin:/bin".into(), environment: vec![], askpass };
+        Git::new(runner)
+    }
+
+    #[tokio::test]
+    async fn hooks_and_configuration_of_a_repository_do_not_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tree, seen) = (dir.path().join("tree"), dir.path().join("seen"));
+        let plain = |arguments: &[&str]| git(None).command(arguments).directory(dir.path());
+        plain(&["init", "-q", "tree"]).run().await.unwrap();
+        std::fs::create_dir_all(tree.join(".git/hooks")).unwrap();
+        let hook = tree.join(".git/hooks/pre-commit");
+        std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", seen.display())).unwrap();
+        std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        git(None).command(["commit", "-q", "--allow-empty", "-m", "x"]).directory(&tree).run().await.unwrap();
+        assert!(!seen.exists());
+    }
+
+    #[tokio::test]
+    async fn a_failure_names_the_command_and_not_the_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let credential = Credential { username: "bot".into(), password: "s3cr3t".into() };
+        let address = dir.path().join("s3cr3t-is-not-here");
+        let failed = git(None).command([OsStr::new("ls-remote"), address.as_os_str()]).credential(Some(&credential));
+        let error = failed.run().await.unwrap_err();
+        assert_eq!(error.failure(), Failure::NotFound, "{error}");
+        assert!(!error.to_string().contains("s3cr3t"), "{error}");
+        assert!(error.to_string().starts_with("git ls-remote failed"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_askpass_program_answers_what_git_asks() {
+        let dir = tempfile::tempdir().unwrap();
+        let askpass = Git::write_askpass(dir.path()).unwrap();
+        let credential = Credential { username: "bot".into(), password: "p w\"$".into() };
+        let filled = git(Some(askpass)).command(["credential", "fill"]).credential(Some(&credential));
+        let filled = filled.stdin("protocol=https\nhost=example.com\n\n").run().await.unwrap().text().unwrap();
+        assert!(filled.contains("username=bot") && filled.contains("password=p w\"$"), "{filled}");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_takes_too_long_or_prints_too_much_is_stopped() {
+        let slow = git(None).command(["-c", "alias.slow=!sleep 60", "slow"]).timeout(Duration::from_millis(200));
+        assert!(matches!(slow.run().await, Err(GitError::TimedOut { .. })));
+        let loud = git(None).command(["-c", "alias.loud=!yes | head -c 100000", "loud"]).stdout_bytes(1000);
+        assert!(matches!(loud.run().await, Err(GitError::TooMuch { .. })));
+    }
+
+    #[tokio::test]
+    async fn transports_that_run_commands_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let seen = dir.path().join("seen");
+        let address = format!("ext::touch {}", seen.display());
+        assert!(git(None).command(["ls-remote", &address]).run().await.is_err());
+        assert!(!seen.exists());
+    }
+}

@@ -1,0 +1,141 @@
+//! What git failed with, told from its messages (in the C locale).
+
+/// Why a git command gave no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GitError {
+    /// The program could not be started.
+    #[error("git could not be started: {0}")]
+    NotStarted(String),
+    /// It took too long and was killed.
+    #[error("git {command} took longer than {seconds} seconds and was stopped")]
+    TimedOut {
+        /// The sub-command.
+        command: String,
+        /// How long it was given.
+        seconds: u64,
+    },
+    /// It printed more than it may.
+    #[error("git {command} printed more than {bytes} bytes and was stopped")]
+    TooMuch {
+        /// The sub-command.
+        command: String,
+        /// How much it may print.
+        bytes: usize,
+    },
+    /// It ended with an error.
+    #[error("git {command} failed: {stderr}")]
+    Failed {
+        /// The sub-command.
+        command: String,
+        /// Its exit code; `None` if a signal ended it.
+        code: Option<i32>,
+        /// What it said, without credentials.
+        stderr: String,
+    },
+    /// It printed what cannot be understood.
+    #[error("git {command} printed something unexpected: {detail}")]
+    Unexpected {
+        /// The sub-command.
+        command: String,
+        /// What.
+        detail: String,
+    },
+}
+
+/// Kinds of failures, as far as a caller acts on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// There is no repository at the address.
+    NotFound,
+    /// The credential is missing or wrong.
+    CredentialRefused,
+    /// The host does not answer.
+    Unreachable,
+    /// The remote branch holds commits that ours does not.
+    NonFastForward,
+    /// The remote refused the push, by a hook or a rule.
+    Refused,
+    /// The disk is full.
+    DiskFull,
+    /// Another process holds a lock, or left one behind.
+    LockHeld,
+    /// Anything else.
+    Other,
+}
+
+/// Messages and what they mean; the first that occurs counts.
+const SIGNS: &[(&str, Failure)] = &[
+    ("No space left on device", Failure::DiskFull),
+    ("Disk quota exceeded", Failure::DiskFull),
+    (".lock': File exists", Failure::LockHeld),
+    ("non-fast-forward", Failure::NonFastForward),
+    ("fetch first", Failure::NonFastForward),
+    ("stale info", Failure::NonFastForward),
+    // The remote's ref moved between its announcement and the push.
+    ("cannot lock ref", Failure::NonFastForward),
+    ("failed to update ref", Failure::NonFastForward),
+    ("[remote rejected]", Failure::Refused),
+    ("pre-receive hook declined", Failure::Refused),
+    ("Authentication failed", Failure::CredentialRefused),
+    ("could not read Username", Failure::CredentialRefused),
+    ("could not read Password", Failure::CredentialRefused),
+    ("terminal prompts disabled", Failure::CredentialRefused),
+    ("Permission denied", Failure::CredentialRefused),
+    ("Host key verification failed", Failure::CredentialRefused),
+    ("error: 401", Failure::CredentialRefused),
+    ("error: 403", Failure::CredentialRefused),
+    ("epository not found", Failure::NotFound),
+    ("does not appear to be a git repository", Failure::NotFound),
+    ("does not exist", Failure::NotFound),
+    ("error: 404", Failure::NotFound),
+    ("not found", Failure::NotFound),
+    ("Could not resolve host", Failure::Unreachable),
+    ("Couldn't connect to server", Failure::Unreachable),
+    ("Failed to connect", Failure::Unreachable),
+    ("Connection refused", Failure::Unreachable),
+    ("Connection timed out", Failure::Unreachable),
+    ("Connection reset", Failure::Unreachable),
+    ("Network is unreachable", Failure::Unreachable),
+    ("No route to host", Failure::Unreachable),
+    ("The requested URL returned error: 5", Failure::Unreachable),
+    ("early EOF", Failure::Unreachable),
+    ("the remote end hung up unexpectedly", Failure::Unreachable),
+];
+
+impl GitError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Failed { stderr, .. } => {
+                SIGNS.iter().find(|(sign, _)| stderr.contains(sign)).map_or(Failure::Other, |(_, failure)| *failure)
+            }
+            Self::TimedOut { .. } => Failure::Unreachable,
+            Self::NotStarted(_) | Self::TooMuch { .. } | Self::Unexpected { .. } => Failure::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart() {
+        for (stderr, failure) in [
+            ("fatal: '/srv/x' does not appear to be a git repository", Failure::NotFound),
+            ("fatal: repository 'http://127.0.0.1:1/x/' not found", Failure::NotFound),
+            ("fatal: Authentication failed for 'http://127.0.0.1/'", Failure::CredentialRefused),
+            ("fatal: could not read Username for 'http://h': terminal prompts disabled", Failure::CredentialRefused),
+            ("fatal: unable to access 'http://127.0.0.1:1/': Failed to connect to 127.0.0.1", Failure::Unreachable),
+            (" ! [rejected]        x -> x (fetch first)", Failure::NonFastForward),
+            (" ! [remote rejected] x -> x (pre-receive hook declined)", Failure::Refused),
+            ("error: unable to write file: No space left on device", Failure::DiskFull),
+            ("fatal: Unable to create '/m/packed-refs.lock': File exists.", Failure::LockHeld),
+            ("fatal: bad object", Failure::Other),
+        ] {
+            let error = GitError::Failed { command: "x".into(), code: Some(128), stderr: stderr.into() };
+            assert_eq!(error.failure(), failure, "{stderr}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The back end `none`: a process group of its own and an environment of its own, and that is all. The program sees
+//! the host's files and network as the service does. For trying things out and for agents that are trusted.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::ports::{Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+
+/// How long a program has between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Starts programs without containing them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoSandbox;
+
+#[async_trait]
+impl Sandbox for NoSandbox {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    async fn probe(&self) -> Vec<Guarantee> {
+        let lost = |name, note: &str| Guarantee { name, holds: false, note: note.to_owned() };
+        vec![
+            Guarantee { name: "environment", holds: true, note: "nothing of the service's environment is passed on".into() },
+            lost("files", "programs see every file that the service may read"),
+            lost("network", "programs reach everything that the service may reach"),
+            lost("processes", "a program that leaves its process group outlives its run"),
+            lost("memory", "programs may use all of the machine's memory"),
+        ]
+    }
+
+    fn layout(&self, workspace: &Path, home: &Path) -> Layout {
+        Layout { workspace: workspace.to_owned(), home: home.to_owned() }
+    }
+
+    async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
+        let (program, arguments) = spawn.argv.split_first().ok_or_else(|| SandboxError::NotFound(String::new()))?;
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound if spawn.workspace.is_dir() => SandboxError::NotFound(program.clone()),
+            _ => SandboxError::Failed { program: program.clone(), detail: error.to_string() },
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().envs(&spawn.environment).current_dir(&spawn.workspace);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(failed)?;
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let (stdin, stdout, stderr) = pipes(&mut child).map_err(failed)?;
+        Ok(Spawned { stdin, stdout, stderr, process: Box::new(Group { child, leader }) })
+    }
+}
+
+fn pipes(child: &mut Child) -> io::Result<(OwnedFd, OwnedFd, OwnedFd)> {
+    let missing = || io::Error::other("a standard stream is missing");
+    let stdin = child.stdin.take().ok_or_else(missing)?.into_owned_fd()?;
+    let stdout = child.stdout.take().ok_or_else(missing)?.into_owned_fd()?;
+    let stderr = child.stderr.take().ok_or_else(missing)?.into_owned_fd()?;
+    Ok((stdin, stdout, stderr))
+}
+
+struct Group {
+    child: Child,
+    /// `None` once the whole group was killed: its number may then belong to somebody else.
+    leader: Option<Pid>,
+}
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(leader) = self.leader {
+            // The group may be gone already.
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+
+    fn exit(status: io::Result<ExitStatus>) -> Exit {
+        match status {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => Exit::Code(code),
+                (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+            },
+            // Only if somebody else has waited for our child: it is gone all the same.
+            Err(_) => Exit::Signal(0),
+        }
+    }
+}
+
+#[async_trait]
+impl Process for Group {
+    async fn wait(&mut self) -> Exit {
+        Self::exit(self.child.wait().await)
+    }
+
+    async fn end(&mut self) -> Exit {
+        self.signal(Signal::TERM);
+        let ended = tokio::time::timeout(GRACE, self.child.wait()).await;
+        // Also after a leader that went by itself: what it started may still be there. While one member of a group
+        // lives, its number is not given to another.
+        self.signal(Signal::KILL);
+        let status = match ended {
+            Ok(status) => status,
+            Err(_) => self.child.wait().await,
+        };
+        self.leader = None;
+        Self::exit(status)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::unix::pipe::Receiver;
+
+    use super::*;
+
+    async fn shell(script: &str) -> (Spawned, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let spawn = Spawn {
+            argv: vec!["/bin/sh".into(), "-c".into(), script.into()],
+            environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned()), ("GIVEN".to_owned(), "yes".to_owned())].into(),
+            workspace: dir.path().to_owned(),
+            home: dir.path().to_owned(),
+        };
+        (NoSandbox.spawn(spawn).await.unwrap(), dir)
+    }
+
+    async fn text(pipe: OwnedFd) -> String {
+        let mut text = String::new();
+        Receiver::from_owned_fd(pipe).unwrap().read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    #[tokio::test]
+    async fn nothing_of_our_environment_is_passed_on() {
+        let (mut spawned, _dir) = shell("env; exit 3").await;
+        let seen = text(spawned.stdout).await;
+        assert!(seen.contains("GIVEN=yes"), "{seen}");
+        assert!(!seen.contains("CARGO"), "{seen}");
+        assert_eq!(spawned.process.wait().await, Exit::Code(3));
+    }
+
+    #[tokio::test]
+    async fn the_end_takes_children_and_those_who_ignore_term() {
+        let (mut spawned, dir) = shell("trap '' TERM; (sleep 60; touch late) & sleep 60; touch later").await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let begun = Instant::now();
+        spawned.process.end().await;
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        // The pipe is closed only when nobody holds its other end any more: the child is gone too.
+        assert_eq!(text(spawned.stdout).await, "");
+        assert!(!dir.path().join("late").exists());
+    }
+
+    #[tokio::test]
+    async fn a_missing_program_is_named() {
+        let spawn = Spawn {
+            argv: vec!["no-such-program".into()],
+            environment: [].into(),
+            workspace: "/".into(),
+            home: "/".into(),
+        };
+        let error = NoSandbox.spawn(spawn).await.err().unwrap();
+        assert_eq!(error, SandboxError::NotFound("no-such-program".into()));
+    }
+}
