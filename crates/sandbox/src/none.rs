@@ -29,7 +29,11 @@ impl Sandbox for NoSandbox {
     async fn probe(&self) -> Vec<Guarantee> {
         let lost = |name, note: &str| Guarantee { name, holds: false, note: note.to_owned() };
         vec![
-            Guarantee { name: "environment", holds: true, note: "nothing of the service's environment is passed on".into() },
+            Guarantee {
+                name: "environment",
+                holds: true,
+                note: "nothing of the service's environment is passed on".into(),
+            },
             lost("files", "programs see every file that the service may read"),
             lost("network", "programs reach everything that the service may reach"),
             lost("processes", "a program that leaves its process group outlives its run"),
@@ -131,7 +135,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let spawn = Spawn {
             argv: vec!["/bin/sh".into(), "-c".into(), script.into()],
-            environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned()), ("GIVEN".to_owned(), "yes".to_owned())].into(),
+            environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned()), ("GIVEN".to_owned(), "yes".to_owned())]
+                .into(),
             workspace: dir.path().to_owned(),
             home: dir.path().to_owned(),
         };

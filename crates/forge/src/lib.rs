@@ -1,0 +1,71 @@
+//! Code hosts: where repositories live and pull requests are opened.
+//!
+//! [`CodeHosts`] finds the one of a project: the built-in host for `local:<name>`, else a plain git remote, which takes
+//! branches and opens no pull requests.
+
+mod local;
+mod plain;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use journeyman_core::ports::{Forge, ForgeError, Forges, ProjectStore, PullStore};
+use journeyman_core::project::{Address, CODE_HOST_TOKEN, Project, parse_address};
+use journeyman_core::time::Clock;
+use journeyman_git::Git;
+
+pub use local::LocalHost;
+
+/// The code hosts that this installation knows.
+#[derive(Clone)]
+pub struct CodeHosts {
+    local: LocalHost,
+    secrets: Arc<dyn ProjectStore>,
+}
+
+impl CodeHosts {
+    /// With the built-in host's repositories in `repositories`, and its pages below `public_url` (no slash at its end).
+    #[must_use]
+    pub fn new(
+        git: Git,
+        repositories: PathBuf,
+        public_url: String,
+        pulls: Arc<dyn PullStore>,
+        secrets: Arc<dyn ProjectStore>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { local: LocalHost::new(git, repositories, public_url, pulls, clock), secrets }
+    }
+
+    /// The built-in host.
+    #[must_use]
+    pub const fn local(&self) -> &LocalHost {
+        &self.local
+    }
+}
+
+#[async_trait]
+impl Forges for CodeHosts {
+    async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
+        let address = parse_address(&project.repository).map_err(|error| ForgeError::Refused(error.to_string()))?;
+        let url = match address {
+            Address::Local(name) => return Ok(Arc::new(self.local.repository(&project.id, name))),
+            Address::Path(url) | Address::Url(url) => url,
+        };
+        let secrets = self.secrets.secrets(project.id.clone()).await;
+        let mut secrets = secrets.map_err(|error| ForgeError::Unclear(error.to_string()))?;
+        let username = project.settings.code_host.username.clone();
+        Ok(Arc::new(plain::PlainRemote::new(url, username, secrets.remove(CODE_HOST_TOKEN))))
+    }
+
+    async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
+        match parse_address(&project.repository) {
+            Ok(Address::Local(name)) => self.local.prepare(&name).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

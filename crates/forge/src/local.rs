@@ -1,0 +1,156 @@
+//! The built-in code host: bare repositories in a folder, pull requests in our store.
+
+mod merge;
+mod pages;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use journeyman_core::ids::{ProjectId, Sha};
+use journeyman_core::job::Pull;
+use journeyman_core::ports::{Forge, ForgeError, PullStore, Remote, StoreError};
+use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::time::Clock;
+use journeyman_git::{Git, GitError};
+
+/// The built-in host. Cheap to clone.
+#[derive(Clone)]
+pub struct LocalHost {
+    git: Git,
+    repositories: PathBuf,
+    public_url: String,
+    pulls: Arc<dyn PullStore>,
+    clock: Arc<dyn Clock>,
+}
+
+impl LocalHost {
+    pub(crate) const fn new(
+        git: Git,
+        repositories: PathBuf,
+        public_url: String,
+        pulls: Arc<dyn PullStore>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { git, repositories, public_url, pulls, clock }
+    }
+
+    /// The bare repository of that name, which [`journeyman_core::project::parse_address`] has checked.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.repositories.join(format!("{name}.git"))
+    }
+
+    pub(crate) fn repository(&self, project: &ProjectId, name: String) -> LocalRepository {
+        LocalRepository { host: self.clone(), project: project.clone(), name }
+    }
+
+    /// Makes an empty repository if none is there. Built beside its place and moved there: nobody sees half of one.
+    pub(crate) async fn prepare(&self, name: &str) -> Result<(), ForgeError> {
+        let path = self.path(name);
+        if path.join("HEAD").exists() {
+            return Ok(());
+        }
+        let failed =
+            |error: &dyn std::fmt::Display| ForgeError::Unclear(format!("the repository was not made: {error}"));
+        let building = self.repositories.join(format!(".{name}.{}", self.clock.now().as_micros()));
+        tokio::fs::create_dir_all(&self.repositories).await.map_err(|error| failed(&error))?;
+        let init = self.git.command(["init", "--quiet", "--bare", "--initial-branch=main"]);
+        init.env("GIT_DIR", &building).run().await.map_err(|error| failed(&error))?;
+        // Whoever may push was asked for a key before git is started.
+        let config = self.git.at(&building, ["config", "http.receivepack", "true"]);
+        config.run().await.map_err(|error| failed(&error))?;
+        match tokio::fs::rename(&building, &path).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                // Another request was first: its repository is as good as ours.
+                let _ = tokio::fs::remove_dir_all(&building).await;
+                if path.join("HEAD").exists() { Ok(()) } else { Err(failed(&error)) }
+            }
+        }
+    }
+
+    /// The commit of a branch; `None` where there is no such branch.
+    async fn branch(&self, path: &Path, branch: &str) -> Result<Option<Sha>, GitError> {
+        let name = format!("refs/heads/{branch}^{{commit}}");
+        match self.git.at(path, ["rev-parse", "--verify", "--quiet", &name]).run().await {
+            Ok(output) => output.sha().map(Some),
+            Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn url(&self, project: &ProjectId, number: u64) -> String {
+        format!("{}/projects/{project}/pulls/{number}", self.public_url)
+    }
+}
+
+/// One repository on the built-in host, as one project sees it.
+pub(crate) struct LocalRepository {
+    host: LocalHost,
+    project: ProjectId,
+    name: String,
+}
+
+impl LocalRepository {
+    fn seen(&self, pull: &LocalPull) -> Pull {
+        Pull { number: pull.number, url: self.host.url(&self.project, pull.number) }
+    }
+
+    async fn default_branch(&self) -> Result<String, GitError> {
+        let path = self.host.path(&self.name);
+        self.host.git.at(&path, ["symbolic-ref", "--short", "HEAD"]).run().await?.text()
+    }
+}
+
+fn unclear(error: &GitError) -> ForgeError {
+    ForgeError::Unclear(error.to_string())
+}
+
+fn store(error: &StoreError) -> ForgeError {
+    ForgeError::Unclear(error.to_string())
+}
+
+#[async_trait]
+impl Forge for LocalRepository {
+    async fn remote(&self) -> Result<Remote, ForgeError> {
+        Ok(Remote { url: self.host.path(&self.name).to_string_lossy().into_owned(), credential: None })
+    }
+
+    async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError> {
+        let pulls = self.host.pulls.pulls(self.name.clone()).await.map_err(|error| store(&error))?;
+        let open = pulls.iter().find(|pull| pull.head == head && pull.state == PullState::Open);
+        Ok(open.map(|pull| self.seen(pull)))
+    }
+
+    async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError> {
+        let path = self.host.path(&self.name);
+        let base = match &new.base {
+            Some(base) => base.clone(),
+            None => self.default_branch().await.map_err(|error| unclear(&error))?,
+        };
+        let find = |branch: String| {
+            let (host, path) = (&self.host, &path);
+            async move {
+                let found = host.branch(path, &branch).await.map_err(|error| unclear(&error))?;
+                found.ok_or_else(|| ForgeError::Refused(format!("there is no branch {branch:?} in the repository")))
+            }
+        };
+        let (from, to) = (find(base.clone()).await?, find(new.head.clone()).await?);
+        let range = format!("{from}..{to}");
+        let count = self.host.git.at(&path, ["rev-list", "--count", &range]).run().await;
+        if count.and_then(journeyman_git::Output::text).map_err(|error| unclear(&error))? == "0" {
+            return Ok(None);
+        }
+        let opened = self.host.pulls.open_pull(self.name.clone(), base, new.clone(), self.host.clock.now()).await;
+        match opened.map_err(|error| store(&error))? {
+            Some(pull) => Ok(Some(self.seen(&pull))),
+            None => Err(ForgeError::AlreadyExists),
+        }
+    }
+
+    async fn pull_state(&self, number: u64) -> Result<Option<PullState>, ForgeError> {
+        let pull = self.host.pulls.pull(self.name.clone(), number).await.map_err(|error| store(&error))?;
+        Ok(pull.map(|pull| pull.state))
+    }
+}

@@ -1,0 +1,79 @@
+//! Merging without a working tree: the tree is computed from the two commits, the branch moved only if it is where it was.
+
+use std::path::Path;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::PullPagesError;
+use journeyman_core::pull::LocalPull;
+use journeyman_core::time::Timestamp;
+use journeyman_git::{Git, GitError};
+
+use super::LocalHost;
+
+/// Tries while others push to the base.
+const TRIES: usize = 5;
+
+fn failed(error: &GitError) -> PullPagesError {
+    PullPagesError::Failed(error.to_string())
+}
+
+fn conflict(pull: &LocalPull) -> PullPagesError {
+    PullPagesError::Conflict { base: pull.base.clone(), head: pull.head.clone() }
+}
+
+/// The tree of the merge; `None` if the commits contradict each other.
+async fn merged_tree(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Option<Sha>, GitError> {
+    // --write-tree came with git 2.38; Debian 12 has 2.39.
+    let arguments = ["merge-tree", "--write-tree", "--no-messages", base.as_str(), head.as_str()];
+    match git.at(path, arguments).run().await {
+        Ok(output) => output.sha().map(Some),
+        Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl LocalHost {
+    /// The commits of base and head.
+    pub(super) async fn ends(&self, path: &Path, pull: &LocalPull) -> Result<(Sha, Sha), PullPagesError> {
+        let base = self.branch(path, &pull.base).await.map_err(|error| failed(&error))?;
+        let head = self.branch(path, &pull.head).await.map_err(|error| failed(&error))?;
+        base.zip(head).ok_or_else(|| PullPagesError::Failed("a branch of the pull request was deleted".to_owned()))
+    }
+
+    pub(super) async fn mergeable(&self, path: &Path, base: &Sha, head: &Sha) -> bool {
+        matches!(merged_tree(&self.git, path, base, head).await, Ok(Some(_)))
+    }
+
+    /// Brings head into base; the commits between which the pull request stood.
+    pub(super) async fn merge_branches(
+        &self,
+        path: &Path,
+        pull: &LocalPull,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<(Sha, Sha), PullPagesError> {
+        for _ in 0..TRIES {
+            let (base, head) = self.ends(path, pull).await?;
+            let contained =
+                self.git.at(path, ["merge-base", "--is-ancestor", head.as_str(), base.as_str()]).run().await;
+            if contained.is_ok() {
+                // Merged by hand, or by us before a crash: only the note is missing.
+                return Ok((base, head));
+            }
+            let tree = merged_tree(&self.git, path, &base, &head).await.map_err(|error| failed(&error))?;
+            let tree = tree.ok_or_else(|| conflict(pull))?;
+            let message = format!("Merge pull request #{}: {}\n\nMerged-by: {by}\n", pull.number, pull.title);
+            let arguments = ["commit-tree", tree.as_str(), "-p", base.as_str(), "-p", head.as_str(), "-F", "-"];
+            let date = format!("@{} +0000", now.as_micros() / 1_000_000);
+            let commit = self.git.at(path, arguments).stdin(message);
+            let commit = commit.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date).run().await;
+            let commit = commit.and_then(journeyman_git::Output::sha).map_err(|error| failed(&error))?;
+            let name = format!("refs/heads/{}", pull.base);
+            let update = self.git.at(path, ["update-ref", &name, commit.as_str(), base.as_str()]).run().await;
+            if update.is_ok() {
+                return Ok((base, head));
+            }
+        }
+        Err(PullPagesError::Failed("others pushed to the base again and again; try once more".to_owned()))
+    }
+}

@@ -1,0 +1,115 @@
+//! Pull requests for people: their commits, their diff, merge and close.
+
+use async_trait::async_trait;
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::{CommitLine, PullDetail, PullPages, PullPagesError, StoreError};
+use journeyman_core::project::{Address, Project, parse_address};
+use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::time::Timestamp;
+use journeyman_git::GitError;
+
+use super::LocalHost;
+
+/// Commits that a page shows.
+const COMMITS: &str = "--max-count=500";
+
+/// Bytes of a diff that a page shows.
+const DIFF_BYTES: usize = 2 << 20;
+
+fn git(error: &GitError) -> PullPagesError {
+    PullPagesError::Failed(error.to_string())
+}
+
+fn store(error: &StoreError) -> PullPagesError {
+    PullPagesError::Failed(error.to_string())
+}
+
+fn name(project: &Project) -> Result<String, PullPagesError> {
+    match parse_address(&project.repository) {
+        Ok(Address::Local(name)) => Ok(name),
+        _ => Err(PullPagesError::NotFound),
+    }
+}
+
+impl LocalHost {
+    async fn one(&self, name: &str, number: u64) -> Result<LocalPull, PullPagesError> {
+        let pull = self.pulls.pull(name.to_owned(), number).await.map_err(|error| store(&error))?;
+        pull.ok_or(PullPagesError::NotFound)
+    }
+
+    async fn commits(&self, name: &str, base: &Sha, head: &Sha) -> Result<Vec<CommitLine>, PullPagesError> {
+        let range = format!("{base}..{head}");
+        // NUL between fields and at the end: no subject or name can hold one.
+        let arguments = ["log", "-z", "--reverse", COMMITS, "--format=%H%x00%s%x00%an%x00%at", &range];
+        let output = self.git.at(&self.path(name), arguments).run().await.map_err(|error| git(&error))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let fields: Vec<&str> = text.split('\0').collect();
+        let line = |fields: &[&str]| match fields {
+            [sha, subject, author, at] => Some(CommitLine {
+                sha: sha.parse().ok()?,
+                subject: (*subject).to_owned(),
+                author: (*author).to_owned(),
+                at: Timestamp::from_micros(at.parse::<i64>().ok()?.saturating_mul(1_000_000)),
+            }),
+            _ => None,
+        };
+        Ok(fields.chunks(4).filter_map(line).collect())
+    }
+
+    /// The diff, and whether it was cut.
+    async fn shown_diff(&self, name: &str, base: &Sha, head: &Sha) -> Result<(String, bool), PullPagesError> {
+        let range = format!("{base}...{head}");
+        let options = ["--no-color", "--no-ext-diff", "--no-textconv", "-M", "--src-prefix=a/", "--dst-prefix=b/"];
+        let arguments = ["diff"].into_iter().chain(options).chain([range.as_str()]);
+        let output = self.git.at(&self.path(name), arguments).run().await.map_err(|error| git(&error))?;
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let cut = text.len() > DIFF_BYTES;
+        if cut {
+            let end = text.as_bytes()[..DIFF_BYTES].iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+            text.truncate(end);
+        }
+        Ok((text, cut))
+    }
+}
+
+#[async_trait]
+impl PullPages for LocalHost {
+    async fn pulls(&self, project: &Project) -> Result<Vec<LocalPull>, PullPagesError> {
+        self.pulls.pulls(name(project)?).await.map_err(|error| store(&error))
+    }
+
+    async fn pull(&self, project: &Project, number: u64) -> Result<PullDetail, PullPagesError> {
+        let name = name(project)?;
+        let pull = self.one(&name, number).await?;
+        let (base, head) = match (&pull.ended_between, pull.state) {
+            (Some(ends), PullState::Merged | PullState::Closed) => ends.clone(),
+            _ => self.ends(&self.path(&name), &pull).await?,
+        };
+        let commits = self.commits(&name, &base, &head).await?;
+        let (diff, diff_cut) = self.shown_diff(&name, &base, &head).await?;
+        let open = pull.state == PullState::Open;
+        let mergeable = open && self.mergeable(&self.path(&name), &base, &head).await;
+        Ok(PullDetail { pull, commits, diff, diff_cut, mergeable })
+    }
+
+    async fn merge(&self, project: &Project, number: u64, by: &str) -> Result<(), PullPagesError> {
+        let name = name(project)?;
+        let pull = self.one(&name, number).await?;
+        if pull.state != PullState::Open {
+            return Err(PullPagesError::NotOpen);
+        }
+        let now = self.clock.now();
+        let ends = self.merge_branches(&self.path(&name), &pull, by, now).await?;
+        let ended = self.pulls.end_pull(name, number, PullState::Merged, Some(ends), now).await;
+        if ended.map_err(|error| store(&error))? { Ok(()) } else { Err(PullPagesError::NotOpen) }
+    }
+
+    async fn close(&self, project: &Project, number: u64) -> Result<(), PullPagesError> {
+        let name = name(project)?;
+        let pull = self.one(&name, number).await?;
+        // A branch that is gone is no reason to keep its pull request open.
+        let ends = self.ends(&self.path(&name), &pull).await.ok();
+        let ended = self.pulls.end_pull(name, number, PullState::Closed, ends, self.clock.now()).await;
+        if ended.map_err(|error| store(&error))? { Ok(()) } else { Err(PullPagesError::NotOpen) }
+    }
+}

@@ -1,0 +1,54 @@
+//! A git remote without pull requests: branches are pushed, and that is all.
+
+use async_trait::async_trait;
+use journeyman_core::job::Pull;
+use journeyman_core::ports::{Credential, Forge, ForgeError, Remote};
+use journeyman_core::project::SecretValue;
+use journeyman_core::pull::{NewPull, PullState};
+use journeyman_core::run::{Reason, ReasonCode};
+
+/// The user name that goes with a token where none is given; code hosts take any.
+const USERNAME: &str = "x-access-token";
+
+/// A remote that no code host of ours stands behind.
+pub(crate) struct PlainRemote {
+    remote: Remote,
+}
+
+impl PlainRemote {
+    pub(crate) fn new(url: String, username: Option<String>, token: Option<SecretValue>) -> Self {
+        let credential = token.map(|SecretValue(password)| {
+            let username = username.unwrap_or_else(|| USERNAME.to_owned());
+            Credential { username, password }
+        });
+        Self { remote: Remote { url, credential } }
+    }
+
+    fn no_pulls(&self) -> ForgeError {
+        let text = format!(
+            "the branch was pushed, but {} is on no code host that Journeyman knows, so no pull request was opened; \
+             open one by hand",
+            self.remote.url
+        );
+        ForgeError::NoPulls(Reason::new(ReasonCode::NoCodeHost, text))
+    }
+}
+
+#[async_trait]
+impl Forge for PlainRemote {
+    async fn remote(&self) -> Result<Remote, ForgeError> {
+        Ok(self.remote.clone())
+    }
+
+    async fn find_open_pull(&self, _head: &str) -> Result<Option<Pull>, ForgeError> {
+        Err(self.no_pulls())
+    }
+
+    async fn open_pull(&self, _new: &NewPull) -> Result<Option<Pull>, ForgeError> {
+        Err(self.no_pulls())
+    }
+
+    async fn pull_state(&self, _number: u64) -> Result<Option<PullState>, ForgeError> {
+        Ok(None)
+    }
+}
