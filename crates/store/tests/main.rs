@@ -1,6 +1,6 @@
 //! The stores: one suite of promises that each of them keeps, and one generated plan that all of them answer alike.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "store/conformance.rs"]
 mod conformance;

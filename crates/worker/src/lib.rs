@@ -1,3 +1,17 @@
-//! Carries out runs. So far: the client side of the Agent Client Protocol.
+//! Carries out runs. One run is a straight line: prepare the workspace, start or resume the agent's session, prompt,
+//! collect, commit, push, ensure the pull request. [`Worker`] claims runs and keeps their leases alive.
 
 pub mod acp;
+mod agent;
+mod archive;
+mod collect;
+mod failure;
+mod lease;
+mod mirror;
+mod publish;
+mod run;
+mod transcript;
+mod worker;
+mod workspace;
+
+pub use worker::{Host, Limits, Worker};

@@ -1,0 +1,220 @@
+//! A house with everything in it, on a store in memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use journeyman_core::agent::AgentSpec;
+use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
+use journeyman_core::ids::{JobId, WorkerId};
+use journeyman_core::job::{Job, JobOptions, JobStatus};
+use journeyman_core::message::{DeliveryMode, Message, Origin};
+use journeyman_core::ports::{Forges, JobStore, ProjectStore};
+use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
+use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_forge::CodeHosts;
+use journeyman_git::{Git, Runner};
+use journeyman_sandbox::NoSandbox;
+use journeyman_store::MemoryStore;
+use journeyman_worker::{Host, Limits, Worker};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The system's time, and ids that count.
+pub(crate) struct World {
+    count: AtomicU64,
+    begun: Instant,
+}
+
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(1_800_000_000_000_000) + self.begun.elapsed()
+    }
+}
+
+impl IdGen for World {
+    fn uuid(&self, _: Timestamp) -> Uuid {
+        Uuid::from_u128(u128::from(self.count.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+pub(crate) struct House {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) engine: Engine,
+    pub(crate) hosts: CodeHosts,
+    pub(crate) git: Git,
+    pub(crate) project: Project,
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) host: Arc<Host>,
+    pub(crate) drain: CancellationToken,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.drain.cancel();
+        self.stop.cancel();
+    }
+}
+
+/// A project on a repository with one commit, and a worker at work.
+pub(crate) async fn house() -> House {
+    let house = idle(Settings::default()).await;
+    house.hire(1, Limits::default());
+    house
+}
+
+/// The same without a worker.
+pub(crate) async fn idle(settings: Settings) -> House {
+    let dir = tempfile::tempdir().unwrap();
+    let world = Arc::new(World { count: AtomicU64::new(1), begun: Instant::now() });
+    let store = Arc::new(MemoryStore::default());
+    let engine = Engine::new(store.clone(), world.clone(), world.clone());
+    let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
+    let url = "http://localhost:8080".to_owned();
+    let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store.clone(), world.clone());
+    let agent = AgentSpec {
+        command: [env!("CARGO_BIN_EXE_journeyman"), "agent", "--model", "{model}", "--state-dir", "{home}/sessions"]
+            .map(str::to_owned)
+            .to_vec(),
+        name: None,
+        environment: [].into(),
+        mode: None,
+        select_model: false,
+    };
+    let host = Arc::new(Host::new(
+        engine.clone(),
+        store.clone(),
+        Arc::new(hosts.clone()),
+        Arc::new(NoSandbox),
+        [(DEFAULT_AGENT.to_owned(), agent)].into(),
+        world,
+        git.clone(),
+        dir.path().to_owned(),
+        [("PATH".to_owned(), PATH.to_owned())].into(),
+    ));
+    let project = Project {
+        id: "shop".parse().unwrap(),
+        repository: "local:shop".to_owned(),
+        reference: None,
+        agent: DEFAULT_AGENT.to_owned(),
+        model: DEFAULT_MODEL.to_owned(),
+        created_at: Timestamp::default(),
+        settings,
+        secret_names: Vec::new(),
+    };
+    let project = store.create_project(project, [].into()).await.unwrap();
+    hosts.prepare(&project).await.unwrap();
+    let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
+    let house = House { store, engine, hosts, git, project, dir, host, drain, stop };
+    house.run(&["clone", "--quiet", "repos/shop.git", "clone"], house.dir.path()).await;
+    house.people_push("main", "README.md", "# Shop\n").await;
+    house
+}
+
+impl House {
+    /// A worker that works until the house is gone.
+    pub(crate) fn hire(&self, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {
+        let worker = Worker::new(Arc::clone(&self.host), WorkerId::from_uuid(Uuid::from_u128(number)), limits);
+        let (drain, stop) = (self.drain.clone(), self.stop.clone());
+        tokio::spawn(async move { worker.work(drain, stop).await })
+    }
+
+    pub(crate) async fn run(&self, arguments: &[&str], directory: &Path) {
+        self.git.command(arguments).directory(directory).run().await.unwrap();
+    }
+
+    pub(crate) fn clone(&self) -> PathBuf {
+        self.dir.path().join("clone")
+    }
+
+    /// A commit on top of what the clone has checked out, pushed to `branch`.
+    pub(crate) async fn people_push(&self, branch: &str, file: &str, text: &str) {
+        std::fs::write(self.clone().join(file), text).unwrap();
+        self.run(&["add", "--all"], &self.clone()).await;
+        self.run(&["commit", "--quiet", "-m", &format!("Write {file}")], &self.clone()).await;
+        self.run(&["push", "--quiet", "origin", &format!("HEAD:refs/heads/{branch}")], &self.clone()).await;
+    }
+
+    pub(crate) async fn create(&self, text: &str) -> JobId {
+        let new =
+            NewJob { prompt: prompt(text), reference: None, model: None, agent: None, options: JobOptions::default() };
+        self.engine.create_job(&self.project, new, Admission::default()).await.unwrap().record.id
+    }
+
+    pub(crate) async fn send(&self, job: JobId, text: &str) {
+        self.say(job, text, DeliveryMode::Queue).await;
+    }
+
+    pub(crate) async fn say(&self, job: JobId, text: &str, delivery: DeliveryMode) {
+        let prompt = Prompt { delivery, ..prompt(text) };
+        self.engine.add_message(&self.project.id, job, prompt, Admission::default()).await.unwrap();
+    }
+
+    pub(crate) async fn job(&self, job: JobId) -> Job {
+        self.store.job(job).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn messages(&self, job: JobId) -> Vec<Message> {
+        self.store.messages(job).await.unwrap()
+    }
+
+    /// Waits until the log holds an event of that type, so often.
+    pub(crate) async fn until(&self, job: JobId, kind: &str, times: usize) {
+        let seen = async {
+            let mut last = 0;
+            loop {
+                let log = self.store.log(job, 0, 10_000).await.unwrap();
+                if log.iter().filter(|entry| entry.kind == kind).count() >= times {
+                    return;
+                }
+                last = log.last().map_or(last, |entry| entry.seq);
+                self.store.job_changed(job, last).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(60), seen).await.is_err() {
+            panic!("no {kind} came; the log: {:#?}", self.store.log(job, 0, 10_000).await);
+        }
+    }
+
+    /// Waits until the job is not active.
+    pub(crate) async fn settled(&self, job: JobId) -> Job {
+        let settled = async {
+            loop {
+                let now = self.job(job).await;
+                if now.status() != JobStatus::Active {
+                    return now;
+                }
+                self.store.job_changed(job, now.last_seq).await;
+            }
+        };
+        match tokio::time::timeout(Duration::from_secs(60), settled).await {
+            Ok(job) => job,
+            Err(_) => panic!("the job stays active; its log: {:#?}", self.store.log(job, 0, 10_000).await),
+        }
+    }
+
+    /// A file on a branch of the code host.
+    pub(crate) async fn file(&self, branch: &str, file: &str) -> Option<String> {
+        let path = self.dir.path().join("repos/shop.git");
+        let shown = self.git.at(&path, ["show", &format!("refs/heads/{branch}:{file}")]).run().await;
+        shown.ok().map(|output| String::from_utf8(output.stdout).unwrap())
+    }
+
+    pub(crate) async fn branch_commits(&self, branch: &str) -> Vec<String> {
+        let path = self.dir.path().join("repos/shop.git");
+        let listed = self.git.at(&path, ["rev-list", "--reverse", &format!("refs/heads/{branch}")]).run().await;
+        listed.unwrap().text().unwrap().lines().map(str::to_owned).collect()
+    }
+}
+
+fn prompt(text: &str) -> Prompt {
+    Prompt { text: text.to_owned(), origin: Origin::Api, author: None, delivery: DeliveryMode::Queue }
+}

@@ -1,0 +1,183 @@
+//! What the agent has done, as commits in the mirror that the host holds.
+//!
+//! Git is run in the tree only inside the sandbox; there it makes a bundle of the agent's own commits. What was not
+//! committed is read by the host's git with the host's git directory and index, so that nothing in the tree configures it.
+
+use std::collections::BTreeMap;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::job::Job;
+use journeyman_core::job::command::TurnBegun;
+use journeyman_core::message::Message;
+use journeyman_core::ports::{Exit, Sandbox, Spawn};
+use journeyman_core::run::ReasonCode;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::failure::Stopped;
+use crate::mirror::Mirror;
+use crate::workspace::Workspace;
+
+/// A file in a commit may have so many bytes unless the project says otherwise: what GitHub takes.
+const FILE_BYTES: u64 = 100 << 20;
+
+/// A bundle of the agent's commits may have so many bytes.
+const BUNDLE_BYTES: u64 = 1 << 30;
+
+/// What a program in the sandbox printed, if it ended well.
+pub(crate) async fn output(
+    sandbox: &dyn Sandbox,
+    workspace: &Workspace,
+    environment: BTreeMap<String, String>,
+    argv: &[&str],
+    limit: u64,
+) -> Result<(Exit, Vec<u8>), Stopped> {
+    let argv = argv.iter().map(|part| (*part).to_owned()).collect();
+    let (tree, home) = (workspace.tree.clone(), workspace.home.clone());
+    let mut spawned = sandbox.spawn(Spawn { argv, environment, workspace: tree, home }).await?;
+    drop(spawned.stdin);
+    let (mut printed, mut complaints) = (Vec::new(), Vec::new());
+    let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
+    let (mut stdout, mut stderr) = (stdout.take(limit), stderr.take(64 << 10));
+    let (read, _) = tokio::join!(stdout.read_to_end(&mut printed), stderr.read_to_end(&mut complaints));
+    read?;
+    let exit = spawned.process.wait().await;
+    spawned.process.end().await;
+    if exit != Exit::Code(0) {
+        printed.extend(complaints);
+    }
+    Ok((exit, printed))
+}
+
+/// The commit that holds all of the turn's work, and the commits that lead to it from where the turn began.
+pub(crate) async fn collect(
+    sandbox: &dyn Sandbox,
+    workspace: &Workspace,
+    mirror: &Mirror,
+    turn: &TurnBegun,
+    about: &About<'_>,
+) -> Result<(Sha, Vec<Sha>), Stopped> {
+    let mut head = agent_commits(sandbox, workspace, mirror, turn, about).await?;
+    if !about.only_committed
+        && let Some(commit) = snapshot(workspace, mirror, &head, about).await?
+    {
+        head = commit;
+    }
+    check(mirror, &turn.head, &head, about.file_bytes.unwrap_or(FILE_BYTES)).await?;
+    let commits = mirror.between(&turn.head, &head).await?;
+    mirror.keep(&format!("{}/head", about.job.id), &head).await?;
+    Ok((head, commits))
+}
+
+/// What a commit says about where it comes from.
+pub(crate) struct About<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) message: &'a Message,
+    /// A turn that was interrupted: what is not committed stays in the tree for the next.
+    pub(crate) only_committed: bool,
+    pub(crate) file_bytes: Option<u64>,
+    /// Variables for git in the sandbox.
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+/// Imports the agent's own commits; the newest of them, or where the turn began.
+async fn agent_commits(
+    sandbox: &dyn Sandbox,
+    workspace: &Workspace,
+    mirror: &Mirror,
+    turn: &TurnBegun,
+    about: &About<'_>,
+) -> Result<Sha, Stopped> {
+    let environment = || about.environment.clone();
+    let (exit, printed) =
+        output(sandbox, workspace, environment(), &["git", "rev-parse", "--verify", "HEAD"], 200).await?;
+    let head = String::from_utf8_lossy(&printed).trim().parse::<Sha>();
+    // A tree whose git was broken by the agent has no commits to take; its files are taken all the same.
+    let (Exit::Code(0), Ok(head)) = (exit, head) else { return Ok(turn.head.clone()) };
+    if head == turn.head || mirror.has(&head).await && mirror.contains(&turn.head, &head).await {
+        return Ok(turn.head.clone());
+    }
+    let not = format!("^{}", turn.head);
+    let argv = ["git", "bundle", "create", "--quiet", "-", "HEAD", &not];
+    let (exit, bundle) = output(sandbox, workspace, environment(), &argv, BUNDLE_BYTES).await?;
+    if exit != Exit::Code(0) {
+        return Ok(turn.head.clone());
+    }
+    let file = workspace.root.join("bundle");
+    tokio::fs::write(&file, bundle).await?;
+    let target = format!("+HEAD:refs/jobs/{}/agent", about.job.id);
+    let arguments = ["-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
+    let path = file.to_string_lossy().into_owned();
+    let fetch = mirror.git.at(&mirror.path, arguments.into_iter().chain(["--no-recurse-submodules", &path, &target]));
+    let imported = fetch.run().await;
+    tokio::fs::remove_file(&file).await?;
+    imported.map_err(|error| {
+        let text = format!("the agent's commits are refused, because git finds them damaged: {error}");
+        Stopped::failed(ReasonCode::WorkspaceRefused, text)
+    })?;
+    // History that was rewritten cannot be pushed without force: then the files count, and become one commit.
+    if mirror.contains(&head, &turn.head).await { Ok(head) } else { Ok(turn.head.clone()) }
+}
+
+/// A commit of everything in the tree on top of `parent`; `None` where nothing differs.
+async fn snapshot(
+    workspace: &Workspace,
+    mirror: &Mirror,
+    parent: &Sha,
+    about: &About<'_>,
+) -> Result<Option<Sha>, Stopped> {
+    let over_tree =
+        |arguments: &[&str]| mirror.git.at(&mirror.path, arguments).work_tree(&workspace.tree, &workspace.index);
+    over_tree(&["add", "--all"]).run().await.map_err(|error| match Stopped::from(error) {
+        Stopped::Failed { reason, .. } if reason.code == ReasonCode::Internal => {
+            Stopped::failed(ReasonCode::WorkspaceRefused, format!("the files cannot be committed: {}", reason.text))
+        }
+        other => other,
+    })?;
+    let tree = over_tree(&["write-tree"]).run().await?.sha()?;
+    let before = mirror.git.at(&mirror.path, ["rev-parse", &format!("{parent}^{{tree}}")]).run().await?.sha()?;
+    if tree == before {
+        return Ok(None);
+    }
+    let title = journeyman_core::job::title_of(&about.message.prompt);
+    let text = format!("{title}\n\nJourneyman-Job: {}\nJourneyman-Message: {}\n", about.job.id, about.message.id);
+    let commit =
+        mirror.git.at(&mirror.path, ["commit-tree", tree.as_str(), "-p", parent.as_str(), "-F", "-"]).stdin(text);
+    Ok(Some(commit.run().await?.sha()?))
+}
+
+/// Refuses what must not be pushed: repositories inside the repository, and files that code hosts do not take.
+async fn check(mirror: &Mirror, from: &Sha, to: &Sha, file_bytes: u64) -> Result<(), Stopped> {
+    if from == to {
+        return Ok(());
+    }
+    let arguments = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--abbrev=64", from.as_str(), to.as_str()];
+    let changed = mirror.git.at(&mirror.path, arguments).run().await?;
+    let text = String::from_utf8_lossy(&changed.stdout);
+    let fields: Vec<&str> = text.split('\0').collect();
+    let mut blobs = Vec::new();
+    for pair in fields.chunks_exact(2) {
+        let (meta, path) = (pair[0], pair[1]);
+        let mut words = meta.split(' ');
+        let (old_mode, new_mode) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        if new_mode == "160000" && old_mode != ":160000" {
+            let text = format!("{path:?} is a git repository of its own; remove it, or name it in .gitignore");
+            return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
+        }
+        if let Some(blob) = words.nth(1).filter(|_| new_mode.starts_with("100")) {
+            blobs.push((blob, path));
+        }
+    }
+    let names: String = blobs.iter().map(|(blob, _)| format!("{blob}\n")).collect();
+    let sizes =
+        mirror.git.at(&mirror.path, ["cat-file", "--batch-check=%(objectsize)"]).stdin(names).run().await?.text()?;
+    for ((_, path), size) in blobs.iter().zip(sizes.lines()) {
+        if size.parse::<u64>().is_ok_and(|size| size > file_bytes) {
+            let text = format!(
+                "{path:?} has {size} bytes and the most is {file_bytes}; remove it, or raise limits.fileBytes of the project"
+            );
+            return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! One bare mirror for each repository, shared by all of its jobs. It is the git directory that the host commits and
+//! pushes from; agents never write to it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use journeyman_core::idempotency::Fingerprint;
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::Remote;
+use journeyman_core::run::ReasonCode;
+use journeyman_git::Git;
+
+use crate::failure::Stopped;
+
+/// The mirrors of a worker.
+#[derive(Debug)]
+pub(crate) struct Mirrors {
+    git: Git,
+    dir: PathBuf,
+    /// Fetches into one mirror take turns: git's locks on refs do not wait.
+    turns: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// A mirror and what the remote holds now.
+#[derive(Debug, Clone)]
+pub(crate) struct Mirror {
+    pub(crate) git: Git,
+    pub(crate) path: PathBuf,
+    pub(crate) remote: Remote,
+    pub(crate) heads: BTreeMap<String, Sha>,
+    pub(crate) default_branch: String,
+}
+
+impl Mirrors {
+    pub(crate) fn new(git: Git, dir: PathBuf) -> Self {
+        Self { git, dir, turns: Mutex::default() }
+    }
+
+    /// Brings the remote's mirror up to date.
+    pub(crate) async fn fetch(&self, remote: Remote) -> Result<Mirror, Stopped> {
+        let name = Fingerprint::of("mirror", remote.url.as_bytes()).0;
+        let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let path = self.dir.join(format!("{name}.git"));
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(turns.entry(path.clone()).or_default())
+        };
+        let _turn = turn.lock().await;
+        if !path.join("HEAD").exists() {
+            tokio::fs::create_dir_all(&self.dir).await?;
+            self.git.command(["init", "--quiet", "--bare"]).env("GIT_DIR", &path).run().await?;
+        }
+        // One cheap question first; most runs find that nothing has changed.
+        let listing =
+            self.git.at(&path, ["ls-remote", "--symref", "--", &remote.url, "HEAD", "refs/heads/*", "refs/tags/*"]);
+        let listing = listing.credential(remote.credential.as_ref()).run().await?.text()?;
+        let (heads, default_branch) = read_listing(&listing)?;
+        let known = path.join("journeyman-listing");
+        if tokio::fs::read_to_string(&known).await.ok().as_ref() != Some(&listing) {
+            let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
+            let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head", "--", &remote.url];
+            let fetch = self.git.at(&path, arguments.into_iter().chain(refs));
+            fetch.credential(remote.credential.as_ref()).timeout(std::time::Duration::from_secs(1800)).run().await?;
+            tokio::fs::write(&known, &listing).await?;
+        }
+        Ok(Mirror { git: self.git.clone(), path, remote, heads, default_branch })
+    }
+}
+
+/// The branches and the default one.
+fn read_listing(listing: &str) -> Result<(BTreeMap<String, Sha>, String), Stopped> {
+    let (mut heads, mut default_branch) = (BTreeMap::new(), None);
+    for line in listing.lines() {
+        let Some((left, name)) = line.split_once('\t') else { continue };
+        if let Some(target) = left.strip_prefix("ref: refs/heads/") {
+            default_branch = Some(target.to_owned());
+        } else if let (Some(branch), Ok(sha)) = (name.strip_prefix("refs/heads/"), left.parse()) {
+            heads.insert(branch.to_owned(), sha);
+        }
+    }
+    let empty = || {
+        let text = "the repository has no commits; push a first one (a README will do), then send the message again";
+        Stopped::failed(ReasonCode::RepositoryEmpty, text)
+    };
+    // A server that tells no HEAD, or one that points to a branch that is not there.
+    let default_branch = default_branch
+        .filter(|branch| heads.contains_key(branch))
+        .or_else(|| heads.keys().find(|branch| *branch == "main").or_else(|| heads.keys().next()).cloned());
+    Ok((heads, default_branch.ok_or_else(empty)?))
+}
+
+impl Mirror {
+    /// The commit that a ref names: `HEAD`, a branch, a tag or a commit.
+    pub(crate) async fn resolve(&self, reference: &str) -> Result<Sha, Stopped> {
+        let name = if reference == "HEAD" { &self.default_branch } else { reference };
+        if let Some(head) = self.heads.get(name) {
+            return Ok(head.clone());
+        }
+        for candidate in [format!("refs/tags/{name}^{{commit}}"), format!("{name}^{{commit}}")] {
+            let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &candidate];
+            if let Ok(found) = self.git.at(&self.path, arguments).run().await {
+                return Ok(found.sha()?);
+            }
+        }
+        let text = format!("there is no branch, tag or commit {reference:?} in the repository");
+        Err(Stopped::failed(ReasonCode::UnknownRef, text))
+    }
+
+    /// Whether `ancestor` is in the history of `commit`.
+    pub(crate) async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool {
+        let arguments = ["merge-base", "--is-ancestor", ancestor.as_str(), commit.as_str()];
+        self.git.at(&self.path, arguments).run().await.is_ok()
+    }
+
+    /// Whether the commit is here.
+    pub(crate) async fn has(&self, commit: &Sha) -> bool {
+        let object = format!("{commit}^{{commit}}");
+        self.git.at(&self.path, ["cat-file", "-e", &object]).run().await.is_ok()
+    }
+
+    /// The commits from `base` (without) to `head` (with), oldest first.
+    pub(crate) async fn between(&self, base: &Sha, head: &Sha) -> Result<Vec<Sha>, Stopped> {
+        let range = format!("{base}..{head}");
+        Ok(self.git.at(&self.path, ["rev-list", "--reverse", &range]).run().await?.shas()?)
+    }
+
+    /// Keeps a commit of a job from being swept away, and gives it a name for people who look.
+    pub(crate) async fn keep(&self, name: &str, commit: &Sha) -> Result<(), Stopped> {
+        self.git.at(&self.path, ["update-ref", &format!("refs/jobs/{name}"), commit.as_str()]).run().await?;
+        Ok(())
+    }
+
+    pub(crate) fn objects(&self) -> PathBuf {
+        Path::new(&self.path).join("objects")
+    }
+}

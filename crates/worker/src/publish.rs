@@ -1,0 +1,166 @@
+//! Push and pull request. Both can be done again without harm: the commit is known before the first push.
+
+use journeyman_core::ids::Sha;
+use journeyman_core::job::command::Published;
+use journeyman_core::job::{Branch, Job};
+use journeyman_core::ports::{Forge, ForgeError};
+use journeyman_core::project::Project;
+use journeyman_core::pull::{Ensured, NewPull, ensure};
+use journeyman_core::run::ReasonCode;
+use journeyman_git::Failure;
+
+use crate::failure::Stopped;
+use crate::mirror::{Mirror, Mirrors};
+use crate::workspace::Workspace;
+
+/// How a push ended.
+pub(crate) enum Pushed {
+    /// The branch holds the commit.
+    Done,
+    /// People's commits were in the way; ours were put on top of them and are to be reported before the next push.
+    Rebased { head: Sha, commits: Vec<Sha> },
+}
+
+/// Pushes `head` to the job's branch, never by force.
+pub(crate) async fn push(
+    mirrors: &Mirrors,
+    mirror: &Mirror,
+    workspace: &Workspace,
+    job: &Job,
+    branch: &Branch,
+    head: &Sha,
+    commits: &[Sha],
+) -> Result<Pushed, Stopped> {
+    let error = match push_to(mirror, &branch.name, head).await {
+        Ok(()) => return Ok(Pushed::Done),
+        Err(error) if error.failure() == Failure::NonFastForward => error,
+        Err(error) => return Err(error.into()),
+    };
+    let mirror = mirrors.fetch(mirror.remote.clone()).await?;
+    let Some(theirs) = mirror.heads.get(&branch.name).cloned() else { return Err(error.into()) };
+    if mirror.contains(&theirs, head).await {
+        return Ok(Pushed::Done);
+    }
+    let from = match commits.first() {
+        Some(first) => format!("{first}^"),
+        None => branch.base.to_string(),
+    };
+    let temporary = workspace.root.join("rebase");
+    let rebased = rebase(&mirror, &temporary, &theirs, &from, head).await;
+    // Whatever came of it, the temporary tree goes.
+    let _ = tokio::fs::remove_dir_all(&temporary).await;
+    let _ = mirror.git.at(&mirror.path, ["worktree", "prune"]).run().await;
+    let Some(head_now) = rebased? else {
+        let kept = format!("{}-conflict-{}", branch.name, &head.as_str()[..8]);
+        push_to(&mirror, &kept, head).await?;
+        let text = format!(
+            "people pushed to {} meanwhile, and their changes contradict the agent's; its commits are kept on the \
+             branch {kept}. Merge the two by hand, or send a message that says how",
+            branch.name
+        );
+        return Err(Stopped::failed(ReasonCode::PushConflict, text));
+    };
+    let commits = mirror.between(&theirs, &head_now).await?;
+    mirror.keep(&format!("{}/head", job.id), &head_now).await?;
+    Ok(Pushed::Rebased { head: head_now, commits })
+}
+
+async fn push_to(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), journeyman_git::GitError> {
+    let refspec = format!("{head}:refs/heads/{branch}");
+    let push = mirror.git.at(&mirror.path, ["push", "--quiet", "--no-verify", "--", &mirror.remote.url, &refspec]);
+    push.credential(mirror.remote.credential.as_ref()).run().await.map(|_| ())
+}
+
+/// Puts the commits after `from` up to `head` on top of `onto`; `None` if they contradict each other.
+async fn rebase(
+    mirror: &Mirror,
+    temporary: &std::path::Path,
+    onto: &Sha,
+    from: &str,
+    head: &Sha,
+) -> Result<Option<Sha>, Stopped> {
+    // A tree of the host's own, which no agent touches, with hooks and configuration switched off as always.
+    let path = temporary.to_string_lossy().into_owned();
+    let add = ["worktree", "add", "--quiet", "--force", "--detach", &path, head.as_str()];
+    mirror.git.at(&mirror.path, add).run().await?;
+    let inside = |arguments: &[&str]| mirror.git.command(arguments).directory(temporary);
+    if inside(&["rebase", "--quiet", "--onto", onto.as_str(), from]).run().await.is_err() {
+        return Ok(None);
+    }
+    Ok(Some(inside(&["rev-parse", "HEAD"]).run().await?.sha()?))
+}
+
+/// Makes sure that the branch has its pull request.
+pub(crate) async fn pull_request(
+    forge: &dyn Forge,
+    job: &Job,
+    project: &Project,
+    branch: &Branch,
+    prompt: &str,
+) -> Result<Published, Stopped> {
+    let new = new_pull(job, project, branch, prompt);
+    match ensure(forge, &new).await {
+        Ok(Ensured::Opened(pull)) => Ok(Published::Opened(pull)),
+        Ok(Ensured::Found(pull)) => Ok(Published::Updated(pull)),
+        Ok(Ensured::NoChanges) => Ok(Published::Nothing),
+        Err(ForgeError::NoPulls(reason)) => Ok(Published::NotPossible(reason)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn new_pull(job: &Job, project: &Project, branch: &Branch, prompt: &str) -> NewPull {
+    let settings = &project.settings.pull_request;
+    let id = job.id.to_string();
+    let values = [("{title}", job.title.as_str()), ("{prompt}", prompt), ("{job}", &id), ("{branch}", &branch.name)];
+    let default_body = "{prompt}\n\n---\nMade by [Journeyman] job `{job}`.";
+    NewPull {
+        title: job
+            .options
+            .title
+            .clone()
+            .unwrap_or_else(|| fill(settings.title.as_deref().unwrap_or("{title}"), &values)),
+        body: fill(settings.body.as_deref().unwrap_or(default_body), &values),
+        head: branch.name.clone(),
+        // A tag or commit cannot be merged into: then the default branch is the base.
+        base: settings.base.clone().or_else(|| base_of(job)),
+        draft: job.options.draft.unwrap_or(settings.draft),
+        labels: settings.labels.clone(),
+    }
+}
+
+fn base_of(job: &Job) -> Option<String> {
+    Some(job.source.reference.clone()).filter(|reference| reference != "HEAD")
+}
+
+/// Replaces placeholders in one pass, so that a prompt that holds `{job}` stays as it is.
+fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(place) = rest.find('{') {
+        text.push_str(&rest[..place]);
+        rest = &rest[place..];
+        match values.iter().find(|(name, _)| rest.starts_with(name)) {
+            Some((name, value)) => {
+                text.push_str(value);
+                rest = &rest[name.len()..];
+            }
+            None => {
+                text.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_filled_in_one_pass() {
+        let values = [("{title}", "{job}"), ("{job}", "job_1")];
+        assert_eq!(fill("a {title} {job} {other} {", &values), "a {job} job_1 {other} {");
+    }
+}

@@ -1,0 +1,184 @@
+//! Claims runs and carries them out side by side, each with its lease kept alive.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use journeyman_core::agent::Agents;
+use journeyman_core::engine::{Claimed, Engine};
+use journeyman_core::ids::{JobId, WorkerId};
+use journeyman_core::job::command::{Outcome, Report};
+use journeyman_core::ports::{Forges, Sandbox, Store, UpdateError};
+use journeyman_core::run::Usage;
+use journeyman_core::time::IdGen;
+use journeyman_git::Git;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use crate::failure::Stopped;
+use crate::lease::{self, Signals};
+use crate::mirror::Mirrors;
+use crate::run::{Done, carry_out};
+
+/// How a worker works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Runs at a time.
+    pub runs: usize,
+    /// How long a lease lasts without a heartbeat.
+    pub lease: Duration,
+    /// How long to wait for a wake-up before looking for work anyway.
+    pub poll: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { runs: 2, lease: Duration::from_secs(30), poll: Duration::from_millis(500) }
+    }
+}
+
+/// Everything that runs need of the machine.
+pub struct Host {
+    /// Moves jobs.
+    pub engine: Engine,
+    /// Where they are read.
+    pub store: Arc<dyn Store>,
+    /// Finds a project's code host.
+    pub forges: Arc<dyn Forges>,
+    /// Where agents run.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// The agents that are configured.
+    pub agents: Agents,
+    /// Jitter.
+    pub ids: Arc<dyn IdGen>,
+    /// The data directory.
+    pub data: PathBuf,
+    /// What every program in a sandbox gets: `PATH`, `LANG`.
+    pub environment: BTreeMap<String, String>,
+    pub(crate) mirrors: Mirrors,
+    /// A run waits until the one before it has left the workspace.
+    workspaces: Mutex<HashMap<JobId, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Host {
+    /// A host that keeps mirrors, workspaces and sessions in `data`.
+    #[expect(clippy::too_many_arguments, reason = "each is a port or a setting that only the binary knows")]
+    #[must_use]
+    pub fn new(
+        engine: Engine,
+        store: Arc<dyn Store>,
+        forges: Arc<dyn Forges>,
+        sandbox: Arc<dyn Sandbox>,
+        agents: Agents,
+        ids: Arc<dyn IdGen>,
+        git: Git,
+        data: PathBuf,
+        environment: BTreeMap<String, String>,
+    ) -> Self {
+        let mirrors = Mirrors::new(git, data.join("mirrors"));
+        Self { engine, store, forges, sandbox, agents, ids, data, environment, mirrors, workspaces: Mutex::default() }
+    }
+
+    async fn enter(&self, job: JobId) -> OwnedMutexGuard<()> {
+        let door = {
+            let mut doors = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+            // Doors that nobody holds or waits at are forgotten.
+            doors.retain(|_, door| Arc::strong_count(door) > 1);
+            Arc::clone(doors.entry(job).or_default())
+        };
+        door.lock_owned().await
+    }
+}
+
+/// Claims runs and carries them out.
+pub struct Worker {
+    host: Arc<Host>,
+    id: WorkerId,
+    limits: Limits,
+}
+
+impl Worker {
+    /// A worker with an id of its own.
+    #[must_use]
+    pub const fn new(host: Arc<Host>, id: WorkerId, limits: Limits) -> Self {
+        Self { host, id, limits }
+    }
+
+    /// Works until `drain` fires; then claims nothing more and waits for the runs that are under way. When `stop` fires,
+    /// those are handed back.
+    pub async fn work(&self, drain: CancellationToken, stop: CancellationToken) {
+        let (slots, runs) = (Arc::new(Semaphore::new(self.limits.runs)), TaskTracker::new());
+        loop {
+            let slot = tokio::select! {
+                biased;
+                () = drain.cancelled() => break,
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+            };
+            let Ok(slot) = slot else { break };
+            let Some(claimed) = self.next(&drain).await else { break };
+            let (host, lease, stop) = (Arc::clone(&self.host), self.limits.lease, stop.clone());
+            runs.spawn(async move {
+                let _slot = slot;
+                run(&host, claimed, lease, stop).await;
+            });
+        }
+        runs.close();
+        runs.wait().await;
+    }
+
+    /// The next run; `None` when draining.
+    async fn next(&self, drain: &CancellationToken) -> Option<Claimed> {
+        loop {
+            if drain.is_cancelled() {
+                return None;
+            }
+            // The version is read before the store is asked: work that comes between is not slept through.
+            let seen = self.host.store.work_version();
+            match self.host.engine.claim(self.id, self.limits.lease).await {
+                Ok(Some(claimed)) => return Some(claimed),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "no run could be claimed"),
+            }
+            tokio::select! {
+                () = drain.cancelled() => return None,
+                () = self.host.store.work_changed(seen) => {}
+                () = tokio::time::sleep(self.limits.poll) => {}
+            }
+        }
+    }
+}
+
+async fn run(host: &Host, claimed: Claimed, lease: Duration, shutdown: CancellationToken) {
+    let (job, token) = (claimed.job.id, claimed.lease.token);
+    let signals = Signals { stop: CancellationToken::new(), lost: CancellationToken::new(), shutdown };
+    let (engine, store) = (host.engine.clone(), Arc::clone(&host.store));
+    let keeper = lease::keep(engine, store, claimed.clone(), lease, signals.clone());
+    let _keeper = AbortOnDropHandle::new(tokio::spawn(keeper));
+    let _place = host.enter(job).await;
+    let (outcome, usage) = match carry_out(host, &claimed, &signals).await {
+        Ok(Done { outcome, usage }) => (outcome, usage),
+        Err(Stopped::LeaseLost) => return,
+        Err(Stopped::HandedBack) => (Outcome::HandedBack, Usage::default()),
+        Err(Stopped::Failed { reason, retry }) => {
+            tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
+            (Outcome::Failed { reason, retry: retry.then(|| host.ids.permille()) }, Usage::default())
+        }
+    };
+    // While the store is away the outcome is held; when the lease has run out meanwhile, it is refused.
+    loop {
+        let report = Report::Finished { outcome: outcome.clone(), usage };
+        match host.engine.report(job, token, report).await {
+            Err(UpdateError::Store(error)) if !signals.lost.is_cancelled() => {
+                tracing::warn!(%job, %error, "an outcome was not taken; it is tried again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            Err(error) => {
+                tracing::info!(%job, %error, "an outcome was refused");
+                return;
+            }
+            Ok(_) => return,
+        }
+    }
+}

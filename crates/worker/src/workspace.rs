@@ -1,0 +1,160 @@
+//! The working tree that an agent gets, and the choice of the branch that it works on.
+//!
+//! A workspace is kept between turns and used again if it is where the job is; else it is built anew from the mirror,
+//! which is always possible: a workspace holds nothing that must not be lost. Host git is run in a tree only before an
+//! agent has ever touched it.
+
+use std::path::{Path, PathBuf};
+
+use journeyman_core::branch::branch_name;
+use journeyman_core::ids::{MessageId, Sha};
+use journeyman_core::job::Job;
+use journeyman_core::job::command::TurnBegun;
+use journeyman_core::ports::Forge;
+use journeyman_core::project::Project;
+use journeyman_core::pull::PullState;
+use serde::{Deserialize, Serialize};
+
+use crate::archive;
+use crate::failure::Stopped;
+use crate::mirror::Mirror;
+
+/// The folders of one job on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    pub(crate) tree: PathBuf,
+    pub(crate) home: PathBuf,
+    /// The host's index over the tree.
+    pub(crate) index: PathBuf,
+    pub(crate) archive: PathBuf,
+}
+
+/// Where a workspace is, written beside it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Marker {
+    /// The commit that the tree stands on.
+    head: Sha,
+    /// The message that is being carried out in it.
+    message: Option<MessageId>,
+}
+
+impl Workspace {
+    pub(crate) fn new(data: &Path, job: &Job) -> Self {
+        let root = data.join("workspaces").join(job.id.to_string());
+        Self {
+            tree: root.join("tree"),
+            home: root.join("home"),
+            index: root.join("index"),
+            archive: data.join("sessions").join(format!("{}.tar.gz", job.id)),
+            root,
+        }
+    }
+
+    /// Makes the tree ready for `message` at `turn.head`; true if it was built anew. The caller marks it when the
+    /// project's setup command has been through: a tree that is half made is not used again.
+    pub(crate) async fn prepare(&self, mirror: &Mirror, turn: &TurnBegun, message: MessageId) -> Result<bool, Stopped> {
+        let marker = self.marker().await;
+        // The same message again: whatever the attempt before left behind goes, in the tree and in the session.
+        let usable = marker.is_some_and(|marker| marker.head == turn.head && marker.message != Some(message));
+        let fresh = !(usable && self.tree.is_dir() && self.index.is_file() && self.home.is_dir());
+        if fresh {
+            self.build(mirror, turn).await?;
+        }
+        Ok(fresh)
+    }
+
+    async fn build(&self, mirror: &Mirror, turn: &TurnBegun) -> Result<(), Stopped> {
+        if self.tree.exists() {
+            tokio::fs::remove_dir_all(&self.tree).await?;
+        }
+        tokio::fs::create_dir_all(&self.root).await?;
+        if self.marker_path().exists() {
+            tokio::fs::remove_file(self.marker_path()).await?;
+        }
+        let branch = format!("--initial-branch={}", turn.branch);
+        let init = mirror.git.command(["init", "--quiet", &branch, "tree"]).directory(&self.root);
+        init.run().await?;
+        let alternates = self.tree.join(".git/objects/info/alternates");
+        tokio::fs::write(alternates, format!("{}\n", mirror.objects().display())).await?;
+        let in_tree = |arguments: &[&str]| mirror.git.command(arguments).directory(&self.tree);
+        in_tree(&["reset", "--quiet", "--hard", turn.head.as_str()]).run().await?;
+        tokio::fs::copy(self.tree.join(".git/index"), &self.index).await?;
+        let (home, archive) = (self.home.clone(), self.archive.clone());
+        blocking(move || archive::restore(&home, &archive)).await
+    }
+
+    /// Notes where the tree is.
+    pub(crate) async fn mark(&self, head: &Sha, message: Option<MessageId>) -> Result<(), Stopped> {
+        let marker = Marker { head: head.clone(), message };
+        let text = serde_json::to_string(&marker).map_err(std::io::Error::other)?;
+        Ok(tokio::fs::write(self.marker_path(), text).await?)
+    }
+
+    fn marker_path(&self) -> PathBuf {
+        self.root.join("marker.json")
+    }
+
+    async fn marker(&self) -> Option<Marker> {
+        let text = tokio::fs::read(self.marker_path()).await.ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Stores the agent's home as it is now.
+    pub(crate) async fn save_session(&self) -> Result<(), Stopped> {
+        let (home, archive) = (self.home.clone(), self.archive.clone());
+        if let Some(dir) = archive.parent() {
+            tokio::fs::create_dir_all(dir).await?;
+        }
+        blocking(move || archive::save(&home, &archive)).await
+    }
+}
+
+async fn blocking(work: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Result<(), Stopped> {
+    Ok(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??)
+}
+
+/// Which branch the next turn works on, and from which commit.
+pub(crate) async fn choose_branch(
+    job: &Job,
+    project: &Project,
+    mirror: &Mirror,
+    forge: &dyn Forge,
+) -> Result<TurnBegun, Stopped> {
+    let wanted = |generation: u32| match (&job.options.branch, generation) {
+        (Some(name), 1) => name.clone(),
+        (Some(name), generation) => format!("{name}-{generation}"),
+        (None, generation) => branch_name(&job.title, &job.id, generation),
+    };
+    let Some(branch) = &job.branch else {
+        let base = mirror.resolve(&job.source.reference).await?;
+        return Ok(begin(wanted(1), 1, base, mirror));
+    };
+    let ended = match &job.pull {
+        Some(pull) => matches!(forge.pull_state(pull.number).await?, Some(PullState::Merged | PullState::Closed)),
+        None => false,
+    };
+    if ended {
+        let base = project.settings.pull_request.base.clone().unwrap_or_else(|| job.source.reference.clone());
+        let generation = branch.generation + 1;
+        return Ok(begin(wanted(generation), generation, mirror.resolve(&base).await?, mirror));
+    }
+    let pushed = mirror.heads.get(&branch.name).cloned();
+    let head = match &pushed {
+        // What people pushed is built upon; what we have not pushed yet goes on top of what is there.
+        Some(theirs) if !mirror.has(&branch.head).await || !mirror.contains(&branch.head, theirs).await => {
+            theirs.clone()
+        }
+        _ if mirror.has(&branch.head).await => branch.head.clone(),
+        _ => branch.base.clone(),
+    };
+    let (branch, generation, base) = (branch.name.clone(), branch.generation, branch.base.clone());
+    Ok(TurnBegun { branch, generation, base, head, pushed })
+}
+
+/// A branch that this job has not used: from `base`, or from where it is if the code host has it.
+fn begin(branch: String, generation: u32, base: Sha, mirror: &Mirror) -> TurnBegun {
+    let pushed = mirror.heads.get(&branch).cloned();
+    let head = pushed.clone().unwrap_or_else(|| base.clone());
+    TurnBegun { branch, generation, base, head, pushed }
+}
