@@ -106,11 +106,12 @@ async fn prompt(stage: &Stage<'_>, spec: &AgentSpec, connection: &Connection) ->
     let layout = stage.host.sandbox.layout(&stage.workspace.tree, &stage.workspace.home);
     let request = SessionRequest {
         cwd: layout.workspace,
-        previous: stage.claimed.job.session.clone(),
+        previous: stage.workspace.session().await.or_else(|| stage.claimed.job.session.clone()),
         mode: spec.mode.clone(),
         model: spec.select_model.then(|| stage.claimed.job.model.clone()),
     };
     let (session, opened) = connection.open(&request).await.map_err(failed)?;
+    stage.workspace.note_session(&session).await?;
     let text = match opened {
         Opened::New => with_history(stage.earlier, &stage.message.prompt),
         Opened::Resumed | Opened::Loaded => stage.message.prompt.clone(),
@@ -176,10 +177,15 @@ fn with_history(earlier: &[Message], prompt: &str) -> String {
     let mut text =
         "You continue earlier work on this repository. These messages came before, oldest first:\n".to_owned();
     for message in earlier {
-        text.push_str("\n---\n");
-        text.push_str(&message.prompt);
+        text.push('\n');
+        // Quoted, so that neither a model nor the test model takes them for what is asked now.
+        for line in message.prompt.lines() {
+            text.push_str("> ");
+            text.push_str(line);
+            text.push('\n');
+        }
     }
-    text.push_str("\n---\n\nTheir results are in the working tree. The message to carry out now:\n\n");
+    text.push_str("\nTheir results are in the working tree. The message to carry out now:\n\n");
     text.push_str(prompt);
     text
 }

@@ -69,8 +69,10 @@ impl Workspace {
             tokio::fs::remove_dir_all(&self.tree).await?;
         }
         tokio::fs::create_dir_all(&self.root).await?;
-        if self.marker_path().exists() {
-            tokio::fs::remove_file(self.marker_path()).await?;
+        for note in [self.marker_path(), self.session_path()] {
+            if note.exists() {
+                tokio::fs::remove_file(note).await?;
+            }
         }
         let branch = format!("--initial-branch={}", turn.branch);
         let init = mirror.git.command(["init", "--quiet", &branch, "tree"]).directory(&self.root);
@@ -89,6 +91,20 @@ impl Workspace {
         let marker = Marker { head: head.clone(), message };
         let text = serde_json::to_string(&marker).map_err(std::io::Error::other)?;
         Ok(tokio::fs::write(self.marker_path(), text).await?)
+    }
+
+    /// The session that the agent had last in this workspace, also where its turn was not finished.
+    pub(crate) async fn session(&self) -> Option<String> {
+        tokio::fs::read_to_string(self.session_path()).await.ok()
+    }
+
+    /// Notes the agent's session.
+    pub(crate) async fn note_session(&self, session: &str) -> Result<(), Stopped> {
+        Ok(tokio::fs::write(self.session_path(), session).await?)
+    }
+
+    fn session_path(&self) -> PathBuf {
+        self.root.join("session")
     }
 
     fn marker_path(&self) -> PathBuf {

@@ -42,11 +42,17 @@ pub(crate) enum Directive {
     Unknown(String),
 }
 
-/// The directives in `prompt`.
+/// The directives in `prompt`. Lines that begin with `> ` are quotations and hold none.
 pub(crate) fn parse(prompt: &str) -> Vec<Directive> {
     let mut directives = Vec::new();
     let mut rest = prompt;
-    while let Some((body, after)) = rest.split_once("[[").and_then(|(_, after)| after.split_once("]]")) {
+    while let Some((_, after)) = rest.split_once("[[") {
+        // A quoted line repeats what was asked earlier.
+        if prompt[..prompt.len() - after.len()].rsplit('\n').next().is_some_and(|line| line.starts_with("> ")) {
+            rest = after.split_once('\n').map_or("", |(_, after)| after);
+            continue;
+        }
+        let Some((body, after)) = after.split_once("]]") else { break };
         directives.push(directive(body));
         rest = after;
     }
@@ -155,5 +161,12 @@ mod tests {
     #[test]
     fn the_text_ends_at_the_first_end_mark() {
         assert_eq!(parse("[[say a [[b]] c]]"), [Directive::Say("a [[b".to_owned())]);
+    }
+
+    #[test]
+    fn quoted_lines_hold_no_directives() {
+        let prompt = "Before:\n> [[die]] and\n> [[fail x]]\nnow: [[write a|> [[b]]\n[[say c]]";
+        let file = Directive::Write { path: "a".into(), text: "> [[b\n".into() };
+        assert_eq!(parse(prompt), [file, Directive::Say("c".into())]);
     }
 }
