@@ -10,6 +10,7 @@ test: setup
 check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	sh scripts/layering.sh
 
 fmt:
 	cargo fmt --all

@@ -37,9 +37,9 @@ async fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     assert_eq!(house.file(&branch, "page.html").await.as_deref(), Some("<h1>Shop</h1>\n<p>Open</p>\n"));
     let messages = house.messages(id).await;
     let on_branch = house.branch_commits(&branch).await;
-    for (message, commit) in messages.iter().zip(&on_branch[1..]) {
+    for (message, commit) in messages.iter().zip(on_branch[1..].iter().cloned()) {
         assert_eq!(message.status, MessageStatus::Finished);
-        assert_eq!(message.commits.iter().map(ToString::to_string).collect::<Vec<_>>(), [commit.clone()]);
+        assert_eq!(message.commits.iter().map(ToString::to_string).collect::<Vec<_>>(), [commit]);
     }
     let detail = house.hosts.local().pull(&house.project, 1).await.unwrap();
     assert_eq!((detail.commits.len(), detail.pull.title.as_str()), (2, "Add a page"));

@@ -1,0 +1,163 @@
+//! Jobs in every state, made by the commands that lead there.
+
+use std::time::Duration;
+
+use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
+use journeyman_core::job::change::{Change, create, step};
+use journeyman_core::job::command::{Claim, Command, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::{Job, JobOptions, JobState, Pull, Source, Token, Work};
+use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
+use journeyman_core::run::{Reason, ReasonCode, Usage};
+use journeyman_core::time::Timestamp;
+use uuid::Uuid;
+
+pub(crate) const START: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+
+/// A job, its moment, and everything that was written for it.
+#[derive(Clone)]
+pub(crate) struct Case {
+    pub(crate) job: Job,
+    pub(crate) now: Timestamp,
+    pub(crate) last: Change,
+    pub(crate) kinds: Vec<String>,
+}
+
+pub(crate) fn message(number: u128, delivery: DeliveryMode) -> NewMessage {
+    let id = MessageId::from_uuid(Uuid::from_u128(number));
+    NewMessage { id, prompt: format!("prompt {number}"), origin: Origin::Api, author: None, delivery }
+}
+
+pub(crate) fn msg(number: u128) -> MessageId {
+    MessageId::from_uuid(Uuid::from_u128(number))
+}
+
+pub(crate) fn sha(digit: char) -> Sha {
+    match String::from(digit).repeat(40).parse() {
+        Ok(sha) => sha,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A job that was just created with message 1.
+pub(crate) fn created() -> Case {
+    let job = Job {
+        id: JobId::from_uuid(Uuid::from_u128(100)),
+        project: match "shop".parse() {
+            Ok(project) => project,
+            Err(error) => panic!("{error}"),
+        },
+        title: "prompt 1".into(),
+        source: Source { repository: "local:shop".into(), reference: "HEAD".into() },
+        agent: "journeyman".into(),
+        model: "test/scripted".into(),
+        options: JobOptions::default(),
+        created_at: START,
+        state: JobState::Active(Work::Waiting),
+        last: None,
+        queue: Vec::new(),
+        branch: None,
+        pull: None,
+        session: None,
+        token: Token(0),
+        last_seq: 0,
+    };
+    let last = create(job, message(1, DeliveryMode::Queue), START);
+    let kinds = last.log.iter().map(|entry| entry.kind.clone()).collect();
+    Case { job: last.job.clone(), now: START, last, kinds }
+}
+
+impl Case {
+    pub(crate) fn attempt(&self, command: &Command) -> Result<Change, Rejected> {
+        step(&self.job, command, self.now)
+    }
+
+    /// Does it; the test fails if it is refused.
+    pub(crate) fn then(mut self, command: &Command) -> Self {
+        let change = match self.attempt(command) {
+            Ok(change) => change,
+            Err(rejected) => panic!("{command:?} was refused: {rejected}"),
+        };
+        let expected: Vec<u64> = (self.job.last_seq + 1..=change.job.last_seq).collect();
+        assert_eq!(change.log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), expected, "the log has no gaps");
+        self.kinds.extend(change.log.iter().map(|entry| entry.kind.clone()));
+        self.job = change.job.clone();
+        self.last = change;
+        self
+    }
+
+    pub(crate) fn after(mut self, time: Duration) -> Self {
+        self.now = self.now + time;
+        self
+    }
+
+    pub(crate) fn send(self, number: u128) -> Self {
+        self.then(&Command::AddMessage(message(number, DeliveryMode::Queue)))
+    }
+
+    pub(crate) fn interrupt(self, number: u128) -> Self {
+        self.then(&Command::AddMessage(message(number, DeliveryMode::Interrupt)))
+    }
+
+    pub(crate) fn claim(self) -> Self {
+        let command = claim(&self);
+        self.then(&command)
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.job.token
+    }
+
+    pub(crate) fn report(self, report: Report) -> Self {
+        let token = self.token();
+        self.then(&Command::Report { token, report })
+    }
+
+    /// The turn begins and ends with commit `digit`.
+    pub(crate) fn turn(self, digit: char, stopped: bool) -> Self {
+        let known = self.job.branch.as_ref();
+        let head = known.map_or_else(|| sha('0'), |branch| branch.head.clone());
+        let pushed = known.and_then(|branch| branch.pushed.clone());
+        let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head, pushed };
+        let ended = Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], session: Some("s".into()), stopped };
+        self.report(Report::TurnBegun(begun)).report(ended)
+    }
+
+    pub(crate) fn publish(self, digit: char) -> Self {
+        let pull = Pull { number: 1, url: "http://pull/1".into() };
+        let pull = if self.job.pull.is_some() { Published::Updated(pull) } else { Published::Opened(pull) };
+        let outcome = Outcome::Published { pushed: Some(sha(digit)), pull };
+        self.report(Report::Finished { outcome, usage: Usage::default() })
+    }
+
+    pub(crate) fn fail(self, retry: Option<u32>) -> Self {
+        let reason = Reason::new(ReasonCode::AgentExited, "it died");
+        self.report(Report::Finished { outcome: Outcome::Failed { reason, retry }, usage: Usage::default() })
+    }
+}
+
+pub(crate) fn claim(case: &Case) -> Command {
+    let number = u128::from(case.job.token.0) + 1;
+    Command::Claim(Claim {
+        run: RunId::from_uuid(Uuid::from_u128(number)),
+        worker: WorkerId::from_uuid(Uuid::from_u128(1)),
+        lease_until: case.now + LEASE,
+    })
+}
+
+pub(crate) fn running() -> Case {
+    created().claim()
+}
+
+pub(crate) fn completed() -> Case {
+    running().turn('a', false).publish('a')
+}
+
+pub(crate) fn failed() -> Case {
+    running().fail(None)
+}
+
+pub(crate) fn archived() -> Case {
+    completed().then(&Command::Archive)
+}

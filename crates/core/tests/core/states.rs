@@ -1,0 +1,108 @@
+//! The contract's table: what a message, cancel, archive and unarchive do in each state.
+
+use journeyman_core::job::JobStatus;
+use journeyman_core::job::command::Command;
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::message::{DeliveryMode, MAX_QUEUED};
+
+use crate::given::{archived, completed, created, failed, message, msg, running};
+
+#[test]
+fn a_message_in_every_state() {
+    use DeliveryMode::{Interrupt, Queue, Reject};
+    for (name, case, delivery, expected) in [
+        ("waiting", created(), Queue, Ok(())),
+        ("waiting", created(), Interrupt, Ok(())),
+        ("waiting", created(), Reject, Err(Rejected::Busy)),
+        ("running", running(), Queue, Ok(())),
+        ("running", running(), Interrupt, Ok(())),
+        ("running", running(), Reject, Err(Rejected::Busy)),
+        ("retrying", running().fail(Some(0)), Queue, Ok(())),
+        ("retrying", running().fail(Some(0)), Interrupt, Ok(())),
+        ("retrying", running().fail(Some(0)), Reject, Err(Rejected::Busy)),
+        ("completed", completed(), Queue, Ok(())),
+        ("completed", completed(), Interrupt, Ok(())),
+        ("completed", completed(), Reject, Ok(())),
+        ("failed", failed(), Queue, Ok(())),
+        ("failed", failed(), Interrupt, Ok(())),
+        ("failed", failed(), Reject, Ok(())),
+        ("archived", archived(), Queue, Err(Rejected::Archived)),
+        ("archived", archived(), Interrupt, Err(Rejected::Archived)),
+        ("archived", archived(), Reject, Err(Rejected::Archived)),
+    ] {
+        let outcome = case.attempt(&Command::AddMessage(message(9, delivery)));
+        assert_eq!(outcome.as_ref().map(|_| ()).map_err(|rejected| *rejected), expected, "{name} {delivery:?}");
+        if let Ok(change) = outcome {
+            assert_eq!(change.job.status(), JobStatus::Active, "{name} {delivery:?}");
+            assert!(change.job.queue.contains(&msg(9)), "{name} {delivery:?}");
+            assert_eq!(change.job.record().pr_link, None, "{name} {delivery:?}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_has_room_for_a_hundred() {
+    let mut case = running();
+    for number in 0..MAX_QUEUED {
+        case = case.send(1000 + number as u128);
+    }
+    let full = case.attempt(&Command::AddMessage(message(9, DeliveryMode::Queue)));
+    assert_eq!(full.map(|_| ()), Err(Rejected::QueueFull));
+}
+
+#[test]
+fn cancel_in_every_state() {
+    for (name, case, after) in [
+        ("waiting", created(), JobStatus::Failed),
+        ("running", running(), JobStatus::Failed),
+        ("running with a queue", running().send(2).send(3), JobStatus::Failed),
+        ("retrying", running().fail(Some(0)).send(2), JobStatus::Failed),
+        ("publishing", running().turn('a', false), JobStatus::Failed),
+        ("completed", completed(), JobStatus::Completed),
+        ("failed", failed(), JobStatus::Failed),
+        ("archived", archived(), JobStatus::Archived),
+    ] {
+        let once = case.then(&Command::Cancel);
+        assert_eq!((once.job.status(), once.job.queue.len()), (after, 0), "{name}");
+        let again = once.clone().then(&Command::Cancel);
+        assert!(again.last.is_empty(&once.job), "{name}: again is the same as once");
+    }
+}
+
+#[test]
+fn archive_and_unarchive_in_every_state() {
+    for (name, case, before) in [
+        ("waiting", created(), JobStatus::Failed),
+        ("running", running().send(2), JobStatus::Failed),
+        ("completed", completed(), JobStatus::Completed),
+        ("failed", failed(), JobStatus::Failed),
+        ("archived", archived(), JobStatus::Completed),
+    ] {
+        let away = case.then(&Command::Archive);
+        assert_eq!(away.job.status(), JobStatus::Archived, "{name}");
+        assert!(away.job.record().archived_at.is_some(), "{name}");
+        assert!(away.clone().then(&Command::Archive).last.is_empty(&away.job), "{name}: again is the same as once");
+        let back = away.then(&Command::Unarchive);
+        assert_eq!((back.job.status(), back.job.record().archived_at), (before, None), "{name}");
+        assert!(back.clone().then(&Command::Unarchive).last.is_empty(&back.job), "{name}: again is the same as once");
+    }
+}
+
+#[test]
+fn only_what_waits_can_be_withdrawn() {
+    let withdraw = |number| Command::WithdrawMessage(msg(number));
+    let case = running().send(2);
+    assert_eq!(case.attempt(&withdraw(1)).map(|_| ()), Err(Rejected::AlreadyDelivered), "delivered");
+    assert_eq!(case.attempt(&withdraw(7)).map(|_| ()), Err(Rejected::AlreadyDelivered), "unknown");
+    assert_eq!(case.then(&withdraw(2)).job.status(), JobStatus::Active, "message 1 still runs");
+    assert_eq!(completed().send(2).then(&withdraw(2)).job.status(), JobStatus::Completed, "as it was before");
+    assert_eq!(failed().send(2).then(&withdraw(2)).job.status(), JobStatus::Failed, "as it was before");
+    assert_eq!(created().then(&withdraw(1)).job.status(), JobStatus::Failed, "nothing was ever done");
+}
+
+#[test]
+fn the_link_is_shown_when_the_job_is_done() {
+    let done = completed();
+    assert_eq!(done.job.record().pr_link.as_deref(), Some("http://pull/1"));
+    assert_eq!(done.send(2).job.record().pr_link, None);
+}
