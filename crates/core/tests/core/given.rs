@@ -120,7 +120,8 @@ impl Case {
         let head = known.map_or_else(|| sha('0'), |branch| branch.head.clone());
         let pushed = known.and_then(|branch| branch.pushed.clone());
         let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head, pushed };
-        let ended = Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], session: Some("s".into()), stopped };
+        let ended =
+            Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], session: Some("s".into()), stopped };
         self.report(Report::TurnBegun(begun)).report(ended)
     }
 

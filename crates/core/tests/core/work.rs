@@ -1,0 +1,175 @@
+//! What workers are given, and what their reports lead to.
+
+use std::time::Duration;
+
+use journeyman_core::job::change::Row;
+use journeyman_core::job::command::{Command, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::{JobState, JobStatus, Progress, Token};
+use journeyman_core::message::MessageStatus;
+use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES};
+use journeyman_core::run::{RunStatus, Usage};
+
+use crate::given::{Case, LEASE, claim, completed, created, msg, running, sha};
+
+/// How messages ended with the last command.
+fn ended(case: &Case) -> Vec<(u128, MessageStatus)> {
+    let end = |row: &Row| match row {
+        Row::MessageEnded { id, status, .. } => Some((id.uuid().as_u128(), *status)),
+        _ => None,
+    };
+    case.last.rows.iter().filter_map(end).collect()
+}
+
+fn delivered(case: &Case) -> Option<u128> {
+    case.job.delivery().map(|delivery| delivery.message.uuid().as_u128())
+}
+
+#[test]
+fn a_whole_run_is_told_in_the_log() {
+    let case = completed();
+    let expected = [
+        "job.created",
+        "message.accepted",
+        "run.started",
+        "commit.pushed",
+        "pull_request.opened",
+        "run.finished",
+        "job.completed",
+    ];
+    assert_eq!(case.kinds, expected);
+    assert_eq!(ended(&case), [(1, MessageStatus::Finished)]);
+}
+
+#[test]
+fn messages_are_taken_in_order_and_an_interrupting_one_first() {
+    let case = created().send(2).send(3).claim();
+    assert_eq!(delivered(&case), Some(1));
+    let case = case.turn('a', false).publish('a').claim();
+    assert_eq!(delivered(&case), Some(2));
+    let case = case.interrupt(4);
+    assert!(case.job.delivery().is_some_and(|delivery| delivery.stop), "message 2 is asked to stop");
+    let case = case.turn('b', true).publish('b');
+    assert_eq!(ended(&case), [(2, MessageStatus::Cancelled)]);
+    let case = case.claim();
+    assert_eq!(delivered(&case), Some(4));
+    assert_eq!(case.job.queue, [msg(3)]);
+}
+
+#[test]
+fn an_interrupt_of_what_waits_for_its_next_attempt_ends_it_at_once() {
+    let case = running().fail(Some(0)).interrupt(2);
+    assert_eq!(ended(&case), [(1, MessageStatus::Cancelled)]);
+    assert_eq!(delivered(&case.claim()), Some(2));
+}
+
+#[test]
+fn a_job_is_claimed_only_when_it_is_due() {
+    let refused = |case: &Case| case.attempt(&claim(case)).map(|_| ()) == Err(Rejected::NotDue);
+    assert!(refused(&completed()), "nothing to do");
+    assert!(refused(&running()), "the lease holds");
+    assert!(!refused(&running().after(LEASE)), "the lease has run out");
+    assert!(refused(&running().fail(Some(999)).after(Duration::from_millis(999))), "the wait is not over");
+    assert!(!refused(&running().fail(Some(999)).after(Duration::from_secs(1))), "the wait is over");
+}
+
+#[test]
+fn only_the_newest_token_may_report() {
+    let lost = running();
+    let old = lost.token();
+    let case = lost.after(LEASE).claim();
+    assert!(case.token() > old);
+    let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
+    let outcome = Outcome::HandedBack;
+    for report in [
+        Report::Heartbeat { lease_until: case.now },
+        Report::TurnBegun(begun),
+        Report::Transcript(vec![]),
+        Report::TurnEnded { head: sha('a'), commits: vec![], session: None, stopped: false },
+        Report::Finished { outcome, usage: Usage::default() },
+    ] {
+        for token in [old, Token(99)] {
+            let refused = case.attempt(&Command::Report { token, report: report.clone() });
+            assert_eq!(refused.map(|_| ()), Err(Rejected::StaleToken), "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn a_turn_that_ended_is_not_repeated_after_a_takeover() {
+    let case = running().turn('a', false).after(LEASE).claim();
+    let progress = case.job.delivery().map(|delivery| delivery.progress.clone());
+    assert_eq!(progress, Some(Progress::Publishing { head: sha('a'), commits: vec![sha('a')], stopped: false }));
+    assert_eq!(case.publish('a').job.status(), JobStatus::Completed);
+}
+
+#[test]
+fn nothing_is_published_before_the_turn_has_ended() {
+    let case = running();
+    let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
+    let report = Report::Finished { outcome, usage: Usage::default() };
+    let early = case.attempt(&Command::Report { token: case.token(), report });
+    assert_eq!(early.map(|_| ()), Err(Rejected::OutOfOrder));
+}
+
+#[test]
+fn what_may_pass_is_tried_again_and_then_given_up() {
+    let mut case = running();
+    for _ in 1..MAX_FAILURES {
+        case = case.fail(Some(0));
+        assert_eq!(ended(&case), [], "it is tried again");
+        case = case.after(Duration::from_secs(300)).claim();
+    }
+    let case = case.fail(Some(0));
+    assert_eq!((case.job.status(), ended(&case)), (JobStatus::Failed, vec![(1, MessageStatus::Failed)]));
+}
+
+#[test]
+fn a_message_that_kills_its_workers_is_given_up() {
+    let mut case = running();
+    for _ in 0..MAX_LOSSES {
+        case = case.after(LEASE).claim();
+        assert_eq!(case.job.status(), JobStatus::Active);
+    }
+    let case = case.after(LEASE).claim();
+    assert_eq!((case.job.status(), ended(&case)), (JobStatus::Failed, vec![(1, MessageStatus::Failed)]));
+}
+
+#[test]
+fn a_lost_run_that_was_asked_to_stop_makes_room() {
+    let case = running().interrupt(2).after(LEASE).claim();
+    assert_eq!(ended(&case), [(1, MessageStatus::Cancelled)]);
+    assert_eq!(delivered(&case), Some(2));
+}
+
+#[test]
+fn a_run_that_is_handed_back_counts_as_nothing() {
+    let report = || Report::Finished { outcome: Outcome::HandedBack, usage: Usage::default() };
+    let mut case = running();
+    for _ in 0..10 {
+        case = case.report(report());
+        let cancelled =
+            case.last.rows.iter().any(|row| matches!(row, Row::RunEnded { status: RunStatus::Cancelled, .. }));
+        assert!(cancelled, "the run ends, and not as a failure");
+        case = case.claim();
+    }
+    let counted = case.job.delivery().map(|delivery| (delivery.attempts, delivery.failures, delivery.losses));
+    assert_eq!(counted, Some((11, 0, 0)));
+}
+
+#[test]
+fn a_failed_run_does_not_drop_the_queue_and_the_last_one_decides() {
+    let case = running().send(2).fail(None);
+    assert_eq!(case.job.status(), JobStatus::Active);
+    let case = case.claim().turn('a', false).publish('a');
+    assert_eq!(case.job.status(), JobStatus::Completed);
+    let case = case.send(3).claim().fail(None);
+    assert!(matches!(&case.job.state, JobState::Failed(reason) if reason.text == "it died"));
+}
+
+#[test]
+fn a_new_branch_leaves_the_old_pull_request_behind() {
+    let case = completed().send(2).claim();
+    let begun = TurnBegun { branch: "b-2".into(), generation: 2, base: sha('c'), head: sha('c'), pushed: None };
+    assert_eq!(case.report(Report::TurnBegun(begun)).job.pull, None);
+}
