@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::ports::{Forge, ForgeError, Forges, ProjectStore, PullStore};
-use journeyman_core::project::{Address, CODE_HOST_TOKEN, Project, parse_address};
+use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, parse_address};
 use journeyman_core::time::Clock;
 use journeyman_git::Git;
 
-pub use local::LocalHost;
+pub use local::{LocalHost, needs_write};
 
 /// The code hosts that this installation knows.
 #[derive(Clone)]
@@ -49,9 +49,17 @@ impl CodeHosts {
 impl Forges for CodeHosts {
     async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
         let address = parse_address(&project.repository).map_err(|error| ForgeError::Refused(error.to_string()))?;
-        let url = match address {
-            Address::Local(name) => return Ok(Arc::new(self.local.repository(&project.id, name))),
-            Address::Path(url) | Address::Url(url) => url,
+        let url = match (address, project.settings.code_host.kind) {
+            (Address::Local(name), None | Some(CodeHostKind::Local)) => {
+                return Ok(Arc::new(self.local.repository(&project.id, name)));
+            }
+            // The branches of the built-in host without its pull requests.
+            (Address::Local(name), Some(CodeHostKind::Plain)) => self.local.path(&name).to_string_lossy().into_owned(),
+            (Address::Path(_) | Address::Url(_), Some(CodeHostKind::Local)) => {
+                let text = "codeHost.kind is local, but the repository is not; write it as local:<name>";
+                return Err(ForgeError::Refused(text.to_owned()));
+            }
+            (Address::Path(url) | Address::Url(url), None | Some(CodeHostKind::Plain)) => url,
         };
         let secrets = self.secrets.secrets(project.id.clone()).await;
         let mut secrets = secrets.map_err(|error| ForgeError::Unclear(error.to_string()))?;

@@ -2,7 +2,9 @@
 
 mod merge;
 mod pages;
+mod serve;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use journeyman_core::ports::{Forge, ForgeError, PullStore, Remote, StoreError};
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
 use journeyman_core::time::Clock;
 use journeyman_git::{Git, GitError};
+
+pub use serve::needs_write;
 
 /// The built-in host. Cheap to clone.
 #[derive(Clone)]
@@ -53,8 +57,8 @@ impl LocalHost {
         }
         let failed =
             |error: &dyn std::fmt::Display| ForgeError::Unclear(format!("the repository was not made: {error}"));
-        let building = self.repositories.join(format!(".{name}.{}", self.clock.now().as_micros()));
         tokio::fs::create_dir_all(&self.repositories).await.map_err(|error| failed(&error))?;
+        let building = self.building(name).await.map_err(|error| failed(&error))?;
         let init = self.git.command(["init", "--quiet", "--bare", "--initial-branch=main"]);
         init.env("GIT_DIR", &building).run().await.map_err(|error| failed(&error))?;
         // Whoever may push was asked for a key before git is started.
@@ -66,6 +70,19 @@ impl LocalHost {
                 // Another request was first: its repository is as good as ours.
                 let _ = tokio::fs::remove_dir_all(&building).await;
                 if path.join("HEAD").exists() { Ok(()) } else { Err(failed(&error)) }
+            }
+        }
+    }
+
+    /// A folder of one's own to build in: requests of one moment each get another.
+    async fn building(&self, name: &str) -> io::Result<PathBuf> {
+        let moment = self.clock.now().as_micros();
+        let mut attempt = 0_u64;
+        loop {
+            let path = self.repositories.join(format!(".{name}.{moment}.{attempt}"));
+            match tokio::fs::create_dir(&path).await {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => attempt += 1,
+                made => return made.map(|()| path),
             }
         }
     }

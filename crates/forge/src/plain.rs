@@ -27,7 +27,7 @@ impl PlainRemote {
     fn no_pulls(&self) -> ForgeError {
         let text = format!(
             "the branch was pushed, but {} is on no code host that Journeyman knows, so no pull request was opened; \
-             open one by hand",
+             open one by hand, or use a repository of the built-in code host (local:<name>)",
             self.remote.url
         );
         ForgeError::NoPulls(Reason::new(ReasonCode::NoCodeHost, text))

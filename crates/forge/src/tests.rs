@@ -1,5 +1,7 @@
 //! The built-in host with real git and the reference store.
 
+mod serve;
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,9 +1,12 @@
 //! One git process: built, run with limits, and killed with everything that it started.
 
+mod piped;
+mod settings;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +18,8 @@ use tokio::process::{Child, Command};
 
 use crate::failure::GitError;
 
+pub use piped::Piped;
+
 /// How long a command may take unless it says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -22,6 +27,9 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 const STDOUT_BYTES: usize = 64 << 20;
 
 const STDERR_BYTES: u64 = 64 << 10;
+
+/// What a command that is asked to end has for removing its lock files.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Settings for every command: they come last and so override what a repository's own configuration says.
 const CONFIG: &[(&str, &str)] = &[
@@ -197,22 +205,19 @@ impl GitCommand {
             let (stdout, stderr) = tokio::try_join!(stdout, async { Ok(rest.await) })?;
             Ok::<_, ()>((stdout, stderr, process.0.wait().await))
         };
-        let (stdout, stderr, status) = match tokio::time::timeout(timeout, work).await {
+        let finished = tokio::time::timeout(timeout, work).await;
+        let (stdout, stderr, status) = match finished {
             Ok(Ok(done)) => done,
             Ok(Err(())) => return Err(GitError::TooMuch { command, bytes: limit }),
-            Err(_) => return Err(GitError::TimedOut { command, seconds: timeout.as_secs() }),
+            Err(_) => {
+                process.stop(GRACE).await;
+                return Err(GitError::TimedOut { command, seconds: timeout.as_secs() });
+            }
         };
         match status {
             Err(error) => Err(GitError::NotStarted(error.to_string())),
             Ok(status) if status.success() => Ok(Output { command, stdout }),
-            Ok(status) => {
-                let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
-                let stderr = match secret.filter(|secret| !secret.is_empty()) {
-                    Some(secret) => stderr.replace(&secret, "***"),
-                    None => stderr,
-                };
-                Err(GitError::Failed { command, code: status.code(), stderr })
-            }
+            Ok(status) => Err(failed(command, status, &stderr, secret.as_deref())),
         }
     }
 
@@ -299,17 +304,39 @@ impl Group {
     fn spawn(mut command: Command) -> Result<Self, GitError> {
         command.spawn().map(Self).map_err(|error| GitError::NotStarted(error.to_string()))
     }
+
+    /// `None` once the leader was waited for: its number may then belong to somebody else.
+    fn leader(&self) -> Option<Pid> {
+        self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
+    }
+
+    /// Asks it to end and waits; what is left after `grace` is killed when this is dropped.
+    async fn stop(&mut self, grace: Duration) {
+        if let Some(leader) = self.leader() {
+            // The group may be gone already.
+            let _ = kill_process_group(leader, Signal::TERM);
+        }
+        let _ = tokio::time::timeout(grace, self.0.wait()).await;
+    }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // `id` is None once the leader was waited for: its number may then belong to somebody else.
-        let leader = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(leader) = leader {
+        if let Some(leader) = self.leader() {
             // The group may be gone already.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
+}
+
+/// The error of a command that ended with one; without the credential, should git have repeated it.
+fn failed(command: String, status: ExitStatus, stderr: &[u8], secret: Option<&str>) -> GitError {
+    let stderr = String::from_utf8_lossy(stderr).trim().to_owned();
+    let stderr = match secret.filter(|secret| !secret.is_empty()) {
+        Some(secret) => stderr.replace(secret, "***"),
+        None => stderr,
+    };
+    GitError::Failed { command, code: status.code(), stderr }
 }
 
 /// All of a pipe; `None` as soon as it is more than `limit` bytes.

@@ -80,7 +80,8 @@ const SIGNS: &[(&str, Failure)] = &[
     ("could not read Username", Failure::CredentialRefused),
     ("could not read Password", Failure::CredentialRefused),
     ("terminal prompts disabled", Failure::CredentialRefused),
-    ("Permission denied", Failure::CredentialRefused),
+    // Of ssh, with the methods tried; without the bracket it is a file of ours.
+    ("Permission denied (", Failure::CredentialRefused),
     ("Host key verification failed", Failure::CredentialRefused),
     ("error: 401", Failure::CredentialRefused),
     ("error: 403", Failure::CredentialRefused),
@@ -93,7 +94,9 @@ const SIGNS: &[(&str, Failure)] = &[
     ("Couldn't connect to server", Failure::Unreachable),
     ("Failed to connect", Failure::Unreachable),
     ("Connection refused", Failure::Unreachable),
-    ("Connection timed out", Failure::Unreachable),
+    ("timed out", Failure::Unreachable),
+    ("Timeout was reached", Failure::Unreachable),
+    ("Operation too slow", Failure::Unreachable),
     ("Connection reset", Failure::Unreachable),
     ("Network is unreachable", Failure::Unreachable),
     ("No route to host", Failure::Unreachable),
@@ -132,6 +135,9 @@ mod tests {
             (" ! [remote rejected] x -> x (pre-receive hook declined)", Failure::Refused),
             ("error: unable to write file: No space left on device", Failure::DiskFull),
             ("fatal: Unable to create '/m/packed-refs.lock': File exists.", Failure::LockHeld),
+            ("git@h: Permission denied (publickey).", Failure::CredentialRefused),
+            ("error: cannot open 'FETCH_HEAD': Permission denied", Failure::Other),
+            ("fatal: unable to access 'http://h/': Operation too slow. Less than 1 bytes/sec", Failure::Unreachable),
             ("fatal: bad object", Failure::Other),
         ] {
             let error = GitError::Failed { command: "x".into(), code: Some(128), stderr: stderr.into() };

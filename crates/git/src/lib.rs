@@ -7,5 +7,5 @@
 mod command;
 mod failure;
 
-pub use command::{Git, GitCommand, Output, Runner};
+pub use command::{Git, GitCommand, Output, Piped, Runner};
 pub use failure::{Failure, GitError};

@@ -6,7 +6,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::ports::PullPagesError;
 use journeyman_core::pull::LocalPull;
 use journeyman_core::time::Timestamp;
-use journeyman_git::{Git, GitError};
+use journeyman_git::{Failure, Git, GitError};
 
 use super::LocalHost;
 
@@ -33,11 +33,11 @@ async fn merged_tree(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<O
 }
 
 impl LocalHost {
-    /// The commits of base and head.
-    pub(super) async fn ends(&self, path: &Path, pull: &LocalPull) -> Result<(Sha, Sha), PullPagesError> {
+    /// The commits of base and head; `None` where one of the branches was deleted.
+    pub(super) async fn ends(&self, path: &Path, pull: &LocalPull) -> Result<Option<(Sha, Sha)>, PullPagesError> {
         let base = self.branch(path, &pull.base).await.map_err(|error| failed(&error))?;
         let head = self.branch(path, &pull.head).await.map_err(|error| failed(&error))?;
-        base.zip(head).ok_or_else(|| PullPagesError::Failed("a branch of the pull request was deleted".to_owned()))
+        Ok(base.zip(head))
     }
 
     pub(super) async fn mergeable(&self, path: &Path, base: &Sha, head: &Sha) -> bool {
@@ -53,7 +53,8 @@ impl LocalHost {
         now: Timestamp,
     ) -> Result<(Sha, Sha), PullPagesError> {
         for _ in 0..TRIES {
-            let (base, head) = self.ends(path, pull).await?;
+            let deleted = || PullPagesError::Failed("a branch of the pull request was deleted".to_owned());
+            let (base, head) = self.ends(path, pull).await?.ok_or_else(deleted)?;
             let contained =
                 self.git.at(path, ["merge-base", "--is-ancestor", head.as_str(), base.as_str()]).run().await;
             if contained.is_ok() {
@@ -70,8 +71,11 @@ impl LocalHost {
             let commit = commit.and_then(journeyman_git::Output::sha).map_err(|error| failed(&error))?;
             let name = format!("refs/heads/{}", pull.base);
             let update = self.git.at(path, ["update-ref", &name, commit.as_str(), base.as_str()]).run().await;
-            if update.is_ok() {
-                return Ok((base, head));
+            match update {
+                Ok(_) => return Ok((base, head)),
+                // Somebody pushed, or is about to.
+                Err(error) if matches!(error.failure(), Failure::NonFastForward | Failure::LockHeld) => {}
+                Err(error) => return Err(failed(&error)),
             }
         }
         Err(PullPagesError::Failed("others pushed to the base again and again; try once more".to_owned()))

@@ -61,14 +61,15 @@ impl LocalHost {
         let range = format!("{base}...{head}");
         let options = ["--no-color", "--no-ext-diff", "--no-textconv", "-M", "--src-prefix=a/", "--dst-prefix=b/"];
         let arguments = ["diff"].into_iter().chain(options).chain([range.as_str()]);
-        let output = self.git.at(&self.path(name), arguments).run().await.map_err(|error| git(&error))?;
-        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let cut = text.len() > DIFF_BYTES;
+        let shown = self.git.at(&self.path(name), arguments).run_beginning(DIFF_BYTES).await;
+        let (output, cut) = shown.map_err(|error| git(&error))?;
+        let mut bytes = output.stdout;
         if cut {
-            let end = text.as_bytes()[..DIFF_BYTES].iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
-            text.truncate(end);
+            // Whole lines only.
+            let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            bytes.truncate(end);
         }
-        Ok((text, cut))
+        Ok((String::from_utf8_lossy(&bytes).into_owned(), cut))
     }
 }
 
@@ -81,9 +82,13 @@ impl PullPages for LocalHost {
     async fn pull(&self, project: &Project, number: u64) -> Result<PullDetail, PullPagesError> {
         let name = name(project)?;
         let pull = self.one(&name, number).await?;
-        let (base, head) = match (&pull.ended_between, pull.state) {
-            (Some(ends), PullState::Merged | PullState::Closed) => ends.clone(),
+        let ends = match (&pull.ended_between, pull.state) {
+            (Some(ends), PullState::Merged | PullState::Closed) => Some(ends.clone()),
             _ => self.ends(&self.path(&name), &pull).await?,
+        };
+        let Some((base, head)) = ends else {
+            // A branch was deleted: the pull request is still there, and can be closed.
+            return Ok(PullDetail { pull, commits: vec![], diff: String::new(), diff_cut: false, mergeable: false });
         };
         let commits = self.commits(&name, &base, &head).await?;
         let (diff, diff_cut) = self.shown_diff(&name, &base, &head).await?;
@@ -108,7 +113,7 @@ impl PullPages for LocalHost {
         let name = name(project)?;
         let pull = self.one(&name, number).await?;
         // A branch that is gone is no reason to keep its pull request open.
-        let ends = self.ends(&self.path(&name), &pull).await.ok();
+        let ends = self.ends(&self.path(&name), &pull).await.ok().flatten();
         let ended = self.pulls.end_pull(name, number, PullState::Closed, ends, self.clock.now()).await;
         if ended.map_err(|error| store(&error))? { Ok(()) } else { Err(PullPagesError::NotOpen) }
     }

@@ -1,0 +1,66 @@
+//! Repositories of the built-in host over git's smart HTTP protocol, by `git http-backend`.
+//!
+//! Invariants: only the project's own repository is reachable; git never sees a path or a query that the client wrote;
+//! nothing is held in memory but a few pieces of a body; no git outlives the body of its answer.
+
+mod exchange;
+mod head;
+mod request;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::ports::{GitHttpRequest, GitHttpResponse, GitServer, GitServerError};
+use journeyman_core::project::{Address, Project, parse_address};
+use journeyman_git::GitCommand;
+
+use super::LocalHost;
+use request::Asked;
+
+pub use request::needs_write;
+
+/// How long neither side may move a byte. While git computes, it says so every five seconds.
+const IDLE: Duration = Duration::from_secs(120);
+
+impl LocalHost {
+    fn backend(&self, name: &str, asked: &Asked, request: &GitHttpRequest) -> GitCommand {
+        let command = self
+            .git
+            .command(["http-backend"])
+            .env("GIT_PROJECT_ROOT", &self.repositories)
+            .env("GIT_HTTP_EXPORT_ALL", "1")
+            .env("PATH_INFO", format!("/{name}.git{}", asked.path))
+            .env("QUERY_STRING", asked.query)
+            .env("REQUEST_METHOD", asked.method)
+            .env("REMOTE_USER", &request.user);
+        let headers = [
+            ("CONTENT_TYPE", &request.content_type),
+            ("HTTP_CONTENT_ENCODING", &request.content_encoding),
+            ("HTTP_GIT_PROTOCOL", &request.git_protocol),
+            // git before 2.36 reads only this one.
+            ("GIT_PROTOCOL", &request.git_protocol),
+        ];
+        headers.into_iter().fold(command, |command, (name, value)| match value {
+            Some(value) => command.env(name, value),
+            None => command,
+        })
+    }
+}
+
+#[async_trait]
+impl GitServer for LocalHost {
+    async fn serve(&self, project: &Project, request: GitHttpRequest) -> Result<GitHttpResponse, GitServerError> {
+        let Ok(Address::Local(name)) = parse_address(&project.repository) else {
+            return Err(GitServerError::NotFound);
+        };
+        let asked = Asked::read(&request.method, &request.path, &request.query).ok_or(GitServerError::NotFound)?;
+        if !self.path(&name).join("HEAD").exists() {
+            return Err(GitServerError::NotFound);
+        }
+        let started = self.backend(&name, asked, &request).spawn();
+        let process = started.map_err(|error| GitServerError::Failed(error.to_string()))?;
+        let mut pieces = exchange::start(process, request.body, IDLE);
+        let (head, rest) = head::receive(&mut pieces).await?;
+        Ok(GitHttpResponse { status: head.status, headers: head.headers, body: exchange::body(rest, pieces) })
+    }
+}

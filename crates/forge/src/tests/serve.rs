@@ -1,0 +1,141 @@
+//! Real git clients against the built-in host, through as much HTTP as they need.
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use journeyman_core::ports::{GitHttpRequest, GitServer, GitServerError};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::LocalHost;
+
+fn asks(method: &str, path: &str, query: &str, body: Vec<u8>) -> GitHttpRequest {
+    GitHttpRequest {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        content_type: None,
+        content_encoding: None,
+        git_protocol: None,
+        user: "bob".to_owned(),
+        body: Box::pin(stream::iter([Ok::<_, std::io::Error>(Bytes::from(body))])),
+    }
+}
+
+/// One request and its answer; the connection is closed behind it.
+async fn answer(host: LocalHost, project: Project, mut socket: TcpStream) {
+    let (reader, mut writer) = socket.split();
+    let mut reader = BufReader::new(reader);
+    let mut line = String::new();
+    reader.read_line(&mut line).await.unwrap();
+    let mut words = line.split_whitespace();
+    let (method, target) = (words.next().unwrap().to_owned(), words.next().unwrap().to_owned());
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let mut request = asks(&method, path.strip_prefix("/shop.git").unwrap(), query, vec![]);
+    let mut length = 0;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).await.unwrap();
+        let Some((name, value)) = header.trim().split_once(": ") else { break };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.parse().unwrap(),
+            "content-type" => request.content_type = Some(value.to_owned()),
+            "content-encoding" => request.content_encoding = Some(value.to_owned()),
+            "git-protocol" => request.git_protocol = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    let mut sent = vec![0; length];
+    reader.read_exact(&mut sent).await.unwrap();
+    request.body = Box::pin(stream::iter([Ok::<_, std::io::Error>(Bytes::from(sent))]));
+    let mut response = host.serve(&project, request).await.unwrap();
+    let mut head = format!("HTTP/1.1 {} Answer\r\nConnection: close\r\n", response.status);
+    for (name, value) in &response.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    writer.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    while let Some(piece) = response.body.next().await {
+        writer.write_all(&piece.unwrap()).await.unwrap();
+    }
+}
+
+/// The address of a server for the house's repository.
+async fn server(house: &House) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/shop.git", listener.local_addr().unwrap());
+    let (host, project) = (house.hosts.local().clone(), house.project.clone());
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(answer(host.clone(), project.clone(), socket));
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_client_clones_and_pushes() {
+    let house = house().await;
+    let address = server(&house).await;
+    house.run(&["clone", "-q", &address, "far"], house.dir.path()).await;
+    let far = house.dir.path().join("far");
+    // Hardly to be compressed, and more than a pipe holds.
+    let noise: Vec<u8> = (0..100_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
+    std::fs::write(far.join("noise"), noise).unwrap();
+    house.run(&["add", "-A"], &far).await;
+    house.run(&["commit", "-q", "-m", "Noise"], &far).await;
+    house.run(&["push", "-q", "origin", "HEAD:refs/heads/topic"], &far).await;
+    house.run(&["fetch", "-q", "origin", "topic"], &house.dir.path().join("clone")).await;
+    let forge = house.hosts.of(&house.project).await.unwrap();
+    assert!(forge.open_pull(&pull("topic")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn only_the_protocol_of_the_projects_own_repository_is_served() {
+    let house = house().await;
+    let host = house.hosts.local();
+    let refs = |project: Project| async move {
+        let request = asks("GET", "/info/refs", "service=git-upload-pack", vec![]);
+        host.serve(&project, request).await.map(|found| found.status)
+    };
+    assert_eq!(refs(house.project.clone()).await, Ok(200));
+    assert_eq!(refs(project("local:other")).await, Err(GitServerError::NotFound));
+    assert_eq!(refs(project("/srv/git/shop.git")).await, Err(GitServerError::NotFound));
+    for (method, path, query) in [
+        ("GET", "/HEAD", ""),
+        ("GET", "/config", ""),
+        ("GET", "/../other.git/info/refs", "service=git-upload-pack"),
+        ("GET", "/info/refs", "service=git-upload-pack&service=git-receive-pack"),
+    ] {
+        let answered = host.serve(&house.project, asks(method, path, query, vec![])).await;
+        assert_eq!(answered.err(), Some(GitServerError::NotFound), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_git_refuses_keeps_its_status() {
+    let house = house().await;
+    let request = asks("POST", "/git-upload-pack", "", b"0000".to_vec());
+    assert_eq!(house.hosts.local().serve(&house.project, request).await.unwrap().status, 415, "no content type");
+}
+
+#[tokio::test]
+async fn requests_of_one_moment_prepare_one_repository() {
+    let house = house().await;
+    let fresh = project("local:fresh");
+    let made = futures::future::join_all((0..8).map(|_| house.hosts.prepare(&fresh))).await;
+    assert_eq!(made, vec![Ok(()); 8]);
+}
+
+#[tokio::test]
+async fn a_pull_request_whose_branch_is_gone_can_be_seen_and_closed() {
+    let house = house().await;
+    house.commit("topic", "a.txt", "a\n").await;
+    let forge = house.hosts.of(&house.project).await.unwrap();
+    forge.open_pull(&pull("topic")).await.unwrap().unwrap();
+    house.run(&["push", "-q", "origin", ":refs/heads/topic"], &house.dir.path().join("clone")).await;
+    let pages = house.hosts.local();
+    let detail = pages.pull(&house.project, 1).await.unwrap();
+    assert!(!detail.mergeable && detail.commits.is_empty());
+    pages.close(&house.project, 1).await.unwrap();
+    assert_eq!(forge.pull_state(1).await, Ok(Some(PullState::Closed)));
+}
