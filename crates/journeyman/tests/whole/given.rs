@@ -166,16 +166,21 @@ impl House {
         self.store.messages(job).await.unwrap()
     }
 
+    /// Events of that type in the log.
+    pub(crate) async fn count(&self, job: JobId, kind: &str) -> usize {
+        let log = self.store.log(job, 0, 10_000).await.unwrap();
+        log.iter().filter(|entry| entry.kind == kind).count()
+    }
+
     /// Waits until the log holds an event of that type, so often.
     pub(crate) async fn until(&self, job: JobId, kind: &str, times: usize) {
         let seen = async {
-            let mut last = 0;
             loop {
-                let log = self.store.log(job, 0, 10_000).await.unwrap();
-                if log.iter().filter(|entry| entry.kind == kind).count() >= times {
+                // Read before the log is: what comes between is then not waited for in vain.
+                let last = self.job(job).await.last_seq;
+                if self.count(job, kind).await >= times {
                     return;
                 }
-                last = log.last().map_or(last, |entry| entry.seq);
                 self.store.job_changed(job, last).await;
             }
         };

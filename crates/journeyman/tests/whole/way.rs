@@ -95,9 +95,9 @@ async fn a_push_in_the_middle_of_the_turn_is_rebased_upon_and_a_conflict_keeps_t
     house.run(&["fetch", "--quiet"], &house.clone()).await;
     house.run(&["checkout", "--quiet", &format!("origin/{branch}")], &house.clone()).await;
 
-    house.send(id, "[[say now]] [[sleep 1]] [[write b|2]]").await;
-    house.until(id, "run.started", 2).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let said = house.count(id, "agent.message").await;
+    house.send(id, "[[say begun]] [[sleep 2]] [[write b|2]]").await;
+    house.until(id, "agent.message", said + 1).await;
     house.people_push(&branch, "theirs", "people\n").await;
     assert_eq!(house.settled(id).await.status(), JobStatus::Completed);
     let (ours, theirs) = (house.file(&branch, "b").await, house.file(&branch, "theirs").await);
@@ -108,9 +108,9 @@ async fn a_push_in_the_middle_of_the_turn_is_rebased_upon_and_a_conflict_keeps_t
 
     house.run(&["fetch", "--quiet"], &house.clone()).await;
     house.run(&["checkout", "--quiet", &format!("origin/{branch}")], &house.clone()).await;
-    house.send(id, "[[sleep 1]] [[write a|agent]]").await;
-    house.until(id, "run.started", 3).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let said = house.count(id, "agent.message").await;
+    house.send(id, "[[say begun]] [[sleep 2]] [[write a|agent]]").await;
+    house.until(id, "agent.message", said + 1).await;
     house.people_push(&branch, "a", "people\n").await;
     let job = house.settled(id).await;
     let (code, text) = reason(&job);
