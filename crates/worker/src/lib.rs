@@ -5,6 +5,7 @@ pub mod acp;
 mod agent;
 mod archive;
 mod collect;
+mod diff;
 mod failure;
 mod lease;
 mod mirror;

@@ -37,11 +37,20 @@ impl Mirrors {
         Self { git, dir, turns: Mutex::default() }
     }
 
+    /// Where the mirror of a remote is.
+    pub(crate) fn path(&self, url: &str) -> PathBuf {
+        let name = Fingerprint::of("mirror", url.as_bytes()).0;
+        let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.dir.join(format!("{name}.git"))
+    }
+
+    pub(crate) const fn git(&self) -> &Git {
+        &self.git
+    }
+
     /// Brings the remote's mirror up to date.
     pub(crate) async fn fetch(&self, remote: Remote) -> Result<Mirror, Stopped> {
-        let name = Fingerprint::of("mirror", remote.url.as_bytes()).0;
-        let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        let path = self.dir.join(format!("{name}.git"));
+        let path = self.path(&remote.url);
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(turns.entry(path.clone()).or_default())

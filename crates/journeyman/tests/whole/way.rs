@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
-use journeyman_core::ports::{JobStore, PullPages};
+use journeyman_core::ports::{Diffs, JobStore, PullPages};
 use journeyman_core::project::Settings;
 use journeyman_core::run::{ReasonCode, RunStatus};
 use journeyman_worker::Limits;
@@ -43,6 +43,9 @@ async fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     }
     let detail = house.hosts.local().pull(&house.project, 1).await.unwrap();
     assert_eq!((detail.commits.len(), detail.pull.title.as_str()), (2, "Add a page"));
+    let diff = house.host.diff(&house.project, &job).await.unwrap();
+    let diff = String::from_utf8(diff.to_vec()).unwrap();
+    assert!(diff.ends_with("+<h1>Shop</h1>\n+<p>Open</p>\n"), "{diff}");
     let log = house.store.log(id, 0, 1000).await.unwrap();
     let count = |kind: &str| log.iter().filter(|entry| entry.kind == kind).count();
     assert_eq!((count("pull_request.opened"), count("pull_request.updated"), count("commit.pushed")), (1, 1, 2));
