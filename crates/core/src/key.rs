@@ -93,9 +93,90 @@ pub enum Refused {
     Scope,
 }
 
+/// What the maker of a key chooses; fixed for the key's life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// 1 to [`MAX_NAME_CHARS`] characters.
+    pub name: String,
+    /// At least one.
+    pub scopes: Vec<Scope>,
+    /// Where it may be used; `None`: everywhere.
+    pub projects: Option<Vec<ProjectId>>,
+    /// When it ends; `None`: never.
+    pub expires_at: Option<Timestamp>,
+    /// From where it may be used; `None`: from everywhere.
+    pub allowed_ips: Option<Vec<IpNet>>,
+}
+
+/// The longest name of a key, in characters.
+pub const MAX_NAME_CHARS: usize = 100;
+
+/// Why a key is not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidKey {
+    /// No usable name.
+    #[error("name must have 1 to {MAX_NAME_CHARS} characters, none of them a control character")]
+    Name,
+    /// A key that may do nothing.
+    #[error("scopes must name at least one of \"read\" and \"write\"")]
+    Scopes,
+    /// A list that lets nothing through.
+    #[error("projects must name at least one project; leave it out for a key that sees all")]
+    Projects,
+    /// A list that lets nobody in.
+    #[error("allowedIps must have at least one entry; leave it out for a key that may be used from everywhere")]
+    AllowedIps,
+    /// An end that is over.
+    #[error("expiresAt must be in the future")]
+    Expiry,
+}
+
+impl NewKey {
+    /// Makes the key, and its secret, which is shown once and never stored.
+    ///
+    /// # Errors
+    /// Says which choice is refused.
+    pub fn make(mut self, now: Timestamp, ids: &dyn IdGen) -> Result<(ApiKey, String), InvalidKey> {
+        let name = self.name.trim();
+        if name.is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
+            return Err(InvalidKey::Name);
+        }
+        self.scopes.sort_unstable();
+        self.scopes.dedup();
+        if self.scopes.is_empty() {
+            return Err(InvalidKey::Scopes);
+        }
+        if self.projects.as_ref().is_some_and(Vec::is_empty) {
+            return Err(InvalidKey::Projects);
+        }
+        if self.allowed_ips.as_ref().is_some_and(Vec::is_empty) {
+            return Err(InvalidKey::AllowedIps);
+        }
+        if self.expires_at.is_some_and(|end| end <= now) {
+            return Err(InvalidKey::Expiry);
+        }
+        let secret = generate(ids);
+        // The secret was made a line above, so its form is right.
+        let hash = KeyHash(Sha256::digest(secret.as_bytes()).into());
+        let key = ApiKey {
+            id: KeyId::from_uuid(ids.uuid(now)),
+            name: name.to_owned(),
+            prefix: display_prefix(&secret),
+            hash,
+            scopes: self.scopes,
+            projects: self.projects,
+            expires_at: self.expires_at,
+            allowed_ips: self.allowed_ips,
+            created_at: now,
+            last_used_at: None,
+            revoked_at: None,
+        };
+        Ok((key, secret))
+    }
+}
+
 /// A new secret. Shown once, never stored.
-#[must_use]
-pub fn generate(ids: &dyn IdGen) -> String {
+fn generate(ids: &dyn IdGen) -> String {
     let mut random = String::with_capacity(RANDOM_CHARS);
     while random.len() < RANDOM_CHARS {
         let mut bytes = [0; 64];
@@ -231,6 +312,31 @@ mod tests {
         }
         for other in ["", "jmn_", "sk_live_123", &secret[..41], &format!("{secret}x")] {
             assert_eq!(hash(other), Err(MalformedKey::Form), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_made_key_is_found_by_the_hash_of_its_secret_and_bad_choices_are_refused() {
+        let now = Timestamp::from_micros(1_000);
+        let good = NewKey {
+            name: " ci ".into(),
+            scopes: vec![Scope::Write, Scope::Write],
+            projects: None,
+            expires_at: None,
+            allowed_ips: None,
+        };
+        let (key, secret) = good.clone().make(now, &Counting(0.into())).expect("a key");
+        assert_eq!((hash(&secret), key.name.as_str(), key.scopes.len()), (Ok(key.hash), "ci", 1));
+        assert!(secret.starts_with(&key.prefix) && key.prefix.len() < secret.len() / 2);
+        for (bad, expected) in [
+            (NewKey { name: " ".into(), ..good.clone() }, InvalidKey::Name),
+            (NewKey { name: "a\nb".into(), ..good.clone() }, InvalidKey::Name),
+            (NewKey { scopes: vec![], ..good.clone() }, InvalidKey::Scopes),
+            (NewKey { projects: Some(vec![]), ..good.clone() }, InvalidKey::Projects),
+            (NewKey { allowed_ips: Some(vec![]), ..good.clone() }, InvalidKey::AllowedIps),
+            (NewKey { expires_at: Some(now), ..good }, InvalidKey::Expiry),
+        ] {
+            assert_eq!(bad.make(now, &Counting(0.into())), Err(expected));
         }
     }
 

@@ -1,5 +1,7 @@
 //! A project: a repository and how agents work on it.
 
+mod check;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::ProjectId;
 use crate::time::Timestamp;
+
+pub use check::check;
 
 /// The agent of projects that name none.
 pub const DEFAULT_AGENT: &str = "journeyman";
@@ -159,6 +163,32 @@ pub enum InvalidProject {
     /// A value that no process can be given.
     #[error("the value of {0} contains a NUL character")]
     Value(String),
+    /// A text that is empty, too long or holds control characters.
+    #[error("{field} must have 1 to {most} characters, and no control characters")]
+    Text {
+        /// Which field.
+        field: &'static str,
+        /// Characters that it may have.
+        most: usize,
+    },
+    /// A number out of its range.
+    #[error("{field} must be from {least} to {most}")]
+    Number {
+        /// Which field.
+        field: &'static str,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A list that is too long.
+    #[error("{field} may have {most} entries at most")]
+    TooMany {
+        /// Which field.
+        field: &'static str,
+        /// Entries that it may have.
+        most: usize,
+    },
     /// A branch or ref.
     #[error("{0}")]
     Ref(#[from] crate::branch::InvalidRefName),

@@ -15,7 +15,7 @@ use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, 
 use journeyman_core::time::Clock;
 use journeyman_git::Git;
 
-pub use local::{LocalHost, needs_write};
+pub use local::LocalHost;
 
 /// The code hosts that this installation knows.
 #[derive(Clone)]

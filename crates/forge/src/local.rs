@@ -16,8 +16,6 @@ use journeyman_core::pull::{LocalPull, NewPull, PullState};
 use journeyman_core::time::Clock;
 use journeyman_git::{Git, GitError};
 
-pub use serve::needs_write;
-
 /// The built-in host. Cheap to clone.
 #[derive(Clone)]
 pub struct LocalHost {

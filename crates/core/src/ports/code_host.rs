@@ -144,6 +144,10 @@ pub enum GitServerError {
 /// Serves repositories of the built-in code host to git.
 #[async_trait]
 pub trait GitServer: Send + Sync {
+    /// Whether a request of git, `path` below the repository, belongs to a push. What is not known to read counts as
+    /// one that writes.
+    fn needs_write(&self, path: &str, query: &str) -> bool;
+
     /// Answers one request.
     async fn serve(&self, project: &Project, request: GitHttpRequest) -> Result<GitHttpResponse, GitServerError>;
 }

@@ -17,8 +17,6 @@ use journeyman_git::GitCommand;
 use super::LocalHost;
 use request::Asked;
 
-pub use request::needs_write;
-
 /// How long neither side may move a byte. While git computes, it says so every five seconds.
 const IDLE: Duration = Duration::from_secs(120);
 
@@ -49,6 +47,10 @@ impl LocalHost {
 
 #[async_trait]
 impl GitServer for LocalHost {
+    fn needs_write(&self, path: &str, query: &str) -> bool {
+        request::needs_write(path, query)
+    }
+
     async fn serve(&self, project: &Project, request: GitHttpRequest) -> Result<GitHttpResponse, GitServerError> {
         let Ok(Address::Local(name)) = parse_address(&project.repository) else {
             return Err(GitServerError::NotFound);

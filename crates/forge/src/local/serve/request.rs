@@ -32,8 +32,7 @@ impl Asked {
 }
 
 /// Whether a request of git below a repository belongs to a push. What is not known to read counts as one that writes.
-#[must_use]
-pub fn needs_write(path: &str, query: &str) -> bool {
+pub(super) fn needs_write(path: &str, query: &str) -> bool {
     !SERVED.iter().any(|asked| !asked.writes && asked.path == path && asked.query == query)
 }
 

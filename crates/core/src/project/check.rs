@@ -1,0 +1,135 @@
+//! Whether a project can be stored: every field, with an error that names it as clients know it.
+
+use super::{CODE_HOST_TOKEN, InvalidProject, Project, SecretChanges, check_variable, parse_address};
+use crate::branch::check_ref_name;
+
+/// The longest name of an agent, model or user, in characters.
+const NAME_CHARS: usize = 200;
+
+/// The longest setup command or template, in characters.
+const TEXT_CHARS: usize = 20_000;
+
+/// The most labels on a pull request.
+const LABELS: usize = 50;
+
+/// The longest time that one run may be given: a week.
+const RUN_SECONDS: u32 = 7 * 24 * 3600;
+
+/// Checks a project and the changes to its secrets.
+///
+/// # Errors
+/// Names the first field that is refused.
+pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidProject> {
+    parse_address(&project.repository)?;
+    let settings = &project.settings;
+    let pulls = &settings.pull_request;
+    for name in [&project.reference, &pulls.base].into_iter().flatten() {
+        check_ref_name(name)?;
+    }
+    for (field, name) in [("agent", &project.agent), ("model", &project.model)] {
+        check_name(field, name)?;
+    }
+    if let Some(user) = &settings.code_host.username {
+        check_name("codeHost.username", user)?;
+    }
+    let texts = [("pullRequest.title", &pulls.title), ("pullRequest.body", &pulls.body), ("setup", &settings.setup)];
+    for (field, text) in texts {
+        check_text(field, text.as_deref())?;
+    }
+    if pulls.labels.len() > LABELS {
+        return Err(InvalidProject::TooMany { field: "pullRequest.labels", most: LABELS });
+    }
+    for label in &pulls.labels {
+        check_name("pullRequest.labels", label)?;
+    }
+    if settings.limits.run_seconds.is_some_and(|seconds| !(1..=RUN_SECONDS).contains(&seconds)) {
+        return Err(InvalidProject::Number { field: "limits.runSeconds", least: 1, most: RUN_SECONDS.into() });
+    }
+    if settings.limits.file_bytes == Some(0) {
+        return Err(InvalidProject::Number { field: "limits.fileBytes", least: 1, most: u64::MAX });
+    }
+    for (name, value) in &settings.environment {
+        check_variable(name, value)?;
+    }
+    check_secrets(secrets)
+}
+
+fn check_secrets(secrets: &SecretChanges) -> Result<(), InvalidProject> {
+    for (name, value) in secrets {
+        let value = value.as_ref().map_or("", |value| &value.0);
+        // A line break would end the line in which git is told the token.
+        if name == CODE_HOST_TOKEN {
+            if value.chars().any(char::is_control) {
+                return Err(InvalidProject::Text { field: "codeHost.token", most: TEXT_CHARS });
+            }
+        } else {
+            check_variable(name, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// One line that is not empty.
+fn check_name(field: &'static str, name: &str) -> Result<(), InvalidProject> {
+    let bad = name.trim().is_empty() || name.chars().count() > NAME_CHARS || name.chars().any(char::is_control);
+    if bad { Err(InvalidProject::Text { field, most: NAME_CHARS }) } else { Ok(()) }
+}
+
+/// Any number of lines.
+fn check_text(field: &'static str, text: Option<&str>) -> Result<(), InvalidProject> {
+    let bad = |text: &str| text.contains('\0') || text.chars().count() > TEXT_CHARS;
+    if text.is_some_and(bad) { Err(InvalidProject::Text { field, most: TEXT_CHARS }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::{SecretValue, Settings};
+    use crate::time::Timestamp;
+
+    fn project() -> Project {
+        Project {
+            id: "shop".parse().expect("a slug"),
+            repository: "local:shop".into(),
+            reference: Some("main".into()),
+            agent: "journeyman".into(),
+            model: "test/scripted".into(),
+            created_at: Timestamp::default(),
+            settings: Settings::default(),
+            secret_names: vec![],
+        }
+    }
+
+    #[test]
+    fn each_refused_field_is_named() {
+        type Spoil = fn(&mut Project);
+        let cases: [(Spoil, &str); 11] = [
+            (|p| p.repository = "shop".into(), "repository"),
+            (|p| p.reference = Some("a b".into()), "branch or ref"),
+            (|p| p.settings.pull_request.base = Some("-x".into()), "branch or ref"),
+            (|p| p.agent = String::new(), "agent"),
+            (|p| p.model = "a\nb".into(), "model"),
+            (|p| p.settings.setup = Some("\0".into()), "setup"),
+            (|p| p.settings.pull_request.title = Some("x".repeat(20_001)), "pullRequest.title"),
+            (|p| p.settings.pull_request.labels = vec!["x".into(); 51], "pullRequest.labels"),
+            (|p| p.settings.limits.run_seconds = Some(0), "limits.runSeconds"),
+            (|p| p.settings.limits.file_bytes = Some(0), "limits.fileBytes"),
+            (|p| drop(p.settings.environment.insert("A B".into(), "x".into())), "A B"),
+        ];
+        assert_eq!(check(&project(), &SecretChanges::new()), Ok(()));
+        for (spoil, named) in cases {
+            let mut spoiled = project();
+            spoil(&mut spoiled);
+            let text = check(&spoiled, &SecretChanges::new()).expect_err(named).to_string();
+            assert!(text.contains(named), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_one_line_and_no_variable() {
+        let token = |value: &str| [(CODE_HOST_TOKEN.to_owned(), Some(SecretValue(value.to_owned())))].into();
+        assert_eq!(check(&project(), &token("ghp_x")), Ok(()));
+        assert!(check(&project(), &token("a\nb")).is_err());
+        assert!(check(&project(), &[("1A".to_owned(), None)].into()).is_err());
+    }
+}
