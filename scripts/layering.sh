@@ -46,6 +46,7 @@ allowed forge core git
 allowed worker core git
 allowed agent core
 allowed dashboard core
+allowed http core dashboard
 
 only rusqlite store
 only axum http dashboard

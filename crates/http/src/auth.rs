@@ -1,0 +1,148 @@
+//! From a request to the caller behind it. Three kinds of routes differ in how a key is carried: the interface takes
+//! `Authorization: Bearer`, git and the pages take it as the password of HTTP Basic too, with any user name.
+
+mod address;
+mod credential;
+
+use std::time::Duration;
+
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use journeyman_core::ids::ProjectId;
+use journeyman_core::key::{ApiKey, KeyHash, Refused, Scope, hash};
+use journeyman_dashboard::Viewer;
+
+use self::credential::Schemes;
+use crate::app::App;
+use crate::error::ApiError;
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// The key that was shown.
+    pub(crate) key: ApiKey,
+}
+
+/// The interface under `/v2`.
+pub(crate) async fn of_the_interface(State(app): State<App>, request: Request, next: Next) -> Response {
+    let needs = needs(request.method());
+    admit(&app, request, next, Schemes::Bearer, needs).await
+}
+
+/// Repositories of the built-in code host.
+pub(crate) async fn of_git(
+    State(app): State<App>,
+    Path((_, path)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    request: Request,
+    next: Next,
+) -> Response {
+    let writes = app.services.git.needs_write(&format!("/{path}"), query.as_deref().unwrap_or_default());
+    let needs = if writes { Scope::Write } else { Scope::Read };
+    admit(&app, request, next, Schemes::BasicToo, needs).await
+}
+
+/// Pages for people: they get a [`Viewer`] and the project of the path.
+pub(crate) async fn of_pages(State(app): State<App>, request: Request, next: Next) -> Response {
+    // The stylesheet tells nothing.
+    let Some(rest) = request.uri().path().strip_prefix("/projects/") else { return next.run(request).await };
+    let project = rest.split('/').next().unwrap_or_default().to_owned();
+    let (mut parts, body) = request.into_parts();
+    let admitted = async {
+        let caller = caller(&app, &parts, Schemes::BasicToo, needs(&parts.method)).await?;
+        Ok::<_, ApiError>((crate::extract::project(&app, &caller, &project).await?, caller))
+    };
+    match admitted.await {
+        Ok((project, caller)) => {
+            let can_write = caller.key.scopes.contains(&Scope::Write);
+            parts.extensions.insert(Viewer { name: caller.key.name, can_write });
+            parts.extensions.insert(project);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Lets a request through with its [`Caller`], or answers why not.
+async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs: Scope) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match caller(app, &parts, schemes, needs).await {
+        Ok(caller) => {
+            parts.extensions.insert(caller);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+fn needs(method: &Method) -> Scope {
+    if method == Method::GET || method == Method::HEAD { Scope::Read } else { Scope::Write }
+}
+
+async fn caller(app: &App, parts: &Parts, schemes: Schemes, needs: Scope) -> Result<Caller, ApiError> {
+    let refuse = |code, text: String| ApiError::unauthorized(schemes.challenge(), code, text);
+    let secret = credential::read(&parts.headers, schemes).map_err(|error| refuse("no_key", error.to_string()))?;
+    let hash = hash(&secret).map_err(|error| refuse("malformed_key", error.to_string()))?;
+    let from = address::of(parts, &app.settings.trusted_proxies);
+    let key = check(app, hash, from, needs).await.map_err(|error| match error {
+        CheckError::Store(error) => ApiError::from(error),
+        CheckError::Refused(refused) => {
+            let text = refused.to_string();
+            match refused {
+                Refused::Unknown => refuse("unknown_key", text),
+                Refused::Expired => refuse("expired_key", text),
+                Refused::Address => ApiError::forbidden("address_not_allowed", text),
+                Refused::Scope => ApiError::forbidden("scope_missing", text),
+            }
+        }
+    })?;
+    note_use(app, &key);
+    Ok(Caller { key })
+}
+
+enum CheckError {
+    Store(journeyman_core::ports::StoreError),
+    Refused(Refused),
+}
+
+async fn check(app: &App, hash: KeyHash, from: Option<std::net::IpAddr>, needs: Scope) -> Result<ApiKey, CheckError> {
+    let key = app.services.store.key_by_hash(hash).await.map_err(CheckError::Store)?;
+    let key = key.ok_or(CheckError::Refused(Refused::Unknown))?;
+    key.check(app.services.engine.now(), from, needs).map_err(CheckError::Refused)?;
+    Ok(key)
+}
+
+/// Whether a caller's key still holds, for answers that last: it may have been revoked or have expired meanwhile.
+pub(crate) async fn still_valid(app: &App, caller: &Caller, project: &ProjectId) -> bool {
+    let Ok(Some(key)) = app.services.store.key_by_hash(caller.key.hash).await else { return false };
+    let now = app.services.engine.now();
+    // The address was checked when the answer began, and a connection keeps its address.
+    let here = ApiKey { allowed_ips: None, ..key };
+    here.check(now, None, Scope::Read).is_ok() && here.sees(project)
+}
+
+/// Notes the use of a key, at most once a minute for each, behind the answer.
+fn note_use(app: &App, key: &ApiKey) {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let now = app.services.engine.now();
+    if key.last_used_at.is_some_and(|last| now.since(last) < MINUTE) {
+        return;
+    }
+    {
+        let mut noted = app.noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if noted.get(&key.id).is_some_and(|last| now.since(*last) < MINUTE) {
+            return;
+        }
+        noted.retain(|_, last| now.since(*last) < MINUTE);
+        noted.insert(key.id, now);
+    }
+    let (store, id) = (app.services.store.clone(), key.id);
+    tokio::spawn(async move {
+        if let Err(error) = store.key_used(id, now).await {
+            tracing::warn!(%error, "the use of a key was not noted");
+        }
+    });
+}

@@ -1,0 +1,176 @@
+//! What a client is told when something is refused or fails.
+//!
+//! Two texts are kept apart: what the client reads, and what the log says about a fault of ours. An [`ApiError`] becomes
+//! a response without a body; [`crate::answer::finish`] writes the body, because it knows the request's id.
+
+use std::time::Duration;
+
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::ports::{ProjectWriteError, StoreError, UpdateError};
+use journeyman_core::rate::{RateKind, RateState, WINDOW};
+
+/// How long a client should wait while we stop or the store is away, in seconds.
+const AWAY_SECONDS: u64 = 2;
+
+/// A refusal or a failure.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    problem: Problem,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// What [`crate::answer::finish`] makes the body of.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    /// Stable, for programs.
+    pub(crate) code: &'static str,
+    /// A sentence for a person.
+    pub(crate) text: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &'static str, text: impl Into<String>) -> Self {
+        Self { status, problem: Problem { code, text: text.into() }, headers: Vec::new() }
+    }
+
+    pub(crate) fn bad_request(code: &'static str, text: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, text)
+    }
+
+    pub(crate) fn job_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "job_not_found", "there is no such job in this project")
+    }
+
+    pub(crate) fn project_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "project_not_found", "there is no such project")
+    }
+
+    /// 401; `scheme` says how to authenticate.
+    pub(crate) fn unauthorized(scheme: &'static str, code: &'static str, text: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, code, text).with(WWW_AUTHENTICATE, HeaderValue::from_static(scheme))
+    }
+
+    pub(crate) fn forbidden(code: &'static str, text: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, code, text)
+    }
+
+    /// 503 with `Retry-After`; nothing was stored.
+    pub(crate) fn away(code: &'static str, text: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, text).with(RETRY_AFTER, HeaderValue::from(AWAY_SECONDS))
+    }
+
+    /// A fault of ours: the log learns of it, the client does not.
+    pub(crate) fn internal(error: &dyn std::fmt::Display) -> Self {
+        tracing::error!(%error, "a request failed through a fault of ours");
+        let text = "something failed on our side; the server's log says more under this request id";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", text)
+    }
+
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.headers_mut().extend(self.headers);
+        response.extensions_mut().insert(self.problem);
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => {
+                tracing::error!(%error, "the store failed");
+                Self::away("store_unavailable", "the store cannot be reached; nothing was stored, try again")
+            }
+            StoreError::Busy => {
+                tracing::warn!("the store has more to do than it can");
+                Self::away("overloaded", "the server has too much to do; nothing was stored, try again")
+            }
+            StoreError::Corrupt { .. } => Self::internal(&error),
+        }
+    }
+}
+
+impl From<UpdateError> for ApiError {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::Store(error) => error.into(),
+            UpdateError::NotFound => Self::job_not_found(),
+            UpdateError::Rejected(rejected) => rejected.into(),
+            UpdateError::RateLimited(kind, state) => rate_limited(kind, state),
+            UpdateError::KeyReused(error) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error.to_string())
+            }
+        }
+    }
+}
+
+impl From<Rejected> for ApiError {
+    fn from(rejected: Rejected) -> Self {
+        let conflict = |code| Self::new(StatusCode::CONFLICT, code, rejected.to_string());
+        match rejected {
+            Rejected::Archived => conflict("job_archived"),
+            Rejected::Busy => conflict("job_busy"),
+            Rejected::AlreadyDelivered => conflict("message_already_delivered"),
+            Rejected::QueueFull => Self::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", rejected.to_string())
+                .with(RETRY_AFTER, HeaderValue::from(60)),
+            // Only workers send what these refuse.
+            Rejected::StaleToken | Rejected::OutOfOrder | Rejected::NotDue => Self::internal(&rejected),
+        }
+    }
+}
+
+impl From<ProjectWriteError> for ApiError {
+    fn from(error: ProjectWriteError) -> Self {
+        let conflict = |code| Self::new(StatusCode::CONFLICT, code, error.to_string());
+        match error {
+            ProjectWriteError::Store(error) => error.into(),
+            ProjectWriteError::Exists => conflict("project_exists"),
+            ProjectWriteError::NotFound => Self::project_not_found(),
+            ProjectWriteError::Busy => conflict("project_busy"),
+        }
+    }
+}
+
+fn rate_limited(kind: RateKind, state: RateState) -> ApiError {
+    let (seconds, what) = (seconds_up(state.resets_in), kind.name());
+    let text = format!(
+        "rate limit exceeded: {} uses of \"{what}\" per project and hour; try again in {seconds} s",
+        state.limit
+    );
+    let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", text);
+    let headers = rate_headers(kind, state).into_iter();
+    let named = headers.filter_map(|(name, value)| name.map(|name| (name, value)));
+    named.fold(error.with(RETRY_AFTER, HeaderValue::from(seconds)), |error, (name, value)| error.with(name, value))
+}
+
+/// `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10); nothing where there is no limit.
+pub(crate) fn rate_headers(kind: RateKind, state: RateState) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if state.limit == 0 {
+        return headers;
+    }
+    let policy = format!("\"{}\";q={};w={}", kind.name(), state.limit, WINDOW.as_secs());
+    let left = format!("\"{}\";r={};t={}", kind.name(), state.remaining, seconds_up(state.resets_in));
+    for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    headers
+}
+
+/// Whole seconds, rounded up, so that who waits that long does not come too early.
+fn seconds_up(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}

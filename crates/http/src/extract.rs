@@ -1,0 +1,252 @@
+//! From parts of a request to checked values: paths, queries, bodies, idempotency keys.
+//!
+//! Invariant: an id that cannot be one of ours, a job of another project and a project that the key may not see are all
+//! answered as if they did not exist.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use journeyman_core::idempotency::{Claim, Fingerprint, MAX_KEY_CHARS};
+use journeyman_core::ids::{JobId, MessageId, ProjectId};
+use journeyman_core::job::Job;
+use journeyman_core::project::Project;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+/// The most bytes that a request's body may have.
+pub(crate) const BODY_BYTES: usize = 1 << 20;
+
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// A JSON body, and the bytes it was read from.
+pub(crate) struct JsonBody<T> {
+    pub(crate) value: T,
+    pub(crate) bytes: Bytes,
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        if !is_json(request.headers()) {
+            let text = "the body must be JSON: send the header \"Content-Type: application/json\"";
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type_not_json", text));
+        }
+        let body = Limited::new(request.into_body(), BODY_BYTES);
+        let read = tokio::time::timeout(BODY_TIME, body.collect()).await;
+        let read = read.map_err(|_| {
+            let text = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
+            ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", text)
+        })?;
+        let bytes = read.map_err(|error| broken_body(&*error))?.to_bytes();
+        Ok(Self { value: object(&bytes)?, bytes })
+    }
+}
+
+/// Reads a JSON object.
+fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let not_json =
+        |error: serde_json::Error| ApiError::bad_request("invalid_json", format!("the body is not JSON: {error}"));
+    // serde would take the elements of an array as the fields of a structure.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(not_json)?;
+        return Err(ApiError::bad_request("invalid_body", "the body must be a JSON object"));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let place = error.path().to_string();
+        match error.into_inner() {
+            inner if inner.classify() != serde_json::error::Category::Data => not_json(inner),
+            inner if place == "." => ApiError::bad_request("invalid_body", inner.to_string()),
+            inner => ApiError::bad_request("invalid_body", format!("{place}: {inner}")),
+        }
+    })?;
+    json.end().map_err(not_json)?;
+    Ok(value)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+fn broken_body(error: &(dyn std::error::Error + 'static)) -> ApiError {
+    if error.is::<http_body_util::LengthLimitError>() {
+        let text = format!("the body has more than {BODY_BYTES} bytes");
+        return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text);
+    }
+    ApiError::bad_request("body_broken", "the body could not be read to its end")
+}
+
+/// Query parameters; unknown ones are ignored.
+pub(crate) struct Parameters<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        let invalid = |error: axum::extract::rejection::QueryRejection| {
+            // axum's text begins with words of its own; the cause names the parameter.
+            let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            ApiError::bad_request("invalid_query", format!("a query parameter is wrong: {cause}"))
+        };
+        query.map(|Query(value)| Self(value)).map_err(invalid)
+    }
+}
+
+/// The client's `Idempotency-Key`.
+pub(crate) struct IdempotencyKey(Option<String>);
+
+impl IdempotencyKey {
+    /// What is remembered of the request.
+    pub(crate) fn claim(self, project: &ProjectId, operation: &str, body: &[u8]) -> Option<Claim> {
+        let fingerprint = Fingerprint::of(operation, body);
+        self.0.map(|key| Claim { project: project.clone(), key, fingerprint })
+    }
+}
+
+impl FromRequestParts<App> for IdempotencyKey {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let mut values = parts.headers.get_all("idempotency-key").iter();
+        let Some(value) = values.next() else { return Ok(Self(None)) };
+        let key = value.to_str().ok().filter(|key| !key.is_empty() && key.chars().count() <= MAX_KEY_CHARS);
+        match key {
+            Some(key) if values.next().is_none() => Ok(Self(Some(key.to_owned()))),
+            _ => {
+                let text = format!("Idempotency-Key must be one header of 1 to {MAX_KEY_CHARS} ASCII characters");
+                Err(ApiError::bad_request("invalid_idempotency_key", text))
+            }
+        }
+    }
+}
+
+/// The project of a path, and who asks for it.
+pub(crate) struct InProject {
+    pub(crate) caller: Caller,
+    pub(crate) project: ProjectId,
+}
+
+impl FromRequestParts<App> for InProject {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
+        let caller = caller(parts)?;
+        let project = segment(parts, state, "projectId").await.ok_or_else(ApiError::project_not_found)?;
+        let project = visible(&caller, &project)?;
+        Ok(Self { caller, project })
+    }
+}
+
+impl InProject {
+    /// The project as it is now.
+    pub(crate) async fn load(&self, app: &App) -> Result<Project, ApiError> {
+        load(app, self.project.clone()).await
+    }
+}
+
+/// The job of a path.
+pub(crate) struct InJob {
+    pub(crate) at: InProject,
+    pub(crate) id: JobId,
+}
+
+impl FromRequestParts<App> for InJob {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
+        let at = InProject::from_request_parts(parts, state).await?;
+        let id = segment(parts, state, "id").await.and_then(|id| id.parse().ok());
+        Ok(Self { at, id: id.ok_or_else(ApiError::job_not_found)? })
+    }
+}
+
+impl InJob {
+    /// The job as it is now.
+    pub(crate) async fn load(&self, app: &App) -> Result<Job, ApiError> {
+        let job = app.services.store.job(self.id).await?;
+        job.filter(|job| job.project == self.at.project).ok_or_else(ApiError::job_not_found)
+    }
+}
+
+/// The message of a path.
+pub(crate) struct InMessage {
+    pub(crate) job: InJob,
+    pub(crate) id: MessageId,
+}
+
+impl FromRequestParts<App> for InMessage {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
+        let job = InJob::from_request_parts(parts, state).await?;
+        let id = segment(parts, state, "messageId").await.and_then(|id| id.parse().ok());
+        Ok(Self { job, id: id.ok_or_else(message_not_found)? })
+    }
+}
+
+pub(crate) fn message_not_found() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "message_not_found", "there is no such message in this job")
+}
+
+/// A part of the path by its name in the route.
+pub(crate) async fn segment(parts: &mut Parts, state: &App, name: &str) -> Option<String> {
+    let path = Path::<std::collections::HashMap<String, String>>::from_request_parts(parts, state).await;
+    path.ok().and_then(|Path(mut segments)| segments.remove(name))
+}
+
+/// Who calls, as [`crate::auth`] found out.
+pub(crate) fn caller(parts: &Parts) -> Result<Caller, ApiError> {
+    let caller = parts.extensions.get::<Caller>().cloned();
+    caller.ok_or_else(|| ApiError::internal(&"a route that needs a caller has no authentication before it"))
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        caller(parts)
+    }
+}
+
+/// A caller who may manage keys, and with them reach every project.
+pub(crate) struct Administrator(pub(crate) Caller);
+
+impl FromRequestParts<App> for Administrator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let caller = caller(parts)?;
+        if caller.key.projects.is_some() {
+            let text = "this API key is limited to some projects; managing keys needs one that sees all";
+            return Err(ApiError::forbidden("key_limited", text));
+        }
+        Ok(Self(caller))
+    }
+}
+
+fn visible(caller: &Caller, project: &str) -> Result<ProjectId, ApiError> {
+    let id = project.parse::<ProjectId>().map_err(|_| ApiError::project_not_found())?;
+    if caller.key.sees(&id) { Ok(id) } else { Err(ApiError::project_not_found()) }
+}
+
+async fn load(app: &App, id: ProjectId) -> Result<Project, ApiError> {
+    app.services.store.project(id).await?.ok_or_else(ApiError::project_not_found)
+}
+
+/// A project by the text in a path, if this caller may see it.
+pub(crate) async fn project(app: &App, caller: &Caller, text: &str) -> Result<Project, ApiError> {
+    load(app, visible(caller, text)?).await
+}

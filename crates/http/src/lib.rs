@@ -1,0 +1,23 @@
+//! The HTTP interface: authentication, validation, wire types, and one file for each resource under `routes/`.
+//!
+//! A request passes, from the outside in: its id and the form of its answer ([`answer`]), the `Origin` rule
+//! ([`origin`]), the key ([`auth`]), the extractors ([`extract`]), and a handler, which calls the engine or reads the
+//! store. Handlers see ports alone.
+//!
+//! Invariants: no route but `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs` and the pages' assets answers
+//! without a key; each error of the interface is a JSON object with `error`, `code` and `requestId`; a project that a
+//! key may not see is, in every answer, one that does not exist.
+
+mod answer;
+mod app;
+mod auth;
+mod error;
+mod extract;
+mod metrics;
+mod openapi;
+mod origin;
+mod routes;
+pub mod wire;
+
+pub use app::{Services, Settings, router};
+pub use openapi::document;

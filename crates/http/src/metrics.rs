@@ -1,0 +1,90 @@
+//! Numbers for Prometheus. Labels are routes and statuses, never ids: `/metrics` needs no key.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use axum::http::Method;
+use journeyman_core::rate::RateKind;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    method: String,
+    route: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnswerLabels {
+    method: String,
+    route: String,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+/// All numbers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    registry: Arc<Registry>,
+    answers: Family<AnswerLabels, Counter>,
+    seconds: Family<RouteLabels, Histogram>,
+    accepted: Family<KindLabels, Counter>,
+    active_jobs: Gauge<u64, AtomicU64>,
+}
+
+/// From a tenth of a millisecond to about 26 seconds; long polls and streams end in the last bucket.
+fn buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_1, 4.0, 10))
+}
+
+impl Metrics {
+    pub(crate) fn new(version: &str) -> Self {
+        let mut registry = Registry::with_prefix("journeyman");
+        let answers = Family::<AnswerLabels, Counter>::default();
+        let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
+        let accepted = Family::<KindLabels, Counter>::default();
+        let active_jobs = Gauge::<u64, AtomicU64>::default();
+        registry.register("build", "Version of the program", Info::new(vec![("version", version.to_owned())]));
+        registry.register("http_requests", "Requests answered", answers.clone());
+        let help = "Time from a request to the head of its answer";
+        registry.register_with_unit("http_request_duration", help, Unit::Seconds, seconds.clone());
+        registry.register("accepted", "Jobs created and messages accepted, replays not counted", accepted.clone());
+        registry.register("jobs_active", "Jobs that are active", active_jobs.clone());
+        Self { registry: Arc::new(registry), answers, seconds, accepted, active_jobs }
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
+        // A method of the client's invention must not become a label of its own.
+        let known = [Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE];
+        let method = if known.contains(method) { method.as_str() } else { "other" }.to_owned();
+        let route = route.to_owned();
+        let labels = RouteLabels { method: method.clone(), route: route.clone() };
+        self.seconds.get_or_create(&labels).observe(took.as_secs_f64());
+        self.answers.get_or_create(&AnswerLabels { method, route, status }).inc();
+    }
+
+    /// Counts a job or message that was stored.
+    pub(crate) fn accepted(&self, kind: RateKind) {
+        self.accepted.get_or_create(&KindLabels { kind: kind.name() }).inc();
+    }
+
+    /// The text that Prometheus reads.
+    pub(crate) fn text(&self, active_jobs: u64) -> Result<String, std::fmt::Error> {
+        self.active_jobs.set(active_jobs);
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}

@@ -1,0 +1,91 @@
+//! The `Origin` rule: a browser that calls from another site is refused, whatever it carries.
+//!
+//! Keys are secrets of servers, so no answer allows another origin; this refuses the request itself, before it can have
+//! an effect (simple cross-site requests need no permission to be sent).
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::ORIGIN;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use url::{Host, Origin, Url};
+
+use crate::error::ApiError;
+
+/// The origins that are ours.
+#[derive(Clone)]
+pub(crate) struct OurOrigins(Arc<[Origin]>);
+
+impl OurOrigins {
+    /// That of the public URL; where it is this machine, by each of its names.
+    pub(crate) fn new(public_url: &str) -> Self {
+        let Ok(url) = Url::parse(public_url) else { return Self(Arc::from([])) };
+        let mut origins = vec![url.origin()];
+        if is_loopback(&url) {
+            for name in ["localhost", "127.0.0.1", "[::1]"] {
+                let mut other = url.clone();
+                if other.set_host(Some(name)).is_ok() {
+                    origins.push(other.origin());
+                }
+            }
+        }
+        Self(origins.into())
+    }
+
+    fn contains(&self, origin: &str) -> bool {
+        // `null` and other opaque origins parse to nothing that equals ours.
+        Url::parse(origin).is_ok_and(|url| self.0.contains(&url.origin()))
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// Refuses a request with an `Origin` that is not ours.
+pub(crate) async fn refuse_foreign(State(ours): State<OurOrigins>, request: Request, next: Next) -> Response {
+    let foreign = |origin: &axum::http::HeaderValue| !origin.to_str().is_ok_and(|origin| ours.contains(origin));
+    if request.headers().get_all(ORIGIN).iter().any(foreign) {
+        let text = "this request was made by a browser from another origin; API keys are for servers: call from your own \
+                    server instead";
+        return ApiError::forbidden("foreign_origin", text).into_response();
+    }
+    next.run(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_origin_is_ours() {
+        let ours = OurOrigins::new("https://journeyman.example.com");
+        assert!(ours.contains("https://journeyman.example.com"));
+        assert!(ours.contains("https://journeyman.example.com:443"));
+        for foreign in [
+            "http://journeyman.example.com",
+            "https://journeyman.example.com:8443",
+            "https://evil.example.com",
+            "https://localhost",
+            "null",
+            "",
+        ] {
+            assert!(!ours.contains(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_three_names() {
+        let ours = OurOrigins::new("http://127.0.0.1:8080");
+        for name in ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080"] {
+            assert!(ours.contains(name), "{name}");
+        }
+        assert!(!ours.contains("http://localhost:9090"));
+    }
+}

@@ -1,0 +1,37 @@
+//! One file for each resource.
+
+pub(crate) mod diff;
+pub(crate) mod events;
+pub(crate) mod git;
+pub(crate) mod jobs;
+pub(crate) mod keys;
+pub(crate) mod messages;
+pub(crate) mod projects;
+pub(crate) mod runs;
+pub(crate) mod system;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+
+/// The interface under `/v2`, with its description.
+pub(crate) fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(jobs::create))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::get))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::archive))
+        .routes(routes!(jobs::unarchive))
+        .routes(routes!(messages::send))
+        .routes(routes!(messages::list))
+        .routes(routes!(messages::withdraw))
+        .routes(routes!(runs::list))
+        .routes(routes!(events::read))
+        .routes(routes!(diff::read))
+        .routes(routes!(projects::list, projects::create))
+        .routes(routes!(projects::get, projects::change, projects::delete))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+}

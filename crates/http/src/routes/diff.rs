@@ -1,0 +1,31 @@
+//! What a job changes.
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use journeyman_core::ports::DiffError;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::extract::InJob;
+use crate::openapi::{JobPath, errors};
+
+errors!(DiffErrors: 401, 403, 404, 503);
+
+/// Get a job's diff
+///
+/// What the job changes against its base, as a unified diff; empty where nothing is changed.
+#[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/diff", tag = "Jobs", operation_id = "getDiff",
+    params(JobPath),
+    responses((status = 200, description = "A unified diff", body = String, content_type = "text/x-diff"), DiffErrors))]
+pub(crate) async fn read(State(app): State<App>, at: InJob) -> Result<Response, ApiError> {
+    let job = at.load(&app).await?;
+    let project = at.at.load(&app).await?;
+    let diff = app.services.diffs.diff(&project, &job).await.map_err(|error| {
+        let DiffError::Unavailable(_) = &error;
+        tracing::warn!(%error, job = %job.id, "a diff could not be read");
+        ApiError::away("repository_unavailable", "the repository cannot be read at the moment; try again")
+    })?;
+    // A diff may have any bytes in it; the charset is that of most sources.
+    Ok(([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], diff).into_response())
+}

@@ -1,0 +1,57 @@
+//! Repositories of the built-in code host for git: `/git/{projectId}.git`.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Extension, Path, RawQuery, Request, State};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::get;
+use futures::TryStreamExt;
+use journeyman_core::ports::{GitHttpRequest, GitServerError};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::extract;
+
+/// The routes; [`crate::auth::of_git`] stands before them.
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/git/{repository}/{*path}", get(serve).post(serve))
+}
+
+async fn serve(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path((repository, path)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, ApiError> {
+    // git clients leave the ending out as people typed it.
+    let id = repository.strip_suffix(".git").unwrap_or(&repository);
+    let project = extract::project(&app, &caller, id).await?;
+    let (parts, body) = request.into_parts();
+    let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let asked = GitHttpRequest {
+        method: parts.method.to_string(),
+        path: format!("/{path}"),
+        query: query.unwrap_or_default(),
+        content_type: text(CONTENT_TYPE),
+        content_encoding: text(CONTENT_ENCODING),
+        git_protocol: text(HeaderName::from_static("git-protocol")),
+        user: caller.key.name,
+        body: Box::pin(body.into_data_stream().map_err(std::io::Error::other)),
+    };
+    let served = app.services.git.serve(&project, asked).await.map_err(|error| match error {
+        GitServerError::NotFound => ApiError::new(StatusCode::NOT_FOUND, "repository_not_found", error.to_string()),
+        GitServerError::Failed(_) => ApiError::internal(&error),
+    })?;
+    let mut response = Response::new(Body::from_stream(served.body));
+    *response.status_mut() = StatusCode::from_u16(served.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    for (name, value) in served.headers {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&value)) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    Ok(response)
+}

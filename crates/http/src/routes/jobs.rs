@@ -1,0 +1,245 @@
+//! Jobs: create, read, list, cancel, archive, unarchive.
+
+mod cursor;
+mod record;
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use journeyman_core::branch::check_ref_name;
+use journeyman_core::engine::{Admission, NewJob, Prompt};
+use journeyman_core::job::{Job, JobOptions, JobStatus};
+use journeyman_core::message::{DeliveryMode, InvalidPrompt, Origin, check_prompt};
+use journeyman_core::ports::JobFilter;
+use journeyman_core::rate::RateKind;
+use journeyman_core::time::Timestamp;
+use serde::Deserialize;
+use tokio::time::Instant;
+use utoipa::IntoParams;
+
+pub(crate) use self::record::{accepted, record};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::extract::{IdempotencyKey, InJob, InProject, JsonBody, Parameters};
+use crate::openapi::{IdempotencyHeader, JobPath, ProjectPath, errors};
+use crate::wire::job::{CreateJob, JobPage, JobRecord, Status};
+
+/// The longest time that a client may ask to wait, in seconds.
+const WAIT_SECONDS: u64 = 60;
+
+errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 429, 503);
+errors!(ReadErrors: 400, 401, 403, 404, 503);
+errors!(ChangeErrors: 401, 403, 404, 503);
+
+/// Create a job
+///
+/// Stores the job with its first message and answers at once; the agent works behind the answer. Poll the job until
+/// its status is not `active`.
+#[utoipa::path(post, path = "/v2/agent/{projectId}/job", tag = "Jobs", operation_id = "createJob",
+    params(ProjectPath, IdempotencyHeader), request_body = CreateJob,
+    responses((status = 201, description = "The job's record", body = JobRecord), CreateErrors))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    at: InProject,
+    key: IdempotencyKey,
+    body: JsonBody<CreateJob>,
+) -> Result<Response, ApiError> {
+    let project = at.load(&app).await?;
+    let new = new_job(&app, &at.caller, body.value)?;
+    let limit = project.settings.limits.create_per_hour.unwrap_or(app.settings.create_per_hour);
+    let idempotency = key.claim(&at.project, "create", &body.bytes);
+    let done = app.services.engine.create_job(&project, new, Admission { idempotency, limit }).await?;
+    Ok(accepted(&app, StatusCode::CREATED, RateKind::Create, done))
+}
+
+fn new_job(app: &App, caller: &Caller, body: CreateJob) -> Result<NewJob, ApiError> {
+    for (field, name) in [("ref", &body.reference), ("branch", &body.branch)] {
+        if let Some(name) = name {
+            let refused = |error| ApiError::bad_request("invalid_body", format!("{field}: {error}"));
+            check_ref_name(name).map_err(refused)?;
+        }
+    }
+    for (field, text) in [("model", &body.model), ("agent", &body.agent), ("title", &body.title)] {
+        let good = |text: &String| {
+            !text.trim().is_empty() && text.chars().count() <= 200 && !text.chars().any(char::is_control)
+        };
+        if text.as_ref().is_some_and(|text| !good(text)) {
+            let text = format!("{field}: must have 1 to 200 characters, and no control characters");
+            return Err(ApiError::bad_request("invalid_body", text));
+        }
+    }
+    if let Some(agent) = &body.agent {
+        known_agent(app, agent)?;
+    }
+    Ok(NewJob {
+        prompt: prompt(caller, body.prompt, DeliveryMode::Queue)?,
+        reference: body.reference,
+        model: body.model,
+        agent: body.agent,
+        options: JobOptions { branch: body.branch, draft: body.draft, title: body.title },
+    })
+}
+
+/// Refuses an agent that no worker could start.
+pub(crate) fn known_agent(app: &App, agent: &str) -> Result<(), ApiError> {
+    if app.settings.agents.iter().any(|known| known == agent) {
+        return Ok(());
+    }
+    let known = app.settings.agents.join(", ");
+    let text = format!("agent: no agent {agent:?} is configured on this server; it knows {known}");
+    Err(ApiError::bad_request("unknown_agent", text))
+}
+
+/// A checked prompt of a caller.
+pub(crate) fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> Result<Prompt, ApiError> {
+    check_prompt(&text).map_err(|error| match error {
+        InvalidPrompt::Empty | InvalidPrompt::Nul => ApiError::bad_request("invalid_prompt", error.to_string()),
+        InvalidPrompt::TooLong(_) => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "prompt_too_long", error.to_string()),
+    })?;
+    Ok(Prompt { text, origin: Origin::Api, author: Some(caller.key.name.clone()), delivery })
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct GetQuery {
+    /// Hold the answer until the status leaves `active`, so many seconds at most (long poll).
+    #[param(maximum = 60)]
+    wait: Option<u64>,
+}
+
+/// Get a job
+///
+/// Answers with an `ETag`; with `If-None-Match` 304 while nothing has changed.
+#[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}", tag = "Jobs", operation_id = "getJob",
+    params(JobPath, GetQuery, ("If-None-Match" = Option<String>, Header, description = "An `ETag` seen before")),
+    responses((status = 200, description = "The job's record", body = JobRecord),
+        (status = 304, description = "Nothing has changed"), ReadErrors))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    at: InJob,
+    Parameters(query): Parameters<GetQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let wait = query.wait.unwrap_or(0);
+    if wait > WAIT_SECONDS {
+        let text = format!("wait: {WAIT_SECONDS} seconds at most");
+        return Err(ApiError::bad_request("invalid_query", text));
+    }
+    let job = at.load(&app).await?;
+    let job = settled(&app, &at, job, Duration::from_secs(wait)).await?;
+    Ok(record::conditional(job.record(), &headers))
+}
+
+/// The job when it is not active any more, or when the time is over.
+async fn settled(app: &App, at: &InJob, mut job: Job, wait: Duration) -> Result<Job, ApiError> {
+    let end = Instant::now() + wait;
+    while job.status() == JobStatus::Active && Instant::now() < end {
+        tokio::select! {
+            () = app.services.store.job_changed(job.id, job.last_seq) => job = at.load(app).await?,
+            () = tokio::time::sleep_until(end) => break,
+            () = app.shutdown.cancelled() => break,
+        }
+    }
+    Ok(job)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// Only jobs in this status.
+    #[param(inline)]
+    status: Option<Status>,
+    /// Only jobs created after this moment (ISO 8601).
+    #[param(format = DateTime)]
+    created_after: Option<String>,
+    /// Only jobs created before this moment (ISO 8601).
+    #[param(format = DateTime)]
+    created_before: Option<String>,
+    /// Only jobs with this text in their title.
+    q: Option<String>,
+    /// Jobs on a page; 20 unless given.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// List jobs
+///
+/// Newest first; stable while jobs are created.
+#[utoipa::path(get, path = "/v2/agent/{projectId}/jobs", tag = "Jobs", operation_id = "listJobs",
+    params(ProjectPath, ListQuery),
+    responses((status = 200, description = "A page of jobs", body = JobPage), ReadErrors))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    at: InProject,
+    Parameters(query): Parameters<ListQuery>,
+) -> Result<Json<JobPage>, ApiError> {
+    let limit = query.limit.unwrap_or(20);
+    let filter = filter(&at, query, limit)?;
+    at.load(&app).await?;
+    let mut jobs = app.services.store.jobs(filter).await?;
+    // One more than asked for was read, to know whether there is a next page.
+    let more = jobs.len() > limit;
+    jobs.truncate(limit);
+    let next_cursor = jobs.last().filter(|_| more).map(cursor::after);
+    Ok(Json(JobPage { jobs: jobs.iter().map(|job| job.record().into()).collect(), next_cursor }))
+}
+
+fn filter(at: &InProject, query: ListQuery, limit: usize) -> Result<JobFilter, ApiError> {
+    let invalid = |text: String| ApiError::bad_request("invalid_query", text);
+    if !(1..=100).contains(&limit) {
+        return Err(invalid("limit: must be from 1 to 100".to_owned()));
+    }
+    let moment = |name: &str, text: Option<String>| -> Result<Option<Timestamp>, ApiError> {
+        text.map(|text| text.parse().map_err(|error| invalid(format!("{name}: {error}")))).transpose()
+    };
+    if query.q.as_ref().is_some_and(|q| q.contains('\0')) {
+        return Err(invalid("q: must not contain the NUL character".to_owned()));
+    }
+    let after = query.cursor.map(|text| cursor::read(&text)).transpose();
+    Ok(JobFilter {
+        project: at.project.clone(),
+        status: query.status.map(JobStatus::from),
+        created_after: moment("createdAfter", query.created_after)?,
+        created_before: moment("createdBefore", query.created_before)?,
+        title_contains: query.q.filter(|q| !q.is_empty()),
+        after: after.map_err(|()| invalid("cursor: is not a nextCursor that this server gave".to_owned()))?,
+        limit: limit + 1,
+    })
+}
+
+/// Cancel a job
+///
+/// Stops the run and withdraws what is queued; the job is `failed` then. A job that is not active stays as it is.
+#[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/cancel", tag = "Jobs", operation_id = "cancelJob",
+    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
+pub(crate) async fn cancel(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
+    let done = app.services.engine.cancel(&at.at.project, at.id).await?;
+    Ok(record(done))
+}
+
+/// Archive a job
+///
+/// Cancels it first if it is active. Messages to it are refused until it is unarchived.
+#[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/archive", tag = "Jobs", operation_id = "archiveJob",
+    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
+pub(crate) async fn archive(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
+    let done = app.services.engine.archive(&at.at.project, at.id).await?;
+    Ok(record(done))
+}
+
+/// Unarchive a job
+///
+/// Gives it back the status it had before.
+#[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/unarchive", tag = "Jobs", operation_id = "unarchiveJob",
+    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
+pub(crate) async fn unarchive(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
+    let done = app.services.engine.unarchive(&at.at.project, at.id).await?;
+    Ok(record(done))
+}

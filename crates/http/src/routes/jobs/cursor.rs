@@ -1,0 +1,21 @@
+//! A place in a list as an opaque text. Its content is no secret: a list is limited by its path, not by its cursor.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use journeyman_core::job::Job;
+use journeyman_core::ports::Cursor;
+use journeyman_core::time::Timestamp;
+
+/// The cursor behind a job.
+pub(super) fn after(job: &Job) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{}.{}", job.created_at.as_micros(), job.id))
+}
+
+/// Reads one back.
+pub(super) fn read(text: &str) -> Result<Cursor, ()> {
+    let decoded = URL_SAFE_NO_PAD.decode(text).map_err(drop)?;
+    let decoded = String::from_utf8(decoded).map_err(drop)?;
+    let (micros, id) = decoded.split_once('.').ok_or(())?;
+    let created_at = Timestamp::from_micros(micros.parse().map_err(drop)?);
+    Ok(Cursor { created_at, id: id.parse().map_err(drop)? })
+}

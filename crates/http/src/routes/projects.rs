@@ -1,0 +1,105 @@
+//! Projects.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use journeyman_core::ports::{ForgeError, ProjectWriteError};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::extract::{InProject, JsonBody};
+use crate::openapi::{ProjectPath, errors};
+use crate::routes::jobs::known_agent;
+use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
+
+errors!(ListErrors: 401, 403, 503);
+errors!(CreateErrors: 400, 401, 403, 409, 413, 415, 503);
+errors!(GetErrors: 401, 403, 404, 503);
+errors!(ChangeErrors: 400, 401, 403, 404, 413, 415, 503);
+errors!(DeleteErrors: 401, 403, 404, 409, 503);
+
+/// List projects
+#[utoipa::path(get, path = "/v2/projects", tag = "Projects", operation_id = "listProjects",
+    responses((status = 200, description = "All projects that the key may see", body = ProjectList), ListErrors))]
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<ProjectList>, ApiError> {
+    let projects = app.services.store.projects().await?;
+    let seen = projects.iter().filter(|project| caller.key.sees(&project.id));
+    Ok(Json(ProjectList { projects: seen.map(|project| project::show(project, &app.settings.public_url)).collect() }))
+}
+
+/// Create a project
+///
+/// Needs `id` and `repository`; everything else has a default. The repository of `local:<name>` is made, empty, if it
+/// is not there.
+#[utoipa::path(post, path = "/v2/projects", tag = "Projects", operation_id = "createProject",
+    request_body = CreateProject,
+    responses((status = 201, description = "The project", body = Project), CreateErrors))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    body: JsonBody<Value>,
+) -> Result<(StatusCode, Json<Project>), ApiError> {
+    let invalid = |text| ApiError::bad_request("invalid_body", text);
+    let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
+    if !caller.key.sees(&new.id) {
+        let text = "this API key is limited to other projects";
+        return Err(ApiError::forbidden("key_limited", text));
+    }
+    known_agent(&app, &new.agent)?;
+    if app.services.store.project(new.id.clone()).await?.is_some() {
+        return Err(ProjectWriteError::Exists.into());
+    }
+    app.services.forges.prepare(&new).await.map_err(|error| not_prepared(&error))?;
+    let created = app.services.store.create_project(new, secrets).await?;
+    Ok((StatusCode::CREATED, Json(project::show(&created, &app.settings.public_url))))
+}
+
+/// Get a project
+#[utoipa::path(get, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "getProject",
+    params(ProjectPath), responses((status = 200, description = "The project", body = Project), GetErrors))]
+pub(crate) async fn get(State(app): State<App>, at: InProject) -> Result<Json<Project>, ApiError> {
+    let found = at.load(&app).await?;
+    Ok(Json(project::show(&found, &app.settings.public_url)))
+}
+
+/// Change a project
+///
+/// A JSON merge patch: what is left out stays, `null` gives a field back its default and removes a secret or variable.
+#[utoipa::path(patch, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "changeProject",
+    params(ProjectPath), request_body = ProjectChanges,
+    responses((status = 200, description = "The project", body = Project), ChangeErrors))]
+pub(crate) async fn change(
+    State(app): State<App>,
+    at: InProject,
+    body: JsonBody<Value>,
+) -> Result<Json<Project>, ApiError> {
+    let current = at.load(&app).await?;
+    let (agent, repository) = (current.agent.clone(), current.repository.clone());
+    let invalid = |text| ApiError::bad_request("invalid_body", text);
+    let (changed, secrets) = project::change(current, body.value).map_err(invalid)?;
+    // An agent that was taken out of the configuration since must not keep other fields from being changed.
+    if changed.agent != agent {
+        known_agent(&app, &changed.agent)?;
+    }
+    if changed.repository != repository {
+        app.services.forges.prepare(&changed).await.map_err(|error| not_prepared(&error))?;
+    }
+    let changed = app.services.store.update_project(changed, secrets).await?;
+    Ok(Json(project::show(&changed, &app.settings.public_url)))
+}
+
+/// Delete a project
+///
+/// With its jobs, their logs and its secrets; its repository stays. Refused while jobs are active.
+#[utoipa::path(delete, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "deleteProject",
+    params(ProjectPath), responses((status = 204, description = "It is gone"), DeleteErrors))]
+pub(crate) async fn delete(State(app): State<App>, at: InProject) -> Result<StatusCode, ApiError> {
+    app.services.store.delete_project(at.project).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn not_prepared(error: &ForgeError) -> ApiError {
+    ApiError::internal(&format!("a repository on the built-in code host could not be made: {error}"))
+}

@@ -1,0 +1,64 @@
+//! What operators and readers ask for: health, numbers, the description of the interface.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::json;
+
+use crate::app::App;
+use crate::error::ApiError;
+
+/// Redoc 2.5.4 from npm; licence and hash are in `assets/README.md`.
+const REDOC: &[u8] = include_bytes!("../../assets/redoc.standalone.js");
+
+const DOCS: &str = include_str!("../../assets/docs.html");
+
+/// Redoc styles its elements one by one and searches in a worker made of a blob; nothing comes from another host.
+const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; \
+                           img-src 'self' data:; worker-src blob:; frame-ancestors 'none'; base-uri 'none'";
+
+/// The routes that need no key; `document` is the OpenAPI document.
+pub(crate) fn routes(document: &utoipa::openapi::OpenApi) -> Router<App> {
+    let document: Option<axum::body::Bytes> = document.to_json().ok().map(Into::into);
+    let openapi = move || async move {
+        let document = document.ok_or_else(|| ApiError::internal(&"the OpenAPI document has no JSON form"))?;
+        Ok::<_, ApiError>(([(CONTENT_TYPE, "application/json")], document))
+    };
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi))
+        .route("/docs", get(docs))
+        .route("/docs/redoc.js", get(redoc))
+}
+
+/// The process answers.
+async fn healthz() -> Json<serde_json::Value> {
+    Json(json!({"status": "ok"}))
+}
+
+/// The store answers: requests can be served.
+async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiError> {
+    app.services.store.ready().await?;
+    Ok(Json(json!({"status": "ready"})))
+}
+
+async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
+    let active = app.services.store.active_jobs().await?;
+    let text = app.metrics.text(active).map_err(|error| ApiError::internal(&error))?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], text).into_response())
+}
+
+async fn docs() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, DOCS_POLICY)], DOCS)
+}
+
+async fn redoc() -> (StatusCode, [(axum::http::HeaderName, &'static str); 2], &'static [u8]) {
+    let headers = [(CONTENT_TYPE, "text/javascript; charset=utf-8"), (CACHE_CONTROL, "public, max-age=86400")];
+    (StatusCode::OK, headers, REDOC)
+}

@@ -1,0 +1,10 @@
+//! What goes over the wire: camelCase, every field always there, `null` where empty.
+//!
+//! The types are our own, apart from the core's, so that a change inside cannot change what clients see.
+
+pub mod event;
+pub mod job;
+pub mod key;
+pub mod message;
+pub mod project;
+pub mod run;

@@ -1,0 +1,136 @@
+//! What a client may say about a project. Every field may be left out: what that means is in the parent module.
+
+use std::collections::BTreeMap;
+
+use journeyman_core::project::{self, CodeHostSettings, LimitSettings, PullRequestSettings, SandboxSettings};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use utoipa::ToSchema;
+
+use super::{CodeHostKind, Permissions};
+
+/// What a client may set of a project. Left out: kept as it is, or the default at creation; `null`: the default.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectChanges {
+    /// A URL, an absolute path on the server, or `local:<name>` for one on the built-in code host, made empty if it is
+    /// not there.
+    pub repository: Option<String>,
+    /// The branch, tag or commit that jobs start from.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// The agent of its jobs.
+    pub agent: Option<String>,
+    /// The model of its jobs.
+    pub model: Option<String>,
+    /// Where its repository lives.
+    pub code_host: Option<CodeHostChanges>,
+    /// How its pull requests look.
+    pub pull_request: Option<PullRequestChanges>,
+    /// How much it may use.
+    pub limits: Option<LimitChanges>,
+    /// How its agents are contained.
+    pub sandbox: Option<SandboxChanges>,
+    /// Variables for the setup command and the agent; `null` removes one.
+    #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
+    pub environment: Option<BTreeMap<String, String>>,
+    /// A shell command that prepares a fresh workspace, such as `npm ci`.
+    pub setup: Option<String>,
+    /// Secret variables for the setup command and the agent, never shown again; `null` removes one.
+    // Taken out of the document before it is read here, so that no error can quote a value.
+    #[schema(value_type = Option<BTreeMap<String, Option<String>>>, write_only)]
+    pub secrets: Option<IgnoredAny>,
+}
+
+/// Where a project's repository lives.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct CodeHostChanges {
+    /// Detected from the repository unless given.
+    pub kind: Option<CodeHostKind>,
+    /// The user name that goes with the token over HTTP.
+    pub username: Option<String>,
+    /// The credential for the repository, never shown again; `null` removes it.
+    #[schema(value_type = Option<String>, write_only)]
+    pub token: Option<IgnoredAny>,
+}
+
+/// How a project's pull requests look. In the templates `{title}`, `{prompt}`, `{job}` and `{branch}` are replaced.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct PullRequestChanges {
+    /// Whether they open as drafts.
+    pub draft: Option<bool>,
+    /// The branch they are to be merged into; the project's ref if that is a branch, else the default branch.
+    pub base: Option<String>,
+    /// Template of the title; `{title}` unless given.
+    pub title: Option<String>,
+    /// Template of the body; the prompt and the job's id unless given.
+    pub body: Option<String>,
+    /// Labels to put on.
+    #[schema(max_items = 50)]
+    pub labels: Option<Vec<String>>,
+}
+
+/// How much a project may use.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitChanges {
+    /// Seconds that one run may take; 3600 unless given.
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub run_seconds: Option<u32>,
+    /// Jobs created in an hour; as the server says unless given; 0: no limit.
+    pub create_per_hour: Option<u32>,
+    /// Messages sent in an hour; as the server says unless given; 0: no limit.
+    pub message_per_hour: Option<u32>,
+    /// Bytes that one file in a commit may have; 104857600 unless given.
+    #[schema(minimum = 1)]
+    pub file_bytes: Option<u64>,
+}
+
+/// How a project's agents are contained.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct SandboxChanges {
+    /// How permission requests are answered; `allow` unless given.
+    pub permissions: Option<Permissions>,
+}
+
+/// A project that is to be; everything but `id` and `repository` has a default.
+#[derive(Debug, Deserialize, ToSchema)]
+#[expect(dead_code, reason = "only its schema is used: a creation is read as the patch of an empty document")]
+pub(crate) struct CreateProject {
+    /// Its name in URLs, for ever.
+    #[schema(pattern = "^[a-z0-9][a-z0-9-]{0,62}$")]
+    id: String,
+    /// See below.
+    repository: String,
+    #[serde(flatten)]
+    changes: ProjectChanges,
+}
+
+impl ProjectChanges {
+    /// The settings that a whole document describes.
+    pub(super) fn settings(self) -> project::Settings {
+        let host = self.code_host.unwrap_or_default();
+        let pulls = self.pull_request.unwrap_or_default();
+        let limits = self.limits.unwrap_or_default();
+        let permissions = self.sandbox.and_then(|sandbox| sandbox.permissions).unwrap_or_default();
+        project::Settings {
+            code_host: CodeHostSettings { kind: host.kind.map(CodeHostKind::into), username: host.username },
+            pull_request: PullRequestSettings {
+                draft: pulls.draft.unwrap_or_default(),
+                base: pulls.base,
+                title: pulls.title,
+                body: pulls.body,
+                labels: pulls.labels.unwrap_or_default(),
+            },
+            limits: LimitSettings {
+                run_seconds: limits.run_seconds,
+                create_per_hour: limits.create_per_hour,
+                message_per_hour: limits.message_per_hour,
+                file_bytes: limits.file_bytes,
+            },
+            sandbox: SandboxSettings { permissions: permissions.into() },
+            environment: self.environment.unwrap_or_default(),
+            setup: self.setup,
+        }
+    }
+}

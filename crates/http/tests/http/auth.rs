@@ -1,0 +1,215 @@
+//! Who may call.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Request;
+use base64::Engine as _;
+use journeyman_core::key::{Scope, parse_network};
+
+use super::given::{Answer, Service, service};
+
+const JOBS: &str = "/v2/agent/shop/jobs";
+
+fn bearer(key: &str) -> impl FnOnce(&mut Request<Body>) {
+    let value = format!("Bearer {key}").parse().unwrap();
+    move |request| drop(request.headers_mut().insert("authorization", value))
+}
+
+async fn with(service: &Service, method: &str, path: &str, key: &str) -> Answer {
+    service.call(method, path, r#"{"prompt":"x"}"#, bearer(key)).await
+}
+
+#[tokio::test]
+async fn a_request_without_a_usable_key_is_told_why() {
+    let service = service().await;
+    let expired = service.make_key(|key| key.expires_at = Some("2027-01-15T09:00:00Z".parse().unwrap())).await;
+    service.world.pass(Duration::from_secs(365 * 24 * 3600));
+    let mut damaged = service.key.clone();
+    damaged.replace_range(10..11, if &damaged[10..11] == "x" { "y" } else { "x" });
+    let unknown = "jmn_00000000000000000000000000000000".to_owned();
+    for (key, code) in [(damaged, "malformed_key"), (unknown, "malformed_key"), (expired, "expired_key")] {
+        let answer = with(&service, "GET", JOBS, &key).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (401, code.to_owned()));
+        assert!(answer.header("www-authenticate").starts_with("Bearer"), "{answer:?}");
+        assert!(!answer.text.contains(&key), "the key is in {answer:?}");
+    }
+    let none = service.call("GET", JOBS, "", |request| drop(request.headers_mut().remove("authorization"))).await;
+    assert_eq!((none.status.as_u16(), none.code()), (401, "no_key".to_owned()));
+}
+
+#[tokio::test]
+async fn unknown_and_revoked_keys_are_told_the_same() {
+    let service = service().await;
+    let keys = service.get("/v2/keys").await.json();
+    let other = service.post("/v2/keys", r#"{"name":"other"}"#).await.json();
+    let (id, secret) = (other["id"].as_str().unwrap(), other["secret"].as_str().unwrap());
+    assert_eq!(with(&service, "GET", JOBS, secret).await.status, 200);
+    let gone = service.call("DELETE", &format!("/v2/keys/{id}"), "", |_| {}).await;
+    assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
+    let revoked = with(&service, "GET", JOBS, secret).await;
+    // A key of the right form that another installation made.
+    let elsewhere = super::given::service().await;
+    for _ in 0..9 {
+        elsewhere.make_key(|_| {}).await;
+    }
+    let stranger = elsewhere.make_key(|key| key.name = "x".into()).await;
+    let unknown = with(&service, "GET", JOBS, &stranger).await;
+    assert_eq!(revoked.code(), "unknown_key");
+    assert_eq!((unknown.status.as_u16(), unknown.code()), (401, "unknown_key".to_owned()));
+    assert_eq!(revoked.json()["error"], unknown.json()["error"]);
+    assert_eq!(keys["keys"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_reads_cannot_write() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
+    for (method, path) in [("GET", JOBS), ("HEAD", JOBS), ("GET", &*job), ("GET", "/v2/projects"), ("GET", "/v2/keys")]
+    {
+        assert_eq!(with(&service, method, path, &reader).await.status, 200, "{method} {path}");
+    }
+    for (method, path) in [
+        ("POST", "/v2/agent/shop/job".to_owned()),
+        ("POST", format!("{job}/message")),
+        ("POST", format!("{job}/cancel")),
+        ("POST", "/v2/keys".to_owned()),
+        ("PATCH", "/v2/projects/shop".to_owned()),
+        ("DELETE", "/v2/projects/shop".to_owned()),
+    ] {
+        let answer = with(&service, method, &path, &reader).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (403, "scope_missing".to_owned()), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_limited_key_sees_its_projects_and_nothing_tells_of_others() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let made = service.post("/v2/projects", r#"{"id":"bakery","repository":"local:bakery"}"#).await;
+    assert_eq!(made.status, 201);
+    let baker = service.make_key(|key| key.projects = Some(vec!["bakery".parse().unwrap()])).await;
+    let listed = with(&service, "GET", "/v2/projects", &baker).await.json();
+    assert_eq!(listed["projects"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["projects"][0]["id"], "bakery");
+
+    let hidden = with(&service, "GET", "/v2/projects/shop", &baker).await;
+    let missing = with(&service, "GET", "/v2/projects/nowhere", &baker).await;
+    assert_eq!((hidden.status.as_u16(), hidden.json()["error"].clone()), (404, missing.json()["error"].clone()));
+    let other_way = job.replace("shop", "bakery");
+    for (method, path) in [
+        ("GET", job.clone()),
+        ("POST", format!("{job}/message")),
+        ("GET", other_way.clone()),
+        ("POST", format!("{other_way}/message")),
+        ("POST", format!("{other_way}/cancel")),
+        ("GET", format!("{other_way}/messages")),
+        ("GET", format!("{other_way}/events")),
+        ("GET", format!("{other_way}/diff")),
+    ] {
+        assert_eq!(with(&service, method, &path, &baker).await.status, 404, "{method} {path}");
+    }
+    for (method, path) in [("GET", "/v2/keys"), ("POST", "/v2/keys"), ("DELETE", "/v2/keys/key_1")] {
+        let answer = with(&service, method, path, &baker).await;
+        assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
+    }
+    let body = r#"{"id":"cellar","repository":"local:cellar"}"#;
+    let refused = service.call("POST", "/v2/projects", body, bearer(&baker)).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (403, "key_limited".to_owned()));
+}
+
+#[tokio::test]
+async fn a_key_with_an_address_list_is_refused_from_elsewhere() {
+    let service = service().await;
+    let fixed = service.make_key(|key| key.allowed_ips = Some(vec![parse_network("192.0.2.0/24").unwrap()])).await;
+    assert_eq!(with(&service, "GET", JOBS, &fixed).await.status, 200);
+    let from = |peer: &'static str, forwarded: &'static str| {
+        let key = bearer(&fixed);
+        move |request: &mut Request<Body>| {
+            key(request);
+            let peer: std::net::SocketAddr = peer.parse().unwrap();
+            request.extensions_mut().insert(axum::extract::ConnectInfo(peer));
+            request.headers_mut().insert("x-forwarded-for", forwarded.parse().unwrap());
+        }
+    };
+    for (peer, forwarded, status) in [
+        ("203.0.113.1:1", "192.0.2.7", 403),
+        ("10.0.0.1:1", "192.0.2.7", 200),
+        ("10.0.0.1:1", "192.0.2.7, 203.0.113.1", 403),
+        ("10.0.0.1:1", "nonsense", 403),
+    ] {
+        let answer = service.call("GET", JOBS, "", from(peer, forwarded)).await;
+        assert_eq!(answer.status, status, "{peer} {forwarded}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_from_elsewhere_is_refused_and_no_answer_invites_it() {
+    let service = service().await;
+    for (origin, status) in [
+        ("https://evil.example", 403),
+        ("null", 403),
+        ("http://localhost:9999", 403),
+        ("http://localhost:8080", 200),
+        ("http://127.0.0.1:8080", 200),
+    ] {
+        let answer = service
+            .call("GET", JOBS, "", |request| drop(request.headers_mut().insert("origin", origin.parse().unwrap())))
+            .await;
+        assert_eq!(answer.status, status, "{origin}");
+        assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("access-control")), "{answer:?}");
+        if status == 403 {
+            assert_eq!(answer.code(), "foreign_origin");
+        }
+    }
+}
+
+#[tokio::test]
+async fn git_and_pages_take_the_key_as_a_password() {
+    let service = service().await;
+    let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
+    let basic = |key: &str| {
+        let pair = base64::engine::general_purpose::STANDARD.encode(format!("me:{key}"));
+        let value = format!("Basic {pair}").parse().unwrap();
+        move |request: &mut Request<Body>| drop(request.headers_mut().insert("authorization", value))
+    };
+    let fetch = service.call("POST", "/git/shop.git/git-upload-pack", "", basic(&reader)).await;
+    assert_eq!((fetch.status.as_u16(), fetch.text.as_str()), (200, "POST shop/git-upload-pack by ci"));
+    assert_eq!(fetch.header("x-git"), "1");
+    let push = service.call("POST", "/git/shop.git/git-receive-pack", "", basic(&reader)).await;
+    assert_eq!(push.status, 403);
+    let push = service.call("POST", "/git/shop.git/git-receive-pack", "", basic(&service.key)).await;
+    assert_eq!(push.status, 200);
+    let nothing = service.call("POST", "/git/shop.git/nothing", "", basic(&service.key)).await;
+    assert_eq!((nothing.status.as_u16(), nothing.code()), (404, "repository_not_found".to_owned()));
+    let elsewhere = service.call("POST", "/git/nowhere.git/git-upload-pack", "", basic(&service.key)).await;
+    assert_eq!(elsewhere.status, 404);
+
+    let page = service.call("GET", "/projects/shop/pulls", "", basic(&reader)).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    assert!(page.header("content-type").starts_with("text/html"));
+    for path in ["/git/shop.git/info/refs", "/projects/shop/pulls"] {
+        let answer = service.call("GET", path, "", |request| drop(request.headers_mut().remove("authorization"))).await;
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.header("www-authenticate").starts_with("Basic"), "{path}: git and browsers ask for a password");
+    }
+    let api = service.call("GET", JOBS, "", basic(&service.key)).await;
+    assert_eq!(api.status, 401, "the interface takes no password: browsers send them by themselves");
+}
+
+#[tokio::test]
+async fn the_last_use_of_a_key_is_kept() {
+    let service = service().await;
+    service.get(JOBS).await;
+    let used = async {
+        loop {
+            let keys = service.get("/v2/keys").await.json();
+            if keys["keys"][0]["lastUsedAt"].is_string() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), used).await.expect("the last use is noted");
+}

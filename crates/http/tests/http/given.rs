@@ -1,0 +1,297 @@
+//! A service over a store in memory, and a client that calls it without a socket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderMap, Request, StatusCode};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use journeyman_core::engine::Engine;
+use journeyman_core::ids::WorkerId;
+use journeyman_core::job::Job;
+use journeyman_core::job::command::{Outcome, Published, Report, TurnBegun};
+use journeyman_core::key::{NewKey, Scope};
+use journeyman_core::ports::{
+    AuditEntry, DiffError, Diffs, Forge, ForgeError, Forges, GitHttpRequest, GitHttpResponse, GitServer,
+    GitServerError, JobStore, KeyStore, PullDetail, PullPages, PullPagesError,
+};
+use journeyman_core::project::Project;
+use journeyman_core::pull::LocalPull;
+use journeyman_core::run::Usage;
+use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_http::{Services, Settings, router};
+use journeyman_store::MemoryStore;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+/// A clock set by hand, and ids that count.
+#[derive(Default)]
+pub(crate) struct World {
+    micros: AtomicI64,
+    count: AtomicU64,
+}
+
+impl World {
+    pub(crate) fn pass(&self, time: Duration) {
+        self.micros.fetch_add(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(1_800_000_000_000_000 + self.micros.load(Ordering::SeqCst))
+    }
+}
+
+impl IdGen for World {
+    fn uuid(&self, _: Timestamp) -> Uuid {
+        Uuid::from_u128(u128::from(self.count.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        let seed = self.count.fetch_add(1, Ordering::SeqCst);
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for byte in bytes {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+    }
+}
+
+/// Stands in for code hosts and git.
+struct Outside;
+
+#[async_trait]
+impl Forges for Outside {
+    async fn of(&self, _: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
+        Err(ForgeError::Refused("there is no code host in these tests".into()))
+    }
+
+    async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
+        if project.repository == "local:broken" { Err(ForgeError::Refused("a full disk".into())) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Diffs for Outside {
+    async fn diff(&self, _: &Project, job: &Job) -> Result<Bytes, DiffError> {
+        if job.title == "no diff" {
+            return Err(DiffError::Unavailable("the repository is away".into()));
+        }
+        Ok(Bytes::from_static(b"--- a/x\n+++ b/x\n"))
+    }
+}
+
+#[async_trait]
+impl GitServer for Outside {
+    fn needs_write(&self, path: &str, _: &str) -> bool {
+        path != "/git-upload-pack"
+    }
+
+    async fn serve(&self, project: &Project, request: GitHttpRequest) -> Result<GitHttpResponse, GitServerError> {
+        if request.path == "/nothing" {
+            return Err(GitServerError::NotFound);
+        }
+        let told = format!("{} {}{} by {}", request.method, project.id, request.path, request.user);
+        let body = futures::stream::once(async move { Ok(Bytes::from(told)) });
+        Ok(GitHttpResponse { status: 200, headers: vec![("X-Git".into(), "1".into())], body: Box::pin(body) })
+    }
+}
+
+#[async_trait]
+impl PullPages for Outside {
+    async fn pulls(&self, _: &Project) -> Result<Vec<LocalPull>, PullPagesError> {
+        Ok(Vec::new())
+    }
+
+    async fn pull(&self, _: &Project, _: u64) -> Result<PullDetail, PullPagesError> {
+        Err(PullPagesError::NotFound)
+    }
+
+    async fn merge(&self, _: &Project, _: u64, _: &str) -> Result<(), PullPagesError> {
+        Ok(())
+    }
+
+    async fn close(&self, _: &Project, _: u64) -> Result<(), PullPagesError> {
+        Ok(())
+    }
+}
+
+/// The service, with a key that may do everything and the project `shop`.
+pub(crate) struct Service {
+    pub(crate) router: Router,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) engine: Engine,
+    pub(crate) world: Arc<World>,
+    pub(crate) key: String,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| unreachable!("{error}: {self:?}"))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The stable code of an error, whose form is checked.
+    pub(crate) fn code(&self) -> String {
+        let body = self.json();
+        let fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(fields, ["code", "error", "requestId"], "{self:?}");
+        assert_eq!(body["requestId"], self.header("x-request-id"), "{self:?}");
+        assert!(body["error"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
+        body["code"].as_str().unwrap().to_owned()
+    }
+}
+
+pub(crate) async fn service() -> Service {
+    let (world, store) = (Arc::new(World::default()), Arc::new(MemoryStore::default()));
+    let engine = Engine::new(store.clone(), world.clone(), world.clone());
+    let outside = Arc::new(Outside);
+    let services = Services {
+        engine: engine.clone(),
+        store: store.clone(),
+        ids: world.clone(),
+        forges: outside.clone(),
+        diffs: outside.clone(),
+        git: outside.clone(),
+        pulls: outside,
+    };
+    let settings = Settings {
+        public_url: "http://localhost:8080".into(),
+        trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()],
+        create_per_hour: 100,
+        message_per_hour: 100,
+        agents: vec!["journeyman".into(), "other".into()],
+        version: "1.2.3".into(),
+    };
+    let shutdown = CancellationToken::new();
+    let router = router(services, settings, shutdown.clone());
+    let mut service = Service { router, store, engine, world, key: String::new(), shutdown };
+    service.key = service.make_key(|_| {}).await;
+    let made = service.post("/v2/projects", r#"{"id":"shop","repository":"local:shop"}"#).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    service
+}
+
+impl Service {
+    /// A key of a form chosen by `choose`; everything allowed before.
+    pub(crate) async fn make_key(&self, choose: impl FnOnce(&mut NewKey)) -> String {
+        let mut new = NewKey {
+            name: "ci".into(),
+            scopes: vec![Scope::Write],
+            projects: None,
+            expires_at: None,
+            allowed_ips: None,
+        };
+        choose(&mut new);
+        let (key, secret) = new.make(self.world.now(), &*self.world).unwrap();
+        let line = AuditEntry {
+            at: self.world.now(),
+            actor: "test".into(),
+            action: "key.created".into(),
+            subject: "x".into(),
+        };
+        self.store.create_key(key, line).await.unwrap();
+        secret
+    }
+
+    /// A request from 192.0.2.1 with the service's key and a JSON content type, changed by `change`.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        body: impl Into<Body>,
+        change: impl FnOnce(&mut Request<Body>),
+    ) -> Answer {
+        let response = self.begin(method, path, body, change).await;
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Answer { status: parts.status, headers: parts.headers, text }
+    }
+
+    /// The same, with the answer's body still to be read.
+    pub(crate) async fn begin(
+        &self,
+        method: &str,
+        path: &str,
+        body: impl Into<Body>,
+        change: impl FnOnce(&mut Request<Body>),
+    ) -> axum::response::Response {
+        let request =
+            Request::builder().method(method).uri(path).header("authorization", format!("Bearer {}", self.key));
+        let mut request = request.header("content-type", "application/json").body(body.into()).unwrap();
+        let peer: std::net::SocketAddr = "192.0.2.1:4711".parse().unwrap();
+        request.extensions_mut().insert(ConnectInfo(peer));
+        change(&mut request);
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.call("GET", path, "", |_| {}).await
+    }
+
+    pub(crate) async fn post(&self, path: impl AsRef<str>, body: &str) -> Answer {
+        self.call("POST", path.as_ref(), body.to_owned(), |_| {}).await
+    }
+
+    /// A job in `shop`; its path.
+    pub(crate) async fn job(&self, prompt: &str) -> String {
+        let body = serde_json::json!({ "prompt": prompt }).to_string();
+        let made = self.post("/v2/agent/shop/job", &body).await;
+        assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+        format!("/v2/agent/shop/job/{}", made.json()["id"].as_str().unwrap())
+    }
+
+    /// Carries out what waits as a worker would, with nothing changed.
+    pub(crate) async fn work(&self) {
+        while let Some(claimed) = self.claim().await {
+            let (id, token) = (claimed.0, claimed.1);
+            let sha: journeyman_core::ids::Sha = "a".repeat(40).parse().unwrap();
+            let begun = TurnBegun {
+                branch: "journeyman/x".into(),
+                generation: 1,
+                base: sha.clone(),
+                head: sha.clone(),
+                pushed: None,
+            };
+            let ended = Report::TurnEnded { head: sha, commits: vec![], session: None, stopped: false };
+            let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
+            for report in [Report::TurnBegun(begun), ended, Report::Finished { outcome, usage: Usage::default() }] {
+                self.engine.report(id, token, report).await.unwrap();
+            }
+        }
+    }
+
+    /// Takes the next run.
+    pub(crate) async fn claim(&self) -> Option<(journeyman_core::ids::JobId, journeyman_core::job::Token)> {
+        let worker = WorkerId::from_uuid(Uuid::nil());
+        let claimed = self.engine.claim(worker, Duration::from_secs(30)).await.unwrap()?;
+        Some((claimed.job.id, claimed.lease.token))
+    }
+
+    /// Lines in the log of the job at a path.
+    pub(crate) async fn log_length(&self, path: &str) -> usize {
+        let id = path.rsplit('/').next().unwrap().parse().unwrap();
+        self.store.log(id, 0, 10_000).await.unwrap().len()
+    }
+}

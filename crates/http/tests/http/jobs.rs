@@ -1,0 +1,313 @@
+//! The life of a job, seen by a client.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use serde_json::json;
+
+use super::given::service;
+
+#[tokio::test]
+async fn the_record_has_its_seven_fields_in_their_order() {
+    let service = service().await;
+    let made = service.post("/v2/agent/shop/job", r#"{"prompt":"Add a README","unknown":1}"#).await;
+    assert_eq!(made.status, 201);
+    let order: Vec<usize> = ["id", "status", "source", "model", "prLink", "createdAt", "archivedAt"]
+        .iter()
+        .map(|field| made.text.find(&format!("\"{field}\":")).unwrap())
+        .collect();
+    assert!(order.is_sorted(), "{}", made.text);
+    let record = made.json();
+    assert_eq!(record.as_object().unwrap().len(), 7);
+    assert_eq!(record["status"], "active");
+    assert_eq!(record["source"], json!({"repository": "local:shop", "ref": "HEAD"}));
+    assert_eq!((record["prLink"].is_null(), record["archivedAt"].is_null()), (true, true));
+    assert_eq!(made.header("ratelimit-policy"), "\"create\";q=100;w=3600");
+    assert_eq!(made.header("ratelimit"), "\"create\";r=99;t=3600");
+    let got = service.get(&format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap())).await;
+    assert_eq!((got.status.as_u16(), got.text), (200, made.text));
+}
+
+#[tokio::test]
+async fn a_message_does_in_each_state_what_the_contract_says() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let send = |body: &'static str| service.post(format!("{job}/message"), body);
+    let sent = send(r#"{"prompt":"more"}"#).await;
+    assert_eq!((sent.status.as_u16(), sent.json()["status"].clone()), (200, json!("active")));
+    let busy = send(r#"{"prompt":"more","delivery":"reject"}"#).await;
+    assert_eq!((busy.status.as_u16(), busy.code()), (409, "job_busy".to_owned()));
+
+    service.work().await;
+    assert_eq!(service.get(&job).await.json()["status"], "completed");
+    assert_eq!(send(r#"{"prompt":"again","delivery":"reject"}"#).await.json()["status"], "active");
+    service.work().await;
+
+    assert_eq!(send(r#"{"prompt":"again"}"#).await.json()["status"], "active");
+    let cancelled = service.post(&format!("{job}/cancel"), "").await;
+    assert_eq!((cancelled.status.as_u16(), cancelled.json()["status"].clone()), (200, json!("failed")));
+    assert_eq!(send(r#"{"prompt":"once more"}"#).await.json()["status"], "active");
+
+    let archived = service.post(&format!("{job}/archive"), "").await.json();
+    assert_eq!(archived["status"], "archived");
+    assert!(archived["archivedAt"].is_string());
+    assert_eq!(service.post(&format!("{job}/archive"), "").await.json(), archived);
+    let lines = service.log_length(&job).await;
+    let refused = send(r#"{"prompt":"too late"}"#).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "job_archived".to_owned()));
+    assert_eq!(service.log_length(&job).await, lines, "nothing is stored");
+    assert_eq!(service.post(&format!("{job}/unarchive"), "").await.json()["status"], "failed");
+}
+
+#[tokio::test]
+async fn messages_have_receipts_and_can_be_withdrawn_while_they_wait() {
+    let service = service().await;
+    let job = service.job("first").await;
+    service.post(&format!("{job}/message"), r#"{"prompt":"second","delivery":"queue"}"#).await;
+    let (_, _) = service.claim().await.unwrap();
+    let listed = service.get(&format!("{job}/messages")).await.json();
+    let messages = listed["messages"].as_array().unwrap();
+    assert_eq!((messages[0]["status"].clone(), messages[1]["status"].clone()), (json!("delivered"), json!("queued")));
+    assert_eq!(messages[0]["author"], "ci");
+    assert_eq!(messages[0].as_object().unwrap().len(), 12);
+    let path = |number: usize| format!("{job}/message/{}", messages[number]["id"].as_str().unwrap());
+    let late = service.call("DELETE", &path(0), "", |_| {}).await;
+    assert_eq!((late.status.as_u16(), late.code()), (409, "message_already_delivered".to_owned()));
+    let back = service.call("DELETE", &path(1), "", |_| {}).await;
+    assert_eq!((back.status.as_u16(), back.json()["status"].clone()), (200, json!("active")));
+    let none = service.call("DELETE", &format!("{job}/message/msg_{}", "0".repeat(32)), "", |_| {}).await;
+    assert_eq!((none.status.as_u16(), none.code()), (404, "message_not_found".to_owned()));
+    let other = service.job("another").await;
+    let foreign = service.call("DELETE", &path(1).replace(&job, &other), "", |_| {}).await;
+    assert_eq!(foreign.code(), "message_not_found");
+
+    let runs = service.get(&format!("{job}/runs")).await.json();
+    let run = runs["runs"][0].as_object().unwrap();
+    assert_eq!((run["status"].clone(), run["attempt"].clone(), run.len()), (json!("running"), json!(1), 10));
+}
+
+#[tokio::test]
+async fn the_same_request_with_the_same_key_happens_once() {
+    let service = service().await;
+    let keyed = |key: &'static str| {
+        move |request: &mut Request<Body>| drop(request.headers_mut().insert("idempotency-key", key.parse().unwrap()))
+    };
+    let create = |body: &'static str| service.call("POST", "/v2/agent/shop/job", body, keyed("a"));
+    let first = create(r#"{"prompt":"x"}"#).await;
+    let again = create(r#"{"prompt":"x"}"#).await;
+    assert_eq!((again.status, &again.text), (first.status, &first.text));
+    assert_eq!((first.header("idempotent-replayed"), again.header("idempotent-replayed")), ("", "true"));
+    let other = create(r#"{"prompt":"y"}"#).await;
+    assert_eq!((other.status.as_u16(), other.code()), (422, "idempotency_key_reused".to_owned()));
+
+    let job = format!("/v2/agent/shop/job/{}", first.json()["id"].as_str().unwrap());
+    let message = format!("{job}/message");
+    let send = || service.call("POST", &message, r#"{"prompt":"more"}"#, keyed("b"));
+    let (one, two) = tokio::join!(send(), send());
+    assert_eq!((one.status.as_u16(), two.status.as_u16()), (200, 200));
+    let messages = service.get(&format!("{job}/messages")).await.json();
+    assert_eq!(messages["messages"].as_array().unwrap().len(), 2, "the prompt of the creation, and one message");
+    let long = "k".repeat(256);
+    let invalid = service
+        .call("POST", &message, r#"{"prompt":"x"}"#, |request| {
+            drop(request.headers_mut().insert("idempotency-key", long.parse().unwrap()));
+        })
+        .await;
+    assert_eq!(invalid.code(), "invalid_idempotency_key");
+}
+
+#[tokio::test]
+async fn the_limit_of_the_hour_holds_for_each_project_and_kind() {
+    let service = service().await;
+    service.call("PATCH", "/v2/projects/shop", r#"{"limits":{"messagePerHour":2}}"#, |_| {}).await;
+    let job = service.job("x").await;
+    let send = || service.post(format!("{job}/message"), r#"{"prompt":"x"}"#);
+    assert_eq!(send().await.header("ratelimit"), "\"message\";r=1;t=3600");
+    assert_eq!(send().await.status, 200);
+    let refused = send().await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (429, "rate_limited".to_owned()));
+    assert_eq!((refused.header("retry-after"), refused.header("ratelimit")), ("3600", "\"message\";r=0;t=3600"));
+    service.world.pass(Duration::from_secs(3600));
+    assert_eq!(send().await.status, 200);
+    service.call("PATCH", "/v2/projects/shop", r#"{"limits":{"messagePerHour":0}}"#, |_| {}).await;
+    let unlimited = send().await;
+    assert_eq!((unlimited.status.as_u16(), unlimited.header("ratelimit")), (200, ""));
+}
+
+#[tokio::test]
+async fn a_full_queue_is_told_apart_from_a_used_up_limit() {
+    let service = service().await;
+    service.call("PATCH", "/v2/projects/shop", r#"{"limits":{"messagePerHour":0}}"#, |_| {}).await;
+    let job = service.job("x").await;
+    let mut last = None;
+    for _ in 0..101 {
+        last = Some(service.post(&format!("{job}/message"), r#"{"prompt":"x"}"#).await);
+    }
+    let last = last.unwrap();
+    assert_eq!((last.status.as_u16(), last.code(), last.header("retry-after")), (429, "queue_full".to_owned(), "60"));
+}
+
+#[tokio::test]
+async fn a_list_is_read_page_by_page_while_jobs_are_created() {
+    let service = service().await;
+    for number in 0..5 {
+        service.world.pass(Duration::from_secs(1));
+        service.job(&format!("job {number}")).await;
+    }
+    let mut seen = Vec::new();
+    let mut path = "/v2/agent/shop/jobs?limit=2".to_owned();
+    loop {
+        let page = service.get(&path).await.json();
+        seen.extend(page["jobs"].as_array().unwrap().iter().map(|job| job["id"].clone()));
+        service.world.pass(Duration::from_secs(1));
+        service.job("new").await;
+        let Some(cursor) = page["nextCursor"].as_str() else { break };
+        path = format!("/v2/agent/shop/jobs?limit=2&cursor={cursor}");
+    }
+    assert_eq!(seen.len(), 5);
+    let mut distinct = seen.clone();
+    distinct.sort_by_key(ToString::to_string);
+    distinct.dedup();
+    assert_eq!(distinct.len(), 5);
+    let found = service.get("/v2/agent/shop/jobs?q=JOB%203&status=active&unknown=1").await.json();
+    assert_eq!(found["jobs"].as_array().unwrap().len(), 1);
+    let none = service.get("/v2/agent/shop/jobs?createdBefore=2000-01-01T00:00:00Z").await.json();
+    assert_eq!(none, json!({"jobs": [], "nextCursor": null}));
+}
+
+#[tokio::test]
+async fn a_client_that_knows_the_record_is_told_nothing_new() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let tag = service.get(&job).await.header("etag").to_owned();
+    let known = |path: String| {
+        let tag = tag.clone();
+        let service = &service;
+        async move {
+            let with =
+                |request: &mut Request<Body>| drop(request.headers_mut().insert("if-none-match", tag.parse().unwrap()));
+            service.call("GET", &path, "", with).await
+        }
+    };
+    let same = known(job.clone()).await;
+    assert_eq!((same.status.as_u16(), same.text.as_str(), same.header("etag")), (304, "", tag.as_str()));
+    service.work().await;
+    let changed = known(job).await;
+    assert_eq!((changed.status.as_u16(), changed.json()["status"].clone()), (200, json!("completed")));
+}
+
+#[tokio::test]
+async fn a_long_poll_answers_when_the_job_is_done() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let waiting = format!("{job}?wait=60");
+    let (answer, ()) = tokio::join!(service.get(&waiting), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        service.work().await;
+    });
+    assert_eq!(answer.json()["status"], "completed");
+    assert_eq!(service.get(&waiting).await.json()["status"], "completed", "and at once where it is done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_ends_after_its_time_and_when_we_stop() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let begun = tokio::time::Instant::now();
+    assert_eq!(service.get(&format!("{job}?wait=30")).await.json()["status"], "active");
+    assert_eq!(begun.elapsed().as_secs(), 30);
+    let path = format!("{job}?wait=60");
+    let (answer, ()) = tokio::join!(service.get(&path), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        service.shutdown.cancel();
+    });
+    assert_eq!(answer.json()["status"], "active");
+    let late = service.post(&format!("{job}/message"), r#"{"prompt":"x"}"#).await;
+    assert_eq!((late.status.as_u16(), late.code(), late.header("retry-after")), (503, "shutting_down".to_owned(), "2"));
+}
+
+#[tokio::test]
+async fn events_are_pages_of_json_on_request() {
+    let service = service().await;
+    let job = service.job("x").await;
+    service.work().await;
+    let json = |request: &mut Request<Body>| {
+        drop(request.headers_mut().insert("accept", "application/json".parse().unwrap()));
+    };
+    let path = format!("{job}/events?limit=2");
+    let page = service.call("GET", &path, "", json).await.json();
+    assert_eq!((page["nextAfter"].clone(), page["hasMore"].clone()), (json!(2), json!(true)));
+    assert_eq!(page["events"][0]["type"], "job.created");
+    assert_eq!(page["events"][1]["type"], "message.accepted");
+    let rest = service.call("GET", &format!("{job}/events?after=2"), "", json).await.json();
+    assert_eq!(rest["events"][0]["seq"], 3);
+    assert_eq!(rest["hasMore"], false);
+    assert_eq!(rest["events"].as_array().unwrap().last().unwrap()["type"], "job.completed");
+}
+
+#[tokio::test]
+async fn a_stream_of_events_is_resumed_where_it_broke() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let resume = |request: &mut Request<Body>| {
+        drop(request.headers_mut().insert("last-event-id", "1".parse().unwrap()));
+    };
+    let response = service.begin("GET", &format!("{job}/events"), "", resume).await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut body = response.into_body();
+    let mut text = String::new();
+    let mut read_until = async |end: &str| {
+        while !text.contains(end) {
+            let frame = tokio::time::timeout(Duration::from_secs(10), body.frame()).await.expect(end);
+            text.push_str(std::str::from_utf8(frame.unwrap().unwrap().data_ref().unwrap()).unwrap());
+        }
+        text.clone()
+    };
+    let begun = read_until("\n\n").await;
+    assert!(begun.starts_with("id: 2\nevent: message.accepted\ndata: {\"seq\":2,"), "{begun}");
+    service.work().await;
+    read_until("event: job.completed").await;
+    service.shutdown.cancel();
+    while let Some(frame) = tokio::time::timeout(Duration::from_secs(10), body.frame()).await.expect("the end") {
+        frame.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_when_its_key_is_revoked() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let other = service.post("/v2/keys", r#"{"name":"other"}"#).await.json();
+    let value = format!("Bearer {}", other["secret"].as_str().unwrap()).parse().unwrap();
+    let with = |request: &mut Request<Body>| drop(request.headers_mut().insert("authorization", value));
+    let response = service.begin("GET", &format!("{job}/events"), "", with).await;
+    let revoke = service.call("DELETE", &format!("/v2/keys/{}", other["id"].as_str().unwrap()), "", |_| {}).await;
+    assert_eq!(revoke.status, 204);
+    let begun = tokio::time::Instant::now();
+    response.into_body().collect().await.unwrap();
+    assert!(begun.elapsed() <= Duration::from_secs(16), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_diff_is_text_and_a_repository_that_is_away_is_said_so() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let diff = service.get(&format!("{job}/diff")).await;
+    assert_eq!((diff.header("content-type"), diff.text.as_str()), ("text/x-diff; charset=utf-8", "--- a/x\n+++ b/x\n"));
+    let away = service.get(&format!("{}/diff", service.job("no diff").await)).await;
+    assert_eq!((away.status.as_u16(), away.code()), (503, "repository_unavailable".to_owned()));
+}
+
+#[tokio::test]
+async fn a_creation_chooses_ref_model_agent_branch_and_title() {
+    let service = service().await;
+    let body =
+        json!({"prompt": "x", "ref": "v1", "model": "m", "agent": "other", "branch": "b", "draft": true, "title": "T"});
+    let made = service.post("/v2/agent/shop/job", &body.to_string()).await.json();
+    assert_eq!((made["model"].clone(), made["source"]["ref"].clone()), (json!("m"), json!("v1")));
+    let unknown = service.post("/v2/agent/shop/job", r#"{"prompt":"x","agent":"nobody"}"#).await;
+    assert_eq!((unknown.status.as_u16(), unknown.code()), (400, "unknown_agent".to_owned()));
+    assert!(unknown.text.contains("journeyman, other"), "{}", unknown.text);
+}

@@ -1,0 +1,101 @@
+//! Projects and keys.
+
+use serde_json::json;
+
+use super::given::service;
+
+#[tokio::test]
+async fn a_project_is_made_read_changed_and_deleted() {
+    let service = service().await;
+    let body = json!({
+        "id": "web", "repository": "https://example.com/web.git", "ref": "main",
+        "codeHost": {"token": "ghp_hush"}, "secrets": {"NPM_TOKEN": "hush"}, "environment": {"CI": "1"},
+    });
+    let made = service.post("/v2/projects", &body.to_string()).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert!(!made.text.contains("hush"), "{}", made.text);
+    let project = made.json();
+    assert_eq!(project["secrets"], json!(["NPM_TOKEN"]));
+    assert_eq!(project["codeHost"], json!({"kind": null, "username": null, "hasToken": true}));
+    assert_eq!((project["agent"].clone(), project["model"].clone()), (json!("journeyman"), json!("test/scripted")));
+    assert!(project["cloneUrl"].is_null());
+    assert_eq!(project["limits"].as_object().unwrap().len(), 4);
+    assert_eq!(service.get("/v2/projects/web").await.json(), project);
+
+    let twice = service.post("/v2/projects", &body.to_string()).await;
+    assert_eq!((twice.status.as_u16(), twice.code()), (409, "project_exists".to_owned()));
+
+    let patch = r#"{"ref":null,"setup":"npm ci","secrets":{"NPM_TOKEN":null}}"#;
+    let changed = service.call("PATCH", "/v2/projects/web", patch, |_| {}).await.json();
+    assert_eq!((changed["ref"].is_null(), changed["setup"].clone()), (true, json!("npm ci")));
+    assert_eq!(changed["secrets"], json!([]));
+    assert_eq!(changed["codeHost"]["hasToken"], true);
+
+    let gone = service.call("DELETE", "/v2/projects/web", "", |_| {}).await;
+    assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
+    assert_eq!(service.get("/v2/projects/web").await.code(), "project_not_found");
+    assert_eq!(service.call("DELETE", "/v2/projects/web", "", |_| {}).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_project_with_active_jobs_is_not_deleted() {
+    let service = service().await;
+    service.job("x").await;
+    let refused = service.call("DELETE", "/v2/projects/shop", "", |_| {}).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "project_busy".to_owned()));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_project_is_said() {
+    let service = service().await;
+    for (body, code) in [
+        (json!({"id": "a", "repository": "nonsense"}), "invalid_body"),
+        (json!({"id": "A", "repository": "local:a"}), "invalid_body"),
+        (json!({"id": "a", "repository": "local:a", "agent": "nobody"}), "unknown_agent"),
+        (json!([]), "invalid_body"),
+    ] {
+        let refused = service.post("/v2/projects", &body.to_string()).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (400, code.to_owned()), "{body}");
+    }
+    let broken = service.post("/v2/projects", r#"{"id":"a","repository":"local:broken"}"#).await;
+    assert_eq!((broken.status.as_u16(), broken.code()), (500, "internal".to_owned()));
+    assert!(!broken.text.contains("full disk"), "the cause is for the log: {}", broken.text);
+    assert_eq!(service.get("/v2/projects/a").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_key_is_shown_once() {
+    let service = service().await;
+    let body = json!({"name": "ci", "scopes": ["read"], "projects": ["shop"], "expiresAt": null, "allowedIps": ["10.0.0.0/8"]});
+    let made = service.post("/v2/keys", &body.to_string()).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.header("cache-control"), "no-store");
+    let key = made.json();
+    let secret = key["secret"].as_str().unwrap();
+    assert!(secret.starts_with("jmn_") && secret.len() == 42);
+    assert_eq!(key["allowedIps"], json!(["10.0.0.0/8"]));
+    assert!(key["expiresAt"].is_null());
+    let listed = service.get("/v2/keys").await;
+    assert!(!listed.text.contains(secret) && !listed.text.contains("secret"));
+    assert_eq!(listed.json()["keys"].as_array().unwrap().len(), 2);
+    assert_eq!(listed.json()["keys"][0].as_object().unwrap().len(), 10);
+
+    let default = service.post("/v2/keys", r#"{"name":"short"}"#).await.json();
+    assert_eq!(default["scopes"], json!(["write"]));
+    assert_eq!(default["expiresAt"], "2027-04-15T08:00:00.000Z", "90 days after 2027-01-15");
+    for body in [
+        json!({"name": ""}),
+        json!({"name": "x", "scopes": []}),
+        json!({"name": "x", "scopes": ["admin"]}),
+        json!({"name": "x", "projects": ["A"]}),
+        json!({"name": "x", "expiresAt": "2020-01-01T00:00:00Z"}),
+        json!({"name": "x", "expiresAt": "tomorrow"}),
+        json!({"name": "x", "allowedIps": ["here"]}),
+        json!({}),
+    ] {
+        let refused = service.post("/v2/keys", &body.to_string()).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (400, "invalid_body".to_owned()), "{body}");
+    }
+    let unknown = service.call("DELETE", &format!("/v2/keys/key_{}", "f".repeat(32)), "", |_| {}).await;
+    assert_eq!((unknown.status.as_u16(), unknown.code()), (404, "key_not_found".to_owned()));
+}

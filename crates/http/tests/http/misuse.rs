@@ -1,0 +1,158 @@
+//! Requests that are wrong, and what they are told.
+
+use axum::body::Body;
+use axum::http::Request;
+
+use super::given::service;
+
+#[tokio::test]
+async fn a_wrong_body_is_refused_with_a_text_that_names_what_is_wrong() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let too_long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(100_001));
+    let too_large = format!(r#"{{"prompt":"x","pad":"{}"}}"#, "x".repeat(1 << 20));
+    let deep = format!(r#"{{"prompt":"x","deep":{}1{}}}"#, "[".repeat(5000), "]".repeat(5000));
+    let cases: Vec<(&[u8], u16, &str, &str)> = vec![
+        (b"", 400, "invalid_json", "JSON"),
+        (b"{", 400, "invalid_json", "JSON"),
+        (b"not json", 400, "invalid_json", "JSON"),
+        (br#"{"prompt":"x"} trailing"#, 400, "invalid_json", "JSON"),
+        (b"\xff\xfe", 400, "invalid_json", "JSON"),
+        (b"{\"prompt\":\"\xff\"}", 400, "invalid_json", "JSON"),
+        (br#"{}"#, 400, "invalid_body", "prompt"),
+        (br#"[]"#, 400, "invalid_body", "JSON object"),
+        (br#"["x",null]"#, 400, "invalid_body", "JSON object"),
+        (br#""x""#, 400, "invalid_body", "JSON object"),
+        (br#"{"prompt":5}"#, 400, "invalid_body", "prompt"),
+        (br#"{"prompt":null}"#, 400, "invalid_body", "prompt"),
+        (br#"{"prompt":""}"#, 400, "invalid_prompt", "at least 1 character"),
+        (br#"{"prompt":"a\u0000b"}"#, 400, "invalid_prompt", "NUL"),
+        (br#"{"prompt":"\ud800"}"#, 400, "invalid_json", "hex escape"),
+        (br#"{"prompt":"x","prompt":"y"}"#, 400, "invalid_body", "prompt"),
+        (br#"{"prompt":"x","delivery":"later"}"#, 400, "invalid_body", "delivery"),
+        (deep.as_bytes(), 400, "invalid_json", "recursion"),
+        (too_long.as_bytes(), 413, "prompt_too_long", "100000"),
+        (too_large.as_bytes(), 413, "body_too_large", "1048576"),
+    ];
+    for (body, status, code, named) in cases {
+        let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
+        let answer = service.call("POST", &format!("{job}/message"), body.to_vec(), |_| {}).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (status, code.to_owned()), "{shown}: {answer:?}");
+        assert!(answer.text.contains(named), "{shown}: {}", answer.text);
+    }
+    assert_eq!(service.get(&format!("{job}/messages")).await.json()["messages"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_creation_chooses_is_checked() {
+    let service = service().await;
+    for (body, named) in [
+        (r#"{"prompt":"x","ref":"a b"}"#, "ref"),
+        (r#"{"prompt":"x","ref":""}"#, "ref"),
+        (r#"{"prompt":"x","branch":"-x"}"#, "branch"),
+        (r#"{"prompt":"x","model":""}"#, "model"),
+        (r#"{"prompt":"x","title":"a\nb"}"#, "title"),
+        (r#"{"prompt":"x","draft":"yes"}"#, "draft"),
+    ] {
+        let answer = service.post("/v2/agent/shop/job", body).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (400, "invalid_body".to_owned()), "{body}");
+        assert!(answer.text.contains(named), "{body}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_said_to_be_json_is_refused() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let path = format!("{job}/message");
+    for (kind, status) in [
+        (Some("application/json"), 200),
+        (Some("application/json; charset=utf-8"), 200),
+        (Some("APPLICATION/JSON"), 200),
+        (Some("application/vnd.x+json"), 200),
+        (Some("text/plain"), 415),
+        (Some("application/x-www-form-urlencoded"), 415),
+        (None, 415),
+    ] {
+        let answer = service
+            .call("POST", &path, r#"{"prompt":"x"}"#, |request| {
+                request.headers_mut().remove("content-type");
+                if let Some(kind) = kind {
+                    request.headers_mut().insert("content-type", kind.parse().unwrap());
+                }
+            })
+            .await;
+        assert_eq!(answer.status, status, "{kind:?}");
+        if status == 415 {
+            assert_eq!(answer.code(), "content_type_not_json");
+        }
+    }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods_have_the_form_of_every_error() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let job_id = job.rsplit('/').next().unwrap().to_owned();
+    for (method, path, status, code) in [
+        ("GET", "/".to_owned(), 404, "not_found"),
+        ("GET", "/v1/agent/shop/jobs".to_owned(), 404, "not_found"),
+        ("GET", format!("{job}/nothing"), 404, "not_found"),
+        ("GET", "/v2/agent/nowhere/jobs".to_owned(), 404, "project_not_found"),
+        ("GET", "/v2/agent/NO/jobs".to_owned(), 404, "project_not_found"),
+        ("GET", format!("/v2/agent/nowhere/job/{job_id}"), 404, "job_not_found"),
+        ("GET", "/v2/agent/shop/job/nonsense".to_owned(), 404, "job_not_found"),
+        ("GET", format!("/v2/agent/shop/job/job_{}", "f".repeat(32)), 404, "job_not_found"),
+        ("GET", "/v2/agent/shop/job/%00".to_owned(), 404, "job_not_found"),
+        ("GET", "/v2/agent/shop/job/%ff".to_owned(), 404, "project_not_found"),
+        ("PUT", job.clone(), 405, "method_not_allowed"),
+        ("GET", format!("{job}/message"), 405, "method_not_allowed"),
+        ("DELETE", "/v2/keys".to_owned(), 405, "method_not_allowed"),
+    ] {
+        let answer = service.call(method, &path, r#"{"prompt":"x"}"#, |_| {}).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (status, code.to_owned()), "{method} {path}");
+        if status == 405 {
+            assert!(!answer.header("allow").is_empty(), "{method} {path} names the methods");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_query_parameter_is_named() {
+    let service = service().await;
+    let job = service.job("x").await;
+    for (path, named) in [
+        ("/v2/agent/shop/jobs?limit=0".to_owned(), "limit"),
+        ("/v2/agent/shop/jobs?limit=101".to_owned(), "limit"),
+        ("/v2/agent/shop/jobs?limit=x".to_owned(), "limit"),
+        ("/v2/agent/shop/jobs?status=done".to_owned(), "status"),
+        ("/v2/agent/shop/jobs?createdAfter=yesterday".to_owned(), "createdAfter"),
+        ("/v2/agent/shop/jobs?cursor=nonsense".to_owned(), "cursor"),
+        ("/v2/agent/shop/jobs?cursor=%F0".to_owned(), "cursor"),
+        ("/v2/agent/shop/jobs?q=%00".to_owned(), "q"),
+        (format!("{job}?wait=61"), "wait"),
+        (format!("{job}?wait=-1"), "wait"),
+        (format!("{job}/events?after=x"), "after"),
+        (format!("{job}/events?limit=0"), "limit"),
+    ] {
+        let answer = service.get(&path).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (400, "invalid_query".to_owned()), "{path}");
+        assert!(answer.text.contains(named), "{path}: {}", answer.text);
+    }
+    let id = |request: &mut Request<Body>| drop(request.headers_mut().insert("last-event-id", "x".parse().unwrap()));
+    assert_eq!(service.call("GET", &format!("{job}/events"), "", id).await.code(), "invalid_last_event_id");
+}
+
+#[tokio::test]
+async fn a_request_id_is_the_clients_own_where_it_is_harmless() {
+    let service = service().await;
+    for (given, taken) in [("trace-1.2_3", true), ("", false), ("a b", false), ("<x>", false)] {
+        let answer = service
+            .call("GET", "/v2/projects", "", |request| {
+                drop(request.headers_mut().insert("x-request-id", given.parse().unwrap()));
+            })
+            .await;
+        assert_eq!(answer.header("x-request-id") == given, taken, "{given:?}");
+        assert!(!answer.header("x-request-id").is_empty());
+    }
+}

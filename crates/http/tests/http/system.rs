@@ -1,0 +1,72 @@
+//! Health, numbers, the description of the interface.
+
+use std::collections::BTreeSet;
+
+use journeyman_http::document;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::given::service;
+
+#[tokio::test]
+async fn health_numbers_and_descriptions_need_no_key() {
+    let service = service().await;
+    service.job("x").await;
+    for (path, kind, part) in [
+        ("/healthz", "application/json", "ok"),
+        ("/readyz", "application/json", "ready"),
+        ("/metrics", "application/openmetrics-text; version=1.0.0; charset=utf-8", "journeyman_jobs_active 1"),
+        ("/openapi.json", "application/json", "\"openapi\":\"3.1"),
+        ("/docs", "text/html; charset=utf-8", "docs/redoc.js"),
+        ("/docs/redoc.js", "text/javascript; charset=utf-8", "redoc"),
+        ("/assets/journeyman.css", "text/css; charset=utf-8", "{"),
+    ] {
+        let answer = service.call("GET", path, "", |request| drop(request.headers_mut().remove("authorization"))).await;
+        assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, kind), "{path}");
+        assert!(answer.text.contains(part), "{path}");
+    }
+    let numbers = service.get("/metrics").await.text;
+    let line = "journeyman_http_requests_total{method=\"POST\",route=\"/v2/agent/{projectId}/job\",status=\"201\"} 1";
+    assert!(numbers.contains(line), "{numbers}");
+    assert!(numbers.contains("journeyman_accepted_total{kind=\"create\"} 1"), "{numbers}");
+}
+
+#[test]
+fn the_page_asks_no_other_host() {
+    let page = include_str!("../../assets/docs.html");
+    assert!(!page.contains("http://") && !page.contains("https://"));
+    let digest: String =
+        Sha256::digest(include_bytes!("../../assets/redoc.standalone.js")).iter().map(|b| format!("{b:02x}")).collect();
+    assert!(include_str!("../../assets/README.md").contains(&digest), "the vendored file is {digest}");
+}
+
+#[test]
+fn the_kept_document_is_the_generated_one() {
+    let generated: Value = serde_json::from_str(&document(env!("CARGO_PKG_VERSION")).to_json().unwrap()).unwrap();
+    let kept: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
+    assert!(generated == kept, "the interface has changed: run `make openapi` and review docs/openapi.json");
+}
+
+#[test]
+fn every_operation_is_described() {
+    let document: Value = serde_json::from_str(&document("1").to_json().unwrap()).unwrap();
+    let mut operations = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap();
+            assert!(operation["summary"].is_string(), "{method} {path} has a summary");
+            assert!(operations.insert(id.to_owned()), "{id} is there once");
+            let named: Vec<&str> = operation["parameters"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|parameter| parameter["in"] == "path")
+                .map(|parameter| parameter["name"].as_str().unwrap())
+                .collect();
+            let in_path: Vec<&str> = path.split(['{', '}']).skip(1).step_by(2).collect();
+            assert_eq!(named, in_path, "{method} {path}");
+        }
+    }
+    assert_eq!(operations.len(), 20, "{operations:?}");
+    assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
+}
