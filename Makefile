@@ -1,6 +1,6 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: test check fmt setup
+.PHONY: test check fmt setup openapi
 
 ## Set up what is missing, then run all tests.
 test: setup
@@ -14,6 +14,11 @@ check:
 
 fmt:
 	cargo fmt --all
+
+## Writes the description of the HTTP interface anew, after it was changed on purpose.
+openapi:
+	cargo run --quiet --locked --package journeyman -- openapi > openapi.json.new
+	mv openapi.json.new docs/openapi.json
 
 setup:
 	@sh scripts/setup.sh

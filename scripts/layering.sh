@@ -49,7 +49,7 @@ allowed dashboard core
 allowed http core dashboard
 
 only rusqlite store
-only axum http dashboard
+only axum http dashboard journeyman
 only agent-client-protocol worker agent
 only genai agent
 

@@ -100,7 +100,6 @@ impl Git {
     /// # Errors
     /// The file cannot be written.
     pub fn write_askpass(dir: &Path) -> io::Result<PathBuf> {
-        use std::os::unix::fs::PermissionsExt;
         let path = dir.join("askpass");
         let script = "#!/bin/sh\n\
                       # Answers git's prompts; the credential is in the environment of that one git process.\n\
@@ -108,8 +107,7 @@ impl Git {
                       Username*) printf '%s\\n' \"$JOURNEYMAN_GIT_USERNAME\" ;;\n\
                       *) printf '%s\\n' \"$JOURNEYMAN_GIT_PASSWORD\" ;;\n\
                       esac\n";
-        std::fs::write(&path, script)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))?;
+        settings::replace(&path, script, 0o700)?;
         Ok(path)
     }
 

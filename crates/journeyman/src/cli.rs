@@ -1,11 +1,17 @@
 //! The command line.
 
 mod agent;
+mod completions;
+mod doctor;
+mod key;
+mod project;
+mod serve;
+mod store;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Runs coding-agent jobs on git repositories: a prompt becomes a pull request, a follow-up extends it.
 #[derive(Debug, Parser)]
@@ -17,17 +23,35 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The built-in coding agent: speaks the Agent Client Protocol on its standard streams.
+    /// Serves the HTTP interface and carries out jobs
+    Serve(Box<serve::ServeArgs>),
+    /// Checks what the service needs, and says how to mend what is missing
+    Doctor(doctor::DoctorArgs),
+    /// Makes, lists and revokes API keys, beside a running service or without one
+    Key(key::KeyArgs),
+    /// Makes, changes and lists projects, beside a running service or without one
+    Project(project::ProjectArgs),
+    /// The built-in coding agent: speaks the Agent Client Protocol on its standard streams
     Agent(agent::AgentArgs),
+    /// Prints a script that completes commands in a shell
+    Completions(completions::CompletionArgs),
+    /// Prints the description of the HTTP interface (OpenAPI 3.1)
+    Openapi,
 }
 
 /// Runs what the command line asks for.
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Serve(arguments) => serve::run(*arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Key(arguments) => key::run(arguments),
+        Command::Project(arguments) => project::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments, Cli::command()),
+        Command::Openapi => completions::openapi(),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // Where stderr is closed there is nobody to tell.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");

@@ -10,6 +10,7 @@ mod failure;
 mod lease;
 mod mirror;
 mod publish;
+mod release;
 mod run;
 mod transcript;
 mod worker;

@@ -81,7 +81,7 @@ impl Host {
         Self { engine, store, forges, sandbox, agents, ids, data, environment, mirrors, workspaces: Mutex::default() }
     }
 
-    async fn enter(&self, job: JobId) -> OwnedMutexGuard<()> {
+    pub(crate) async fn enter(&self, job: JobId) -> OwnedMutexGuard<()> {
         let door = {
             let mut doors = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
             // Doors that nobody holds or waits at are forgotten.

@@ -19,6 +19,9 @@ use crate::archive;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
 
+/// The file that says where a tree is; without it the tree is not used again.
+pub(crate) const MARKER: &str = "marker.json";
+
 /// The folders of one job on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
@@ -108,7 +111,7 @@ impl Workspace {
     }
 
     fn marker_path(&self) -> PathBuf {
-        self.root.join("marker.json")
+        self.root.join(MARKER)
     }
 
     async fn marker(&self) -> Option<Marker> {

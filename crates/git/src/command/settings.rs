@@ -5,6 +5,7 @@
 //! `GIT_CONFIG_GLOBAL` is seen.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::Git;
@@ -17,9 +18,17 @@ impl Git {
     /// The file cannot be written.
     pub fn write_settings(dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join("gitconfig");
-        std::fs::write(&path, "[safe]\n\tdirectory = *\n")?;
+        replace(&path, "[safe]\n\tdirectory = *\n", 0o600)?;
         Ok(path)
     }
+}
+
+/// Puts a file in its place whole: another process may be reading or running it.
+pub(super) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    std::fs::write(&draft, text)?;
+    std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(mode))?;
+    std::fs::rename(draft, path)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `journeyman agent`: the built-in agent on stdin and stdout.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
@@ -35,7 +36,7 @@ pub(crate) struct AgentArgs {
     context_tokens: Option<u64>,
 }
 
-pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<ExitCode> {
     let options = Options {
         model: arguments.model,
         base_url: arguments.base_url,
@@ -51,5 +52,5 @@ pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<()> {
     runtime.block_on(journeyman_agent::serve(options, tokio::io::stdin(), tokio::io::stdout()))?;
     // A read of stdin that is still under way must not keep the process.
     runtime.shutdown_background();
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,193 @@
+//! Puts the service together: the only place that names adapters.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use axum::Router;
+use journeyman_core::engine::Engine;
+use journeyman_core::ports::{KeyStore, Sandbox};
+use journeyman_core::time::IdGen;
+use journeyman_forge::CodeHosts;
+use journeyman_git::{Git, Runner};
+use journeyman_http::Services;
+use journeyman_sandbox::NoSandbox;
+use journeyman_store::{MasterKey, SqliteStore};
+use journeyman_worker::Host;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Settings;
+use crate::system::Machine;
+
+/// Everything behind the interface.
+pub(crate) struct App {
+    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) engine: Engine,
+    pub(crate) hosts: CodeHosts,
+    pub(crate) host: Arc<Host>,
+    settings: Settings,
+    public_url: String,
+}
+
+/// Opens the store, made where it is missing. Works beside a running service.
+///
+/// # Errors
+/// The data directory, the master key or the database cannot be used.
+pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<Arc<SqliteStore>> {
+    make_private_dir(&settings.data_dir)?;
+    // SQLite gives its other files the mode of this one.
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&settings.database);
+    file.with_context(|| format!("the database {} cannot be opened", settings.database.display()))?;
+    let store = SqliteStore::open(&settings.database, master_key(settings)?, Arc::new(Machine))?;
+    Ok(Arc::new(store))
+}
+
+/// Git as the service runs it, with the files it needs in the data directory.
+pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
+    let dir = settings.data_dir.join("git");
+    make_private_dir(&dir)?;
+    let written = || format!("{} cannot be written", dir.display());
+    let askpass = Git::write_askpass(&dir).with_context(written)?;
+    let global = Git::write_settings(&dir).with_context(written)?;
+    Ok(Git::new(Runner {
+        program: settings.git.clone().into(),
+        path: settings.path.clone().into(),
+        // Beside git's own variables for settings, because those do not reach the far end of a path remote.
+        environment: vec![("GIT_CONFIG_GLOBAL".into(), global.into())],
+        askpass: Some(askpass),
+    }))
+}
+
+/// The code hosts.
+pub(crate) fn code_hosts(settings: &Settings, store: &Arc<SqliteStore>, public_url: &str) -> anyhow::Result<CodeHosts> {
+    let repositories = settings.data_dir.join("repositories");
+    make_private_dir(&repositories)?;
+    let (pulls, secrets) = (Arc::clone(store), Arc::clone(store));
+    Ok(CodeHosts::new(git(settings)?, repositories, public_url.to_owned(), pulls, secrets, Arc::new(Machine)))
+}
+
+/// Builds all of it; `public_url` is where clients reach it.
+///
+/// # Errors
+/// As [`open_store`].
+pub(crate) fn build(settings: Settings, public_url: String) -> anyhow::Result<App> {
+    let store = open_store(&settings)?;
+    let engine = Engine::new(store.clone(), Arc::new(Machine), Arc::new(Machine));
+    let hosts = code_hosts(&settings, &store, &public_url)?;
+    // Little of the machine's environment reaches agents: where programs are, and a language that prints UTF-8.
+    let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
+    let host = Host::new(
+        engine.clone(),
+        store.clone(),
+        Arc::new(hosts.clone()),
+        sandbox(),
+        settings.agents.clone(),
+        Arc::new(Machine),
+        git(&settings)?,
+        settings.data_dir.clone(),
+        environment.into(),
+    );
+    Ok(App { store, engine, hosts, host: Arc::new(host), settings, public_url })
+}
+
+/// The sandbox that agents run in.
+pub(crate) fn sandbox() -> Arc<dyn Sandbox> {
+    Arc::new(NoSandbox)
+}
+
+impl App {
+    /// The HTTP interface.
+    pub(crate) fn router(&self, shutdown: CancellationToken) -> Router {
+        let local = Arc::new(self.hosts.local().clone());
+        let services = Services {
+            engine: self.engine.clone(),
+            store: self.store.clone(),
+            ids: Arc::new(Machine),
+            forges: Arc::new(self.hosts.clone()),
+            diffs: self.host.clone(),
+            git: local.clone(),
+            pulls: local,
+        };
+        let settings = journeyman_http::Settings {
+            public_url: self.public_url.clone(),
+            trusted_proxies: self.settings.trusted_proxies.clone(),
+            create_per_hour: self.settings.create_per_hour,
+            message_per_hour: self.settings.message_per_hour,
+            agents: self.settings.agents.keys().cloned().collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        journeyman_http::router(services, settings, shutdown)
+    }
+
+    /// Whether anybody could call the interface.
+    pub(crate) async fn has_keys(&self) -> anyhow::Result<bool> {
+        Ok(self.store.keys().await?.iter().any(|key| key.revoked_at.is_none()))
+    }
+}
+
+/// Keeps a second service out of a data directory, as long as the file is open: they would clear away each other's
+/// workspaces.
+///
+/// # Errors
+/// Another service has it.
+pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
+    let path = data_dir.join("serve.lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let file = file.with_context(|| format!("{} cannot be opened", path.display()))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            bail!("another service runs on {}; give each its own --data-dir", data_dir.display())
+        }
+        Err(error) => Err(error).with_context(|| format!("{} cannot be locked", path.display())),
+    }
+}
+
+/// Makes a folder that only this user can look into; one that is there stays as it is.
+pub(crate) fn make_private_dir(dir: &Path) -> anyhow::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.with_context(|| format!("the folder {} cannot be made", dir.display()))
+}
+
+/// The key that secrets are sealed with.
+pub(crate) fn master_key(settings: &Settings) -> anyhow::Result<MasterKey> {
+    if let Some(key) = &settings.master_key {
+        return MasterKey::parse(key).context("JOURNEYMAN_MASTER_KEY");
+    }
+    let path = &settings.master_key_file;
+    let read = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !settings.master_key_file_given => {
+            make_master_key(path)?;
+            std::fs::read_to_string(path)
+        }
+        read => read,
+    };
+    let text = read.with_context(|| format!("the master key {} cannot be read", path.display()))?;
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        bail!("others can read the master key {0}; run: chmod 600 {0}", path.display());
+    }
+    MasterKey::parse(&text).with_context(|| format!("the master key {} is not valid", path.display()))
+}
+
+/// Makes a key file whole or not at all, once, whoever else does at the same moment.
+fn make_master_key(path: &Path) -> anyhow::Result<()> {
+    let mut key = [0; 32];
+    Machine.fill(&mut key);
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    let made = || format!("the master key {} cannot be made", path.display());
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft).with_context(made)?;
+    writeln!(file, "{hex}").and_then(|()| file.sync_all()).with_context(made)?;
+    // A link is refused where a name is taken; a rename would replace another process's key.
+    let linked = std::fs::hard_link(&draft, path);
+    std::fs::remove_file(&draft).with_context(made)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error).with_context(made),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,230 @@
+//! `journeyman doctor`: checks what the service needs, and says how to mend what is missing.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use journeyman_core::agent::AgentSpec;
+use journeyman_core::ports::Store;
+use journeyman_store::SqliteStore;
+use serde::Serialize;
+
+use super::store::{StoreArgs, block_on, print, print_json};
+use crate::app;
+use crate::config::Settings;
+use crate::system::Machine;
+
+/// The oldest git that takes its settings from `GIT_CONFIG_COUNT`, on which the service's safety rests.
+const OLDEST_GIT: (u32, u32) = (2, 31);
+
+/// Less free space than this is worth a word, in bytes.
+const LITTLE_SPACE: u64 = 1 << 30;
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Health {
+    Ok,
+    Warning,
+    Failure,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: String,
+    health: Health,
+    /// What was found, and how to mend it.
+    text: String,
+}
+
+/// Carries out the checks; exit code 1 if one of them fails.
+pub(crate) fn run(arguments: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let settings = arguments.store.settings()?;
+    let findings = block_on(async { Ok(examine(&settings).await) })?;
+    if arguments.json {
+        print_json(&findings)?;
+    } else {
+        for finding in &findings {
+            let mark = match finding.health {
+                Health::Ok => "ok  ",
+                Health::Warning => "warn",
+                Health::Failure => "FAIL",
+            };
+            print(&format!("{mark}  {}: {}", finding.check, finding.text))?;
+        }
+    }
+    let failed = findings.iter().filter(|finding| finding.health == Health::Failure).count();
+    if failed == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(std::io::stderr(), "{failed} of {} checks failed", findings.len())?;
+    Ok(ExitCode::FAILURE)
+}
+
+async fn examine(settings: &Settings) -> Vec<Finding> {
+    let mut findings = vec![data_dir(&settings.data_dir)];
+    let usable = findings[0].health != Health::Failure;
+    if usable {
+        findings.push(space(&settings.data_dir));
+        findings.push(master_key(settings));
+        findings.push(database(settings).await);
+        findings.push(git(settings).await);
+    }
+    findings.push(address(settings));
+    findings.extend(settings.agents.iter().map(|(id, agent)| program(id, agent, &settings.path)));
+    for guarantee in app::sandbox().probe().await {
+        let health = if guarantee.holds { Health::Ok } else { Health::Warning };
+        findings.push(finding(&format!("sandbox \"none\", {}", guarantee.name), health, guarantee.note));
+    }
+    findings
+}
+
+fn finding(check: &str, health: Health, text: impl Into<String>) -> Finding {
+    Finding { check: check.to_owned(), health, text: text.into() }
+}
+
+fn data_dir(dir: &Path) -> Finding {
+    let check = "data directory";
+    if let Err(error) = app::make_private_dir(dir) {
+        return finding(check, Health::Failure, format!("{error:#}; name another with --data-dir"));
+    }
+    let probe = dir.join(format!("doctor.{}", std::process::id()));
+    let written = std::fs::write(&probe, "probe").and_then(|()| std::fs::remove_file(&probe));
+    match written {
+        Ok(()) => finding(check, Health::Ok, format!("{} can be written", dir.display())),
+        Err(error) => {
+            let text = format!("{} cannot be written ({error}); give it to this user, or name another", dir.display());
+            finding(check, Health::Failure, text)
+        }
+    }
+}
+
+fn space(dir: &Path) -> Finding {
+    let check = "disk space";
+    match rustix::fs::statvfs(dir) {
+        Ok(disk) => {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            let (health, more) =
+                if free < LITTLE_SPACE { (Health::Warning, "; workspaces may need more") } else { (Health::Ok, "") };
+            finding(check, health, format!("{} MiB are free{more}", free >> 20))
+        }
+        Err(error) => finding(check, Health::Warning, format!("could not be found out: {error}")),
+    }
+}
+
+fn master_key(settings: &Settings) -> Finding {
+    match app::master_key(settings) {
+        Ok(_) if settings.master_key.is_some() => finding("master key", Health::Ok, "from JOURNEYMAN_MASTER_KEY"),
+        Ok(_) => finding("master key", Health::Ok, format!("{} is private", settings.master_key_file.display())),
+        Err(error) => finding("master key", Health::Failure, format!("{error:#}")),
+    }
+}
+
+async fn database(settings: &Settings) -> Finding {
+    let check = "database";
+    let path = settings.database.display();
+    let Ok(key) = app::master_key(settings) else { return finding(check, Health::Failure, "needs the master key") };
+    if !settings.database.exists() {
+        return finding(check, Health::Ok, format!("{path} will be made at the first start"));
+    }
+    match SqliteStore::open(&settings.database, key, Arc::new(Machine)) {
+        Ok(store) => match store.ready().await {
+            Ok(()) => finding(check, Health::Ok, format!("{path} answers")),
+            Err(error) => finding(check, Health::Failure, format!("{path}: {error}")),
+        },
+        Err(error) => finding(check, Health::Failure, error.to_string()),
+    }
+}
+
+async fn git(settings: &Settings) -> Finding {
+    let check = "git";
+    let mend = "install git 2.31 or later (Debian: apt-get install git), or name it with --git";
+    let git = match app::git(settings) {
+        Ok(git) => git,
+        Err(error) => return finding(check, Health::Failure, format!("{error:#}")),
+    };
+    let version = match git.command(["version"]).run().await.and_then(journeyman_git::Output::text) {
+        Ok(version) => version.trim().to_owned(),
+        Err(error) => return finding(check, Health::Failure, format!("{error}; {mend}")),
+    };
+    if git_version(&version).is_none_or(|found| found < OLDEST_GIT) {
+        return finding(check, Health::Failure, format!("{version} is too old; {mend}"));
+    }
+    let programs = git.command(["--exec-path"]).run().await.and_then(journeyman_git::Output::text);
+    let backend = programs.map(|dir| Path::new(dir.trim()).join("git-http-backend"));
+    match backend {
+        Ok(backend) if backend.exists() => finding(check, Health::Ok, version),
+        _ => {
+            let text =
+                format!("{version} has no http-backend: repositories of the built-in code host cannot be cloned");
+            finding(check, Health::Warning, text)
+        }
+    }
+}
+
+/// `git version 2.39.5 (Apple Git-154)` is (2, 39).
+fn git_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.strip_prefix("git version ")?.split(['.', ' ', '-']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn address(settings: &Settings) -> Finding {
+    let check = "address";
+    match TcpListener::bind(settings.listen) {
+        Ok(_) => finding(check, Health::Ok, format!("{} is free", settings.listen)),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            let text = format!("{} is in use: by the service itself, or choose another with --listen", settings.listen);
+            finding(check, Health::Warning, text)
+        }
+        Err(error) => {
+            let text = format!("{} cannot be listened on ({error}); choose another with --listen", settings.listen);
+            finding(check, Health::Failure, text)
+        }
+    }
+}
+
+fn program(id: &str, agent: &AgentSpec, path: &str) -> Finding {
+    let check = format!("agent {id}");
+    let name = agent.command.first().cloned().unwrap_or_default();
+    let found = if name.contains('/') {
+        Some(PathBuf::from(&name)).filter(|program| program.exists())
+    } else {
+        path.split(':').map(|dir| Path::new(dir).join(&name)).find(|program| program.exists())
+    };
+    match found {
+        Some(program) => finding(&check, Health::Ok, program.display().to_string()),
+        None => {
+            let text =
+                format!("{name} is not on the path ({path}); install it, or write its whole path in [agents.{id}]");
+            finding(&check, Health::Failure, text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_git_are_read() {
+        for (text, version) in [
+            ("git version 2.39.5", Some((2, 39))),
+            ("git version 2.39.5 (Apple Git-154)", Some((2, 39))),
+            ("git version 2.50-rc1", Some((2, 50))),
+            ("hub 1.0", None),
+        ] {
+            assert_eq!(git_version(text), version, "{text}");
+        }
+    }
+}

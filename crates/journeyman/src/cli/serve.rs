@@ -1,0 +1,54 @@
+//! `journeyman serve`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use journeyman_core::ports::Guarantee;
+
+use crate::app;
+use crate::config::{self, Layer};
+use crate::lifecycle::{Signals, Stages};
+use crate::server::Server;
+use crate::telemetry;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A setting is taken from its flag, else from the configuration file (there named as here, without \
+                        the dashes), else from the environment (JOURNEYMAN_LISTEN for --listen), else its default \
+                        holds. Times are written like 30s, 5m or 1day."
+)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    settings: Layer,
+}
+
+/// Serves until a signal says otherwise.
+pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = config::load(arguments.settings)?;
+    telemetry::begin(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let signals = Signals::listen()?;
+        let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
+        let server = Server::bind(settings).await?;
+        warn_of_losses(&app::sandbox().probe().await);
+        tracing::info!(url = server.public_url, data = %data_dir.display(), "serving");
+        if !server.app.has_keys().await? {
+            tracing::info!("there is no API key yet; make one with: journeyman key create --name NAME");
+        }
+        let leader = tokio::spawn(signals.lead(stages.clone(), grace));
+        let served = server.run(stages).await;
+        leader.abort();
+        served
+    })?;
+    tracing::info!("stopped");
+    // A program in a thread that cannot be interrupted must not keep the process.
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn warn_of_losses(guarantees: &[Guarantee]) {
+    for lost in guarantees.iter().filter(|guarantee| !guarantee.holds) {
+        tracing::warn!("UNSAFE sandbox \"none\": {}: {}", lost.name, lost.note);
+    }
+}

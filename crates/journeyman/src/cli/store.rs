@@ -1,0 +1,84 @@
+//! What commands that work on the store itself have in common: beside a running service, and without one.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use journeyman_core::ids::KeyId;
+use journeyman_core::ports::AuditEntry;
+use journeyman_core::time::Clock;
+use journeyman_store::SqliteStore;
+use serde::Serialize;
+
+use crate::app;
+use crate::config::{self, Layer, Settings};
+use crate::system::Machine;
+
+/// Which installation a command works on; the settings of `journeyman serve`.
+#[derive(Debug, Args)]
+pub(super) struct StoreArgs {
+    /// The configuration file of the service
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+
+    /// The data directory of the service
+    #[arg(long, value_name = "DIR", global = true)]
+    data_dir: Option<PathBuf>,
+
+    /// The database of the service
+    #[arg(long, value_name = "URL", global = true)]
+    database_url: Option<String>,
+}
+
+impl StoreArgs {
+    /// The settings of the service.
+    pub(super) fn settings(self) -> anyhow::Result<Settings> {
+        let Self { config, data_dir, database_url } = self;
+        config::load(Layer { config, data_dir, database_url, ..Layer::default() })
+    }
+
+    /// The settings, and the store.
+    pub(super) fn open(self) -> anyhow::Result<(Settings, Arc<SqliteStore>)> {
+        let settings = self.settings()?;
+        let store = app::open_store(&settings)?;
+        Ok((settings, store))
+    }
+}
+
+/// A line of the audit log for what somebody does at this machine.
+pub(super) fn audit(action: &str, subject: KeyId) -> AuditEntry {
+    AuditEntry { at: Machine.now(), actor: "cli".to_owned(), action: action.to_owned(), subject: subject.to_string() }
+}
+
+/// Runs a command's asynchronous part.
+pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("the runtime could not be started")?.block_on(work)
+}
+
+/// Prints a line on stdout.
+pub(super) fn print(line: &str) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{line}")
+}
+
+/// Prints a document as JSON on stdout.
+pub(super) fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
+    Ok(print(&serde_json::to_string_pretty(document)?)?)
+}
+
+/// Prints rows in columns.
+pub(super) fn print_table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: Vec<&str>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    print(&line(head.to_vec()))?;
+    rows.iter().try_for_each(|row| print(&line(row.iter().map(String::as_str).collect())))
+}

@@ -1,0 +1,31 @@
+//! What an operator sets: by flags, by a configuration file, by environment, in that order of strength.
+//!
+//! All three are read into the same [`Layer`], so that a setting has one name, one form and one description: `--listen`,
+//! `listen = "…"`, `JOURNEYMAN_LISTEN`. Nothing else in the program reads the environment.
+
+mod environment;
+mod file;
+mod layer;
+mod settings;
+mod span;
+
+use std::path::Path;
+
+use anyhow::Context;
+
+pub(crate) use self::layer::{Layer, LogFormat};
+pub(crate) use self::settings::Settings;
+
+/// The settings that hold for these flags, in this process.
+pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {
+    let environment = environment::read(environment::process())?;
+    let path = flags.config.clone().or_else(|| environment.config.clone());
+    let file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
+    let program = std::env::current_exe().context("the program's own path could not be found")?;
+    Settings::resolve(flags.over(file.settings).over(environment), file.agents, environment::machine(), &program)
+}
+
+/// A path as text for agents and git, which take no other.
+pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
+    path.to_str().map(str::to_owned).with_context(|| format!("the path {} is not UTF-8", path.display()))
+}

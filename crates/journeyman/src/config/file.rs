@@ -1,0 +1,78 @@
+//! Settings from a file.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use journeyman_core::agent::Agents;
+use serde::Deserialize;
+
+use super::layer::Layer;
+
+/// What a configuration file says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct File {
+    /// The settings by name.
+    pub(super) settings: Layer,
+    /// The tables `[agents.<id>]`.
+    pub(super) agents: Agents,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// It cannot be read, is not TOML, or holds a setting that does not exist.
+pub(super) fn read(path: &Path) -> anyhow::Result<File> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("the configuration file {} cannot be read", path.display()))?;
+    parse(&text).with_context(|| format!("the configuration file {} is not valid", path.display()))
+}
+
+fn parse(text: &str) -> anyhow::Result<File> {
+    let mut table: toml::Table = text.parse()?;
+    // Apart from the rest, because serde does not refuse unknown names beside a flattened part.
+    let agents = match table.remove("agents") {
+        Some(agents) => Agents::deserialize(agents).context("[agents]")?,
+        None => Agents::new(),
+    };
+    for (id, agent) in &agents {
+        if agent.command.first().is_none_or(String::is_empty) {
+            bail!("[agents.{id}]: command must name a program");
+        }
+    }
+    Ok(File { settings: Layer::deserialize(table)?, agents })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_settings_and_agents() {
+        let text = r#"
+            listen = "127.0.0.1:9000"
+            workers = 4
+            lease = "1m"
+            [agents.claude]
+            command = ["claude-code-acp"]
+            mode = "bypassPermissions"
+        "#;
+        let file = parse(text).expect("a file");
+        assert_eq!((file.settings.workers, file.agents["claude"].command.len()), (Some(4), 1));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_named() {
+        for (text, named) in [
+            ("listen = ", "TOML"),
+            ("lissten = \"127.0.0.1:80\"", "lissten"),
+            ("workers = \"many\"", "workers"),
+            ("lease = \"soon\"", "lease"),
+            ("[agents.x]\ncommand = []", "agents.x"),
+            ("[agents.x]\nname = \"x\"", "command"),
+            ("[agents.x]\ncommand = [\"a\"]\ncolour = 1", "colour"),
+        ] {
+            let error = format!("{:#}", parse(text).expect_err(named));
+            assert!(error.contains(named) || named == "TOML", "{text}: {error}");
+        }
+    }
+}

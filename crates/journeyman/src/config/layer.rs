@@ -1,0 +1,118 @@
+//! Every setting, each of which may be left out.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::span::Span;
+
+/// The settings as one source gives them. The doc comments are what `journeyman serve --help` shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Layer {
+    /// A configuration file in TOML: these settings by name, and [agents.<id>] tables [default: none]
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The folder for the database, repositories, workspaces and the master key [default: $XDG_DATA_HOME/journeyman, or
+    /// ~/.local/share/journeyman]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// The database: sqlite:<path> [default: sqlite:<data-dir>/journeyman.db]
+    #[arg(long, value_name = "URL")]
+    pub(crate) database_url: Option<String>,
+
+    /// The file with the key that secrets in the database are sealed with: 64 hexadecimal digits, mode 0600; made at the
+    /// first start. The variable JOURNEYMAN_MASTER_KEY with the key itself is used instead where it is set [default:
+    /// <data-dir>/master.key]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) master_key_file: Option<PathBuf>,
+
+    /// The address to serve HTTP on [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// Where clients and browsers reach the service; links begin with it [default: http://<listen>]
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+
+    /// Networks of proxies whose X-Forwarded-For is believed, for the IP allowlists of keys [default: none]
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Option<Vec<IpNet>>,
+
+    /// Runs at a time [default: the number of processors]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) workers: Option<usize>,
+
+    /// How long a worker may be silent before another takes its run over [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) lease: Option<Span>,
+
+    /// How long running turns may go on after TERM before they are handed back [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) grace: Option<Span>,
+
+    /// How long the workspace of an idle job is kept on disk; it is built anew when a message comes [default: 1day]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) workspace_idle: Option<Span>,
+
+    /// Jobs that a project may create in an hour, unless its own limits say otherwise; 0: no limit [default: 100]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) create_per_hour: Option<u32>,
+
+    /// Messages that a project may send in an hour, likewise [default: 100]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) message_per_hour: Option<u32>,
+
+    /// The git program [default: git]
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) git: Option<PathBuf>,
+
+    /// What is logged to stderr: a level (error, warn, info, debug, trace), or levels by module [default: info]
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+
+    /// The form of the log [default: text]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// The form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object on each line.
+    Json,
+}
+
+impl Layer {
+    /// These settings, and where one is left out that of `weaker`.
+    pub(crate) fn over(self, weaker: Self) -> Self {
+        Self {
+            config: self.config.or(weaker.config),
+            data_dir: self.data_dir.or(weaker.data_dir),
+            database_url: self.database_url.or(weaker.database_url),
+            master_key_file: self.master_key_file.or(weaker.master_key_file),
+            listen: self.listen.or(weaker.listen),
+            public_url: self.public_url.or(weaker.public_url),
+            trusted_proxies: self.trusted_proxies.or(weaker.trusted_proxies),
+            workers: self.workers.or(weaker.workers),
+            lease: self.lease.or(weaker.lease),
+            grace: self.grace.or(weaker.grace),
+            workspace_idle: self.workspace_idle.or(weaker.workspace_idle),
+            create_per_hour: self.create_per_hour.or(weaker.create_per_hour),
+            message_per_hour: self.message_per_hour.or(weaker.message_per_hour),
+            git: self.git.or(weaker.git),
+            log: self.log.or(weaker.log),
+            log_format: self.log_format.or(weaker.log_format),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The settings with their defaults filled in.
+
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use ipnet::IpNet;
+use journeyman_core::agent::{AgentSpec, Agents};
+use journeyman_core::project::DEFAULT_AGENT;
+use url::Url;
+
+use super::environment::MachineEnvironment;
+use super::layer::{Layer, LogFormat};
+use super::text;
+
+/// All settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) data_dir: PathBuf,
+    /// The SQLite file.
+    pub(crate) database: PathBuf,
+    pub(crate) master_key_file: PathBuf,
+    /// Whether the operator named that file: then it is not made.
+    pub(crate) master_key_file_given: bool,
+    /// The key itself, from the environment.
+    pub(crate) master_key: Option<String>,
+    pub(crate) listen: SocketAddr,
+    /// Without a slash at its end; see [`Settings::public_url`].
+    pub(super) public_url: Option<String>,
+    pub(crate) trusted_proxies: Vec<IpNet>,
+    pub(crate) workers: usize,
+    pub(crate) lease: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) workspace_idle: Duration,
+    pub(crate) create_per_hour: u32,
+    pub(crate) message_per_hour: u32,
+    pub(crate) git: PathBuf,
+    pub(crate) log: String,
+    pub(crate) log_format: LogFormat,
+    /// By id; the built-in one is among them.
+    pub(crate) agents: Agents,
+    /// The search path for git, agents and setup commands.
+    pub(crate) path: String,
+}
+
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+/// The search path of a machine that has none set.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+impl Settings {
+    /// Fills in the defaults; `program` is this program.
+    pub(super) fn resolve(
+        layer: Layer,
+        agents: Agents,
+        machine: MachineEnvironment,
+        program: &Path,
+    ) -> anyhow::Result<Self> {
+        let data_dir = data_dir(layer.data_dir, &machine)?;
+        let listen = layer.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
+        let lease = layer.lease.map_or(Duration::from_secs(30), |span| span.0);
+        if lease < SHORTEST_LEASE {
+            bail!("lease must be at least 3s: a busy machine needs some time for a heartbeat");
+        }
+        let workers = layer.workers.unwrap_or_else(processors);
+        if workers == 0 {
+            bail!("workers must be at least 1");
+        }
+        let mut all = Agents::from([(DEFAULT_AGENT.to_owned(), built_in(program)?)]);
+        all.extend(agents);
+        Ok(Self {
+            database: database(layer.database_url.as_deref(), &data_dir)?,
+            master_key_file_given: layer.master_key_file.is_some(),
+            master_key_file: layer.master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
+            master_key: machine.master_key,
+            data_dir,
+            listen,
+            public_url: layer.public_url.map(|url| public_url(&url)).transpose()?,
+            trusted_proxies: layer.trusted_proxies.unwrap_or_default(),
+            workers,
+            lease,
+            grace: layer.grace.map_or(Duration::from_secs(30), |span| span.0),
+            workspace_idle: layer.workspace_idle.map_or(Duration::from_secs(24 * 3600), |span| span.0),
+            create_per_hour: layer.create_per_hour.unwrap_or(100),
+            message_per_hour: layer.message_per_hour.unwrap_or(100),
+            git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
+            log: layer.log.unwrap_or_else(|| "info".to_owned()),
+            log_format: layer.log_format.unwrap_or_default(),
+            agents: all,
+            path: machine.path.unwrap_or_else(|| USUAL_PATH.to_owned()),
+        })
+    }
+}
+
+impl Settings {
+    /// Where the service is reached when it listens on `address`, without a slash at the end.
+    pub(crate) fn public_url(&self, address: SocketAddr) -> String {
+        match &self.public_url {
+            Some(url) => url.clone(),
+            // "All addresses" is none that a browser can go to.
+            None if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
+            None => format!("http://{address}"),
+        }
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, NonZero::get)
+}
+
+fn data_dir(given: Option<PathBuf>, machine: &MachineEnvironment) -> anyhow::Result<PathBuf> {
+    let usual = || {
+        let users = machine.data_home.clone().or_else(|| Some(machine.home.as_ref()?.join(".local/share")))?;
+        Some(users.join("journeyman"))
+    };
+    let dir = given.or_else(usual).context("no data directory is known: name one with --data-dir")?;
+    // Agents and git are started elsewhere, so the path must not depend on where we are.
+    std::path::absolute(&dir).with_context(|| format!("the data directory {} has no absolute path", dir.display()))
+}
+
+fn database(url: Option<&str>, data_dir: &Path) -> anyhow::Result<PathBuf> {
+    let Some(url) = url else { return Ok(data_dir.join("journeyman.db")) };
+    match url.split_once(':') {
+        Some(("sqlite", path)) if !path.trim_start_matches('/').is_empty() => {
+            // sqlite:///a/b and sqlite:/a/b are the same file.
+            let path = path.strip_prefix("//").unwrap_or(path);
+            Ok(std::path::absolute(path)?)
+        }
+        Some(("postgres" | "postgresql", _)) => {
+            bail!("this version keeps its data in SQLite alone; write database-url as sqlite:<path>, or leave it out")
+        }
+        // The text is not shown: a URL of a database may have a password in it.
+        _ => bail!("database-url is not one that is known; write it as sqlite:<path>"),
+    }
+}
+
+fn public_url(given: &str) -> anyhow::Result<String> {
+    let url = Url::parse(given).with_context(|| format!("public-url {given:?} is not a URL"))?;
+    let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty() && url.has_host();
+    if !matches!(url.scheme(), "http" | "https") || !plain {
+        bail!("public-url must be like https://journeyman.example.com");
+    }
+    Ok(given.trim_end_matches('/').to_owned())
+}
+
+fn built_in(program: &Path) -> anyhow::Result<AgentSpec> {
+    let arguments = ["agent", "--model", "{model}", "--state-dir", "{home}/sessions"].map(str::to_owned);
+    Ok(AgentSpec {
+        command: [text(program)?].into_iter().chain(arguments).collect(),
+        name: Some("Journeyman's own agent".to_owned()),
+        environment: [].into(),
+        mode: None,
+        select_model: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(layer: Layer) -> anyhow::Result<Settings> {
+        let machine = MachineEnvironment { home: Some("/home/me".into()), ..MachineEnvironment::default() };
+        Settings::resolve(layer, Agents::new(), machine, Path::new("/usr/bin/journeyman"))
+    }
+
+    #[test]
+    fn without_a_word_everything_has_a_default() {
+        let settings = resolve(Layer::default()).expect("settings");
+        assert_eq!(settings.data_dir, Path::new("/home/me/.local/share/journeyman"));
+        assert_eq!(settings.database, Path::new("/home/me/.local/share/journeyman/journeyman.db"));
+        assert_eq!(settings.public_url(settings.listen), "http://127.0.0.1:8080");
+        assert_eq!(settings.public_url("0.0.0.0:80".parse().expect("an address")), "http://localhost:80");
+        assert_eq!(settings.agents[DEFAULT_AGENT].command[0], "/usr/bin/journeyman");
+    }
+
+    #[test]
+    fn a_setting_that_makes_no_sense_is_refused() {
+        let cases: [(Layer, &str); 8] = [
+            (Layer { workers: Some(0), ..Layer::default() }, "workers"),
+            (Layer { lease: Some("1s".parse().expect("a span")), ..Layer::default() }, "lease"),
+            (Layer { database_url: Some("postgres://u:hush@h/d".into()), ..Layer::default() }, "SQLite"),
+            (Layer { database_url: Some("mysql://u:hush@h/d".into()), ..Layer::default() }, "database-url"),
+            (Layer { database_url: Some("sqlite:".into()), ..Layer::default() }, "database-url"),
+            (Layer { public_url: Some("ftp://x".into()), ..Layer::default() }, "public-url"),
+            (Layer { public_url: Some("https://me@x".into()), ..Layer::default() }, "public-url"),
+            (Layer { public_url: Some("x".into()), ..Layer::default() }, "public-url"),
+        ];
+        for (layer, named) in cases {
+            let error = format!("{:#}", resolve(layer).expect_err(named));
+            assert!(error.contains(named) && !error.contains("hush"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_stronger_layer_wins() {
+        let strong = Layer { workers: Some(1), ..Layer::default() };
+        let weak = Layer { workers: Some(2), create_per_hour: Some(3), ..Layer::default() };
+        let both = strong.over(weak);
+        assert_eq!((both.workers, both.create_per_hour), (Some(1), Some(3)));
+    }
+}

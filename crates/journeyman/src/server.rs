@@ -1,0 +1,92 @@
+//! The running service: HTTP, a worker, a sweeper.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::serve::ListenerExt;
+use journeyman_core::ids::WorkerId;
+use journeyman_core::ports::Store;
+use journeyman_core::time::{Clock, IdGen};
+use journeyman_worker::{Limits, Worker};
+use tokio::net::TcpListener;
+
+use crate::app::{self, App};
+use crate::config::Settings;
+use crate::lifecycle::Stages;
+use crate::system::Machine;
+
+/// How often what is over is cleared away.
+const SWEEP: Duration = Duration::from_secs(600);
+
+/// Rows of each kind that one sweep removes at most.
+const SWEEP_ROWS: usize = 10_000;
+
+/// How long answers that are under way may take once running turns were handed back.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// A service that is bound to its address and not yet running.
+pub(crate) struct Server {
+    pub(crate) app: App,
+    pub(crate) public_url: String,
+    settings: Settings,
+    listener: TcpListener,
+    /// Held as long as the service lives.
+    _lock: File,
+}
+
+impl Server {
+    /// Takes the data directory and the address.
+    ///
+    /// # Errors
+    /// Another service has one of them; the store cannot be opened.
+    pub(crate) async fn bind(settings: Settings) -> anyhow::Result<Self> {
+        app::make_private_dir(&settings.data_dir)?;
+        let lock = app::lock(&settings.data_dir)?;
+        let listener = TcpListener::bind(settings.listen).await;
+        let listener = listener.with_context(|| format!("the address {} cannot be listened on", settings.listen))?;
+        let public_url = settings.public_url(listener.local_addr()?);
+        let app = app::build(settings.clone(), public_url.clone())?;
+        Ok(Self { app, public_url, settings, listener, _lock: lock })
+    }
+
+    /// Serves until the stages of stopping have been gone through.
+    pub(crate) async fn run(self, stages: Stages) -> anyhow::Result<()> {
+        let router = self.app.router(stages.drain.clone());
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
+        // Small answers must not wait for the acknowledgement of others.
+        let listener = self.listener.tap_io(|tcp| drop(tcp.set_nodelay(true)));
+        let http = axum::serve(listener, service).with_graceful_shutdown(stages.drain.clone().cancelled_owned());
+        let http = async {
+            tokio::select! {
+                served = http.into_future() => served.context("HTTP could not be served"),
+                () = async { stages.stop.cancelled().await; tokio::time::sleep(LAST_ANSWERS).await } => Ok(()),
+            }
+        };
+        let limits = Limits { runs: self.settings.workers, lease: self.settings.lease, ..Limits::default() };
+        let id = WorkerId::from_uuid(Machine.uuid(Machine.now()));
+        let worker = Worker::new(Arc::clone(&self.app.host), id, limits);
+        let sweeper =
+            tokio::spawn(sweep(Arc::clone(&self.app.host), self.app.store.clone(), self.settings.workspace_idle));
+        let (served, ()) = tokio::join!(http, worker.work(stages.drain.clone(), stages.stop.clone()));
+        sweeper.abort();
+        served
+    }
+}
+
+async fn sweep(host: Arc<journeyman_worker::Host>, store: Arc<dyn Store>, workspace_idle: Duration) {
+    let mut beat = tokio::time::interval(SWEEP);
+    loop {
+        beat.tick().await;
+        if let Err(error) = store.sweep(Machine.now(), SWEEP_ROWS).await {
+            tracing::warn!(%error, "what is over could not be cleared away");
+        }
+        match host.release_idle(workspace_idle).await {
+            Ok(0) => {}
+            Ok(released) => tracing::info!(released, "workspaces of idle jobs were removed"),
+            Err(error) => tracing::warn!(%error, "workspaces of idle jobs could not be removed"),
+        }
+    }
+}
