@@ -1,9 +1,15 @@
-//! The whole way from a message to a pull request: the engine, the worker and the built-in code host in this process,
-//! with real git and the real program as the agent.
+//! Whole-program tests: real git, real processes. `whole` drives the parts over a store in memory, `program` the program
+//! as people run it.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-#[path = "whole/given.rs"]
-mod given;
-#[path = "whole/way.rs"]
-mod way;
+mod program {
+    mod commands;
+    mod given;
+    mod service;
+}
+
+mod whole {
+    mod given;
+    mod way;
+}

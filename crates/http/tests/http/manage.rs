@@ -57,6 +57,8 @@ async fn what_is_wrong_with_a_project_is_said() {
         let refused = service.post("/v2/projects", &body.to_string()).await;
         assert_eq!((refused.status.as_u16(), refused.code()), (400, code.to_owned()), "{body}");
     }
+    let deep = format!(r#"{{"id":"a","repository":{}1{}}}"#, "[".repeat(5000), "]".repeat(5000));
+    assert_eq!(service.post("/v2/projects", &deep).await.code(), "invalid_json");
     let broken = service.post("/v2/projects", r#"{"id":"a","repository":"local:broken"}"#).await;
     assert_eq!((broken.status.as_u16(), broken.code()), (500, "internal".to_owned()));
     assert!(!broken.text.contains("full disk"), "the cause is for the log: {}", broken.text);

@@ -11,7 +11,6 @@ async fn a_wrong_body_is_refused_with_a_text_that_names_what_is_wrong() {
     let job = service.job("x").await;
     let too_long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(100_001));
     let too_large = format!(r#"{{"prompt":"x","pad":"{}"}}"#, "x".repeat(1 << 20));
-    let deep = format!(r#"{{"prompt":"x","deep":{}1{}}}"#, "[".repeat(5000), "]".repeat(5000));
     let cases: Vec<(&[u8], u16, &str, &str)> = vec![
         (b"", 400, "invalid_json", "JSON"),
         (b"{", 400, "invalid_json", "JSON"),
@@ -30,7 +29,6 @@ async fn a_wrong_body_is_refused_with_a_text_that_names_what_is_wrong() {
         (br#"{"prompt":"\ud800"}"#, 400, "invalid_json", "hex escape"),
         (br#"{"prompt":"x","prompt":"y"}"#, 400, "invalid_body", "prompt"),
         (br#"{"prompt":"x","delivery":"later"}"#, 400, "invalid_body", "delivery"),
-        (deep.as_bytes(), 400, "invalid_json", "recursion"),
         (too_long.as_bytes(), 413, "prompt_too_long", "100000"),
         (too_large.as_bytes(), 413, "body_too_large", "1048576"),
     ];

@@ -9,7 +9,7 @@ use journeyman_core::project::Settings;
 use journeyman_core::run::{ReasonCode, RunStatus};
 use journeyman_worker::Limits;
 
-use crate::given::{house, idle};
+use super::given::{house, idle};
 
 fn reason(job: &journeyman_core::job::Job) -> (ReasonCode, String) {
     match &job.state {

@@ -100,7 +100,8 @@ pub(crate) struct CreateProject {
     /// Its name in URLs, for ever.
     #[schema(pattern = "^[a-z0-9][a-z0-9-]{0,62}$")]
     id: String,
-    /// See below.
+    /// A URL, an absolute path on the server, or `local:<name>` for one on the built-in code host, made empty if it is
+    /// not there.
     repository: String,
     #[serde(flatten)]
     changes: ProjectChanges,

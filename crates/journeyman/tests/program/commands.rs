@@ -1,0 +1,157 @@
+//! Commands that need no service, and what they say when something is wrong.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::given::{PROGRAM, site};
+
+fn stderr(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn keys_are_made_listed_and_revoked_beside_a_running_service() {
+    let site = site();
+    let service = site.start();
+    let made = site.succeed(&["key", "create", "--name", "beside"]);
+    assert_eq!(made.lines().count(), 1, "the secret alone");
+    let listed: Value = serde_json::from_str(&site.succeed(&["key", "list", "--json"])).unwrap();
+    let id = listed["keys"][0]["id"].as_str().unwrap();
+    assert_eq!(listed["keys"][0]["name"], "beside");
+    assert!(!site.succeed(&["key", "list"]).contains(made.trim()));
+
+    let client = reqwest::blocking::Client::new();
+    let with = || client.get(format!("{}/v2/projects", service.url)).bearer_auth(made.trim()).send().unwrap().status();
+    assert_eq!(with(), 200);
+    site.succeed(&["key", "revoke", id]);
+    assert_eq!(with(), 401, "at once");
+    let unknown = site.run(&["key", "revoke", &format!("key_{}", "0".repeat(32))]);
+    assert!(!unknown.status.success() && stderr(&unknown).contains("there is no key"), "{unknown:?}");
+}
+
+#[test]
+fn projects_are_managed_beside_a_running_service() {
+    let site = site();
+    let service = site.start();
+    std::fs::write(site.path("token"), "ghp_hush\n").unwrap();
+    let token = site.path("token");
+    let made = site.succeed(&[
+        "project",
+        "create",
+        "web",
+        "--repository",
+        "https://example.com/web.git",
+        "--ref",
+        "main",
+        "--token-file",
+        token.to_str().unwrap(),
+        "--env",
+        "CI=1",
+        "--secret-file",
+        &format!("NPM={}", token.display()),
+    ]);
+    assert!(!made.contains("hush"), "{made}");
+    let project = service.get("/v2/projects/web");
+    assert_eq!((project["codeHost"]["hasToken"].clone(), project["secrets"][0].clone()), (true.into(), "NPM".into()));
+    site.succeed(&["project", "update", "web", "--model", "other/model"]);
+    assert_eq!(service.get("/v2/projects/web")["model"], "other/model");
+    assert_eq!(service.get("/v2/projects/web")["ref"], "main", "what was not named stays");
+    assert!(site.succeed(&["project", "list"]).contains("https://example.com/web.git"));
+    site.succeed(&["project", "delete", "web"]);
+    assert_eq!(service.call("GET", "/v2/projects/web", None).0, 404);
+    for (arguments, named) in [
+        (vec!["project", "create", "shop", "--repository", "local:x"], "already"),
+        (vec!["project", "create", "y", "--repository", "nonsense"], "repository must be"),
+        (vec!["project", "create", "y"], "repository is missing"),
+        (vec!["project", "create", "y", "--repository", "local:y", "--agent", "nobody"], "nobody"),
+        (vec!["project", "create", "y", "--repository", "local:y", "--env", "X"], "NAME=VALUE"),
+        (vec!["project", "create", "y", "--repository", "local:y", "--token-file", "/nowhere"], "/nowhere"),
+        (vec!["project", "show", "y"], "there is no project y"),
+        (vec!["project", "delete", "y"], "no such project"),
+    ] {
+        let output = site.run(&arguments);
+        assert!(!output.status.success() && stderr(&output).contains(named), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn doctor_finds_what_is_missing_and_says_how_to_mend_it() {
+    let site = site();
+    let healthy = site.run(&["doctor"]);
+    assert!(healthy.status.success(), "{}", String::from_utf8_lossy(&healthy.stdout));
+    let config = "git = \"/nowhere/git\"\n[agents.lost]\ncommand = [\"no-such-agent\"]\n";
+    std::fs::write(site.path("config.toml"), config).unwrap();
+    std::fs::write(site.path("data/master.key"), "short").unwrap();
+    let ill = site.run(&["doctor", "--json"]);
+    assert_eq!(ill.status.code(), Some(1));
+    let findings: Vec<Value> = serde_json::from_slice(&ill.stdout).unwrap();
+    let failed: Vec<&str> = findings
+        .iter()
+        .filter(|finding| finding["health"] == "failure")
+        .map(|finding| finding["check"].as_str().unwrap())
+        .collect();
+    assert_eq!(failed, ["master key", "database", "git", "agent lost"]);
+}
+
+#[test]
+fn a_start_that_cannot_succeed_says_why() {
+    let site = site();
+    let service = site.start();
+    let second = site.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(stderr(&second).contains("another service runs on"), "{}", stderr(&second));
+    let address = service.url.trim_start_matches("http://").to_owned();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let serve = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.arg("serve").args(arguments).env("JOURNEYMAN_DATA_DIR", elsewhere.path());
+        command
+    };
+    let taken = serve(&["--listen", &address]).output().unwrap();
+    assert!(stderr(&taken).contains("cannot be listened on"), "{}", stderr(&taken));
+    let variable = serve(&[]).env("JOURNEYMAN_WORKERS", "many").output().unwrap();
+    assert!(stderr(&variable).contains("JOURNEYMAN_WORKERS"), "{}", stderr(&variable));
+    let file = serve(&["--config", "/nowhere.toml"]).output().unwrap();
+    assert!(stderr(&file).contains("/nowhere.toml"), "{}", stderr(&file));
+    let filter = serve(&["--log", "a=b=c"]).output().unwrap();
+    assert!(stderr(&filter).contains("is no filter"), "{}", stderr(&filter));
+    for output in [&second, &taken, &variable, &file, &filter] {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
+}
+
+#[test]
+fn a_master_key_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = site();
+    let key = site.path("data/master.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = site.run(&["key", "list"]);
+    assert!(!refused.status.success() && stderr(&refused).contains("chmod 600"), "{}", stderr(&refused));
+}
+
+#[test]
+fn flags_are_stronger_than_the_file_and_the_file_than_the_environment() {
+    let site = site();
+    let names = |arguments: &[&str], variable: &str| {
+        let output = site.command(arguments).env("JOURNEYMAN_PUBLIC_URL", variable).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let project: Value = serde_json::from_slice(&output.stdout).unwrap();
+        project["cloneUrl"].as_str().unwrap().to_owned()
+    };
+    let show = ["project", "show", "shop"];
+    assert_eq!(names(&show, "http://from-environment"), "http://from-environment/git/shop.git");
+    std::fs::write(site.path("config.toml"), "public-url = \"http://from-file/\"\n").unwrap();
+    assert_eq!(names(&show, "http://from-environment"), "http://from-file/git/shop.git");
+}
+
+#[test]
+fn completions_and_the_description_are_printed() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = Command::new(PROGRAM).args(["completions", shell]).output().unwrap();
+        assert!(output.status.success() && output.stdout.len() > 1000, "{shell}");
+    }
+    let output = Command::new(PROGRAM).arg("openapi").output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["info"]["title"], "Journeyman");
+}

@@ -1,0 +1,246 @@
+//! The program as people run it: its own processes, a data directory, HTTP.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// The program that is tested.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_journeyman");
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A data directory with a key and the project `shop`, whose repository has one commit.
+pub(crate) struct Site {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) key: String,
+    /// Lines of the configuration file.
+    config: String,
+}
+
+/// A service that runs on a site.
+pub(crate) struct Service {
+    process: Child,
+    pub(crate) url: String,
+    key: String,
+    client: reqwest::blocking::Client,
+    /// What it logs, read on a thread of its own so that it never waits for us.
+    log: std::sync::Arc<std::sync::Mutex<String>>,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // Gone already where a test has ended it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("the service's log:\n{}", self.log());
+        }
+    }
+}
+
+pub(crate) fn site() -> Site {
+    site_with("lease = \"3s\"\nworkers = 4\n")
+}
+
+pub(crate) fn site_with(config: &str) -> Site {
+    let mut site = Site { dir: tempfile::tempdir().unwrap(), key: String::new(), config: config.to_owned() };
+    std::fs::write(site.path("config.toml"), &site.config).unwrap();
+    site.key = site.succeed(&["key", "create", "--name", "tests"]).trim().to_owned();
+    site.succeed(&["project", "create", "shop", "--repository", "local:shop"]);
+    git(site.dir.path(), &["init", "--quiet", "--initial-branch=main", "people"]);
+    site.people_commit("README.md", "# Shop\n");
+    site
+}
+
+impl Site {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A command of the program on this site.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).arg("--config").arg(self.path("config.toml")).arg("--data-dir").arg(self.path("data"));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    pub(crate) fn succeed(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A commit on `main` of the built-in code host.
+    pub(crate) fn people_commit(&self, file: &str, text: &str) {
+        let people = self.path("people");
+        std::fs::write(people.join(file), text).unwrap();
+        git(&people, &["add", "--all"]);
+        git(&people, &["commit", "--quiet", "--message", &format!("Write {file}")]);
+        let repository = self.repository();
+        git(&people, &["push", "--quiet", repository.to_str().unwrap(), "HEAD:main"]);
+    }
+
+    /// The repository of `shop` on the built-in code host.
+    pub(crate) fn repository(&self) -> PathBuf {
+        self.path("data/repositories/shop.git")
+    }
+
+    /// The text of a file on a branch, if it is there.
+    pub(crate) fn file(&self, branch: &str, file: &str) -> Option<String> {
+        let shown = git_command(&self.repository(), &["show", &format!("{branch}:{file}")]).output().unwrap();
+        shown.status.success().then(|| String::from_utf8(shown.stdout).unwrap())
+    }
+
+    pub(crate) fn start(&self) -> Service {
+        let mut process = self
+            .command(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut begun = String::new();
+        let url = loop {
+            let line = lines.next().unwrap_or_else(|| panic!("the service did not start: {begun}")).unwrap();
+            begun.push_str(&line);
+            begun.push('\n');
+            let said: Value = serde_json::from_str(&line).unwrap_or_default();
+            if said["message"] == "serving" {
+                break said["url"].as_str().unwrap().to_owned();
+            }
+        };
+        let log = std::sync::Arc::new(std::sync::Mutex::new(begun));
+        let writer = std::sync::Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let mut log = writer.lock().unwrap();
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        let client = reqwest::blocking::Client::builder().timeout(PATIENCE).build().unwrap();
+        Service { process, url, key: self.key.clone(), client, log }
+    }
+}
+
+impl Service {
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// An answer's status and JSON.
+    pub(crate) fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let request = self.client.request(method.parse().unwrap(), format!("{}{path}", self.url));
+        let request = request.bearer_auth(&self.key).header("accept", "application/json");
+        let request = body.into_iter().fold(request, |request, body| request.json(&body));
+        let answer = request.send().unwrap();
+        let status = answer.status().as_u16();
+        (status, serde_json::from_str(&answer.text().unwrap()).unwrap_or_default())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let (status, body) = self.call("GET", path, None);
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// A page, asked for as a browser does.
+    pub(crate) fn page(&self, url: &str) -> (u16, String) {
+        let answer = self.client.get(url).basic_auth("me", Some(&self.key)).send().unwrap();
+        (answer.status().as_u16(), answer.text().unwrap())
+    }
+
+    pub(crate) fn text(&self, path: &str) -> String {
+        self.client.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().unwrap().text().unwrap()
+    }
+
+    /// A job in `shop`; its path.
+    pub(crate) fn create(&self, prompt: &str) -> String {
+        let (status, record) = self.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": prompt })));
+        assert_eq!(status, 201, "{record}");
+        format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap())
+    }
+
+    pub(crate) fn send(&self, job: &str, prompt: &str) -> Value {
+        let (status, record) = self.call("POST", &format!("{job}/message"), Some(json!({ "prompt": prompt })));
+        assert_eq!(status, 200, "{record}");
+        record
+    }
+
+    /// The record once the job is not active.
+    pub(crate) fn settled(&self, job: &str) -> Value {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let record = self.get(&format!("{job}?wait=30"));
+            if record["status"] != "active" {
+                return record;
+            }
+            assert!(Instant::now() < end, "{job} stays active: {:#}\n{}", self.events(job), self.log());
+        }
+    }
+
+    pub(crate) fn events(&self, job: &str) -> Value {
+        self.get(&format!("{job}/events?limit=1000"))["events"].take()
+    }
+
+    /// How many events of a type there are.
+    pub(crate) fn count(&self, job: &str, kind: &str) -> usize {
+        self.events(job).as_array().unwrap().iter().filter(|event| event["type"] == kind).count()
+    }
+
+    /// Waits until there are so many events of a type.
+    pub(crate) fn until(&self, job: &str, kind: &str, times: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.count(job, kind) < times {
+            assert!(Instant::now() < end, "no {kind} in {:#}", self.events(job));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends the process as a failing machine does.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// The exit code, once the process has ended by itself.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "the service does not stop");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Git as a person uses it.
+pub(crate) fn git(dir: &Path, arguments: &[&str]) -> String {
+    let output = git_command(dir, arguments).output().unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn git_command(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "safe.directory=*"]);
+    command.args(["-c", "credential.helper="]).args(arguments).current_dir(dir);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
+    command
+}

@@ -1,0 +1,275 @@
+//! The service over HTTP, with real processes and real git.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::given::{Site, git, site, site_with};
+
+fn branch(site: &Site) -> String {
+    let branches = git(&site.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"]);
+    let branches: Vec<&str> = branches.lines().collect();
+    assert_eq!(branches.len(), 1, "{branches:?}");
+    branches[0].to_owned()
+}
+
+#[test]
+fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("Add a greeting\n[[write hello.txt|Hello]]");
+    let record = service.settled(&job);
+    assert_eq!(record["status"], "completed", "{}", service.log());
+    let link = record["prLink"].as_str().unwrap();
+    assert_eq!(link, format!("{}/projects/shop/pulls/1", service.url));
+    let (status, page) = service.page(link);
+    assert_eq!(status, 200);
+    assert!(page.contains("Add a greeting") && page.contains("hello.txt"), "{page}");
+
+    let active = service.send(&job, "Say goodbye too\n[[append hello.txt|Goodbye]]");
+    assert_eq!((active["status"].clone(), active["prLink"].clone()), (json!("active"), Value::Null));
+    let record = service.settled(&job);
+    assert_eq!(record["prLink"], link, "the same pull request");
+    assert_eq!(site.file(&branch(&site), "hello.txt").unwrap(), "Hello\nGoodbye\n");
+    let diff = service.text(&format!("{job}/diff"));
+    assert!(diff.contains("+Hello") && diff.contains("+Goodbye"), "{diff}");
+
+    let messages = service.get(&format!("{job}/messages"));
+    for message in messages["messages"].as_array().unwrap() {
+        assert_eq!((message["status"].clone(), message["prLink"].clone()), (json!("finished"), json!(link)));
+        assert_eq!(message["commits"].as_array().unwrap().len(), 1, "{message}");
+    }
+    assert_eq!(service.count(&job, "pull_request.opened"), 1);
+    assert_eq!(service.count(&job, "pull_request.updated"), 1);
+}
+
+#[test]
+fn people_clone_and_push_with_a_key_as_the_password() {
+    let site = site();
+    let service = site.start();
+    let url = service.get("/v2/projects/shop")["cloneUrl"].as_str().unwrap().to_owned();
+    let with_key = url.replace("http://", &format!("http://me:{}@", site.key));
+    git(site.dir.path(), &["clone", "--quiet", &with_key, "clone"]);
+    let clone = site.path("clone");
+    std::fs::write(clone.join("by-http.txt"), "x\n").unwrap();
+    git(&clone, &["add", "--all"]);
+    git(&clone, &["commit", "--quiet", "--message", "By HTTP"]);
+    git(&clone, &["push", "--quiet", "origin", "main"]);
+    assert_eq!(site.file("main", "by-http.txt").unwrap(), "x\n");
+    let reader = site.succeed(&["key", "create", "--name", "reader", "--scope", "read"]);
+    let read_only = url.replace("http://", &format!("http://me:{}@", reader.trim()));
+    git(site.dir.path(), &["ls-remote", "--quiet", &read_only]);
+    let refused = std::process::Command::new("git")
+        .args(["push", "--quiet", &read_only, "HEAD:refs/heads/other"])
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .current_dir(&clone)
+        .output()
+        .unwrap();
+    assert!(!refused.status.success(), "a key that reads must not push");
+}
+
+#[test]
+fn a_follow_up_is_taken_or_refused_as_the_state_says_and_nothing_is_lost() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("[[write one.txt|1]][[sleep 1]]");
+    service.until(&job, "run.started", 1);
+    // Active: it waits its turn.
+    service.send(&job, "[[write two.txt|2]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    // Completed: it opens the job again.
+    service.send(&job, "[[fail on purpose]]");
+    assert_eq!(service.settled(&job)["status"], "failed");
+    let runs = service.get(&format!("{job}/runs"));
+    let last = runs["runs"].as_array().unwrap().last().unwrap().clone();
+    assert!(last["reason"]["text"].as_str().unwrap().contains("on purpose"), "{last}");
+    // Failed: likewise.
+    service.send(&job, "[[write three.txt|3]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    // Archived: refused, until it is taken out.
+    assert_eq!(service.call("POST", &format!("{job}/archive"), None).1["status"], "archived");
+    let (status, body) = service.call("POST", &format!("{job}/message"), Some(json!({"prompt": "x"})));
+    assert_eq!((status, body["code"].clone()), (409, json!("job_archived")));
+    service.call("POST", &format!("{job}/unarchive"), None);
+    service.send(&job, "[[write four.txt|4]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    let branch = branch(&site);
+    for file in ["one.txt", "two.txt", "three.txt", "four.txt"] {
+        assert!(site.file(&branch, file).is_some(), "{file}");
+    }
+    assert_eq!(service.count(&job, "pull_request.opened"), 1);
+}
+
+#[test]
+fn a_running_turn_is_cancelled_and_interrupted_within_a_second() {
+    let site = site();
+    let service = site.start();
+    let cancelled = service.create("[[write a.txt|a]][[sleep 60]]");
+    service.until(&cancelled, "agent.tool_call", 1);
+    let begun = Instant::now();
+    let (_, record) = service.call("POST", &format!("{cancelled}/cancel"), None);
+    assert_eq!(record["status"], "failed");
+    let interrupted = service.create("[[write b.txt|b]][[sleep 60]]");
+    service.until(&interrupted, "agent.tool_call", 1);
+    let said = json!({"prompt": "[[write c.txt|c]]", "delivery": "interrupt"});
+    service.call("POST", &format!("{interrupted}/message"), Some(said));
+    assert_eq!(service.settled(&interrupted)["status"], "completed");
+    assert!(begun.elapsed() < Duration::from_secs(30), "neither waited for its sleep: {:?}", begun.elapsed());
+    let messages = service.get(&format!("{interrupted}/messages"));
+    let states: Vec<&str> =
+        messages["messages"].as_array().unwrap().iter().map(|message| message["status"].as_str().unwrap()).collect();
+    assert_eq!(states, ["cancelled", "finished"]);
+}
+
+#[test]
+fn after_kill_9_in_the_middle_of_a_turn_the_message_is_finished_once() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("[[append log.txt|line]][[sleep 3]]");
+    let waiting = service.create("[[write other.txt|x]]");
+    service.until(&job, "agent.tool_call", 1);
+    service.send(&job, "[[append log.txt|second]]");
+    service.kill();
+
+    let service = site.start();
+    for job in [&job, &waiting] {
+        assert_eq!(service.settled(job)["status"], "completed", "{:#}", service.events(job));
+    }
+    let pulls = service.get(&format!("{job}/messages"));
+    let link = pulls["messages"][0]["prLink"].as_str().unwrap();
+    assert_eq!(pulls["messages"][1]["prLink"], link);
+    for message in pulls["messages"].as_array().unwrap() {
+        assert_eq!((message["status"].clone(), message["commits"].as_array().unwrap().len()), (json!("finished"), 1));
+    }
+    let name = service.events(&job).as_array().unwrap().iter().find(|event| event["type"] == "commit.pushed").unwrap()
+        ["data"]["branch"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(site.file(&name, "log.txt").unwrap(), "line\nsecond\n", "each line once, in order");
+    let runs = service.get(&format!("{job}/runs"));
+    assert_eq!(runs["runs"][0]["reason"]["code"], "worker_lost");
+    assert_eq!(runs["runs"][1]["attempt"], 2);
+    assert_eq!(service.count(&job, "pull_request.opened"), 1);
+}
+
+#[test]
+fn term_lets_a_turn_finish_and_takes_nothing_new() {
+    let site = site_with("lease = \"3s\"\ngrace = \"30s\"\nworkers = 1\n");
+    let mut service = site.start();
+    let job = service.create("[[write a.txt|a]][[sleep 2]]");
+    let queued = service.create("[[write b.txt|b]]");
+    service.until(&job, "agent.tool_call", 1);
+    service.signal("TERM");
+    assert_eq!(service.ended(), Some(0), "{}", service.log());
+
+    let service = site.start();
+    assert_eq!(service.settled(&job)["status"], "completed");
+    assert_eq!(service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().len(), 1, "it was let finish");
+    assert_eq!(service.settled(&queued)["status"], "completed");
+}
+
+#[test]
+fn after_the_grace_a_turn_is_handed_back_and_done_again() {
+    let site = site_with("lease = \"1m\"\ngrace = \"300ms\"\n");
+    let mut service = site.start();
+    let job = service.create("[[append a.txt|a]][[sleep 5]]");
+    service.until(&job, "agent.tool_call", 1);
+    let begun = Instant::now();
+    service.signal("TERM");
+    assert_eq!(service.ended(), Some(0), "{}", service.log());
+    assert!(begun.elapsed() < Duration::from_secs(5), "the turn was not waited for: {:?}", begun.elapsed());
+
+    let service = site.start();
+    assert_eq!(service.settled(&job)["status"], "completed");
+    let runs = service.get(&format!("{job}/runs"));
+    assert_eq!(runs["runs"][0]["reason"]["code"], "handed_back", "and no lease of a minute was waited for");
+    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "a\n");
+}
+
+#[test]
+fn the_second_term_ends_at_once() {
+    let site = site_with("lease = \"3s\"\ngrace = \"1h\"\n");
+    let mut service = site.start();
+    let job = service.create("[[write a.txt|a]][[sleep 5]]");
+    service.until(&job, "agent.tool_call", 1);
+    service.signal("TERM");
+    while !service.log().contains("stopping: ") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    service.signal("TERM");
+    assert_eq!(service.ended(), Some(143));
+    let service = site.start();
+    assert_eq!(service.settled(&job)["status"], "completed");
+}
+
+#[test]
+fn workspaces_deleted_by_hand_are_built_anew() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("[[write a.txt|a]]");
+    service.settled(&job);
+    std::fs::remove_dir_all(site.path("data/workspaces")).unwrap();
+    std::fs::remove_dir_all(site.path("data/mirrors")).unwrap();
+    service.send(&job, "[[append a.txt|b]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "a\nb\n");
+}
+
+#[test]
+fn workspaces_of_idle_jobs_are_removed() {
+    let site = site_with("lease = \"3s\"\nworkspace-idle = \"0s\"\n");
+    let service = site.start();
+    let job = service.create("[[write a.txt|a]]");
+    service.settled(&job);
+    let workspaces = || std::fs::read_dir(site.path("data/workspaces")).unwrap().count();
+    assert_eq!(workspaces(), 1);
+    drop(service);
+    // The sweeper looks around at the start.
+    let service = site.start();
+    let end = Instant::now() + Duration::from_secs(30);
+    while workspaces() > 0 {
+        assert!(Instant::now() < end, "the workspace stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    service.send(&job, "[[append a.txt|b]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "a\nb\n");
+}
+
+/// An agent of sixty lines that knows nothing of us: a shell script that speaks the protocol.
+const SHELL_AGENT: &str = r#"#!/bin/sh
+cwd=""
+while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
+    case "$line" in
+    *'"method":"initialize"'*)
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}}\n' "$id" ;;
+    *'"method":"session/new"'*)
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"sessionId":"s1"}}\n' "$id" ;;
+    *'"method":"session/prompt"'*)
+        echo "made with $GREETING by $1" > from-the-shell.txt
+        printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done by a shell."}}}}\n'
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":"end_turn"}}\n' "$id" ;;
+    esac
+done
+"#;
+
+#[test]
+fn another_agent_is_plugged_in_by_configuration_alone() {
+    let site = site_with(
+        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\", \"{model}\"]\nenvironment = { GREETING = \"love\" }\n",
+    );
+    let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    std::fs::write(site.path("agent.sh"), SHELL_AGENT).unwrap();
+    let service = site.start();
+    let body = json!({"prompt": "x", "agent": "shell", "model": "some/model"});
+    let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+    assert_eq!((status, record["model"].clone()), (201, json!("some/model")), "{record}");
+    let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(site.file(&branch(&site), "from-the-shell.txt").unwrap(), "made with love by some/model\n");
+    let said = service.events(&job).as_array().unwrap().iter().any(|event| event["data"]["text"] == "Done by a shell.");
+    assert!(said, "{:#}", service.events(&job));
+}
