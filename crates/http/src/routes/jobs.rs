@@ -166,6 +166,7 @@ pub(crate) struct ListQuery {
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
     /// `nextCursor` of the page before.
+    #[param(min_length = 1)]
     cursor: Option<String>,
 }
 

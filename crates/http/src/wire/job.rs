@@ -107,13 +107,17 @@ pub(crate) struct CreateJob {
     #[schema(min_length = 1, max_length = 100_000)]
     pub(crate) prompt: String,
     /// The branch, tag or commit to start from, instead of the project's.
+    #[schema(min_length = 1, max_length = 200)]
     #[serde(rename = "ref")]
     pub(crate) reference: Option<String>,
     /// The model, instead of the project's.
+    #[schema(min_length = 1, max_length = 200)]
     pub(crate) model: Option<String>,
     /// The agent, instead of the project's.
+    #[schema(min_length = 1, max_length = 200)]
     pub(crate) agent: Option<String>,
     /// The name of the branch to work on, instead of one made of the title.
+    #[schema(min_length = 1, max_length = 200)]
     pub(crate) branch: Option<String>,
     /// Whether the pull request is a draft, instead of as the project says.
     pub(crate) draft: Option<bool>,

@@ -120,7 +120,7 @@ pub struct CreateKey {
     pub projects: Option<Vec<String>>,
     /// From when on it is refused; in 90 days unless given; `null`: never.
     #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, min_length = 17)]
     pub expires_at: Option<Option<String>>,
     /// Addresses and networks it may be used from, such as `10.0.0.0/8`; everywhere unless given.
     #[schema(min_items = 1)]

@@ -155,3 +155,21 @@ fn completions_and_the_description_are_printed() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["info"]["title"], "Journeyman");
 }
+
+#[test]
+fn a_first_start_that_is_killed_at_any_moment_can_be_repeated() {
+    for delay in (0..40).map(std::time::Duration::from_millis) {
+        let dir = tempfile::tempdir().unwrap();
+        let list = || {
+            let mut command = Command::new(PROGRAM);
+            command.args(["key", "list", "--data-dir"]).arg(dir.path()).stdout(std::process::Stdio::null());
+            command
+        };
+        let mut killed = list().spawn().unwrap();
+        std::thread::sleep(delay);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let again = list().output().unwrap();
+        assert!(again.status.success(), "killed after {delay:?}: {}", stderr(&again));
+    }
+}

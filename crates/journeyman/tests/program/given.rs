@@ -1,6 +1,6 @@
 //! The program as people run it: its own processes, a data directory, HTTP.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ impl Drop for Service {
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
-            eprintln!("the service's log:\n{}", self.log());
+            let _ = writeln!(std::io::stderr(), "the service's log:\n{}", self.log());
         }
     }
 }

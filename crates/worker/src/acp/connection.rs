@@ -78,7 +78,8 @@ pub async fn connect(
     let broken = Arc::new(OnceLock::new());
     let (phase, phase_seen) = watch::channel(Phase::Idle);
     let inbound = Inbound {
-        lines: LineReader::new(streams.stdout, limits.line_bytes),
+        lines: LineReader::new(streams.stdout, limits.line_bytes, limits.total_bytes),
+        total_bytes: limits.total_bytes,
         updates,
         policy,
         phase: phase_seen,

@@ -52,6 +52,8 @@ pub(super) enum Phase {
 /// The reader of the agent's stdout.
 pub(super) struct Inbound {
     pub(super) lines: LineReader,
+    /// As [`super::Limits::total_bytes`].
+    pub(super) total_bytes: u64,
     pub(super) updates: mpsc::Sender<Update>,
     pub(super) policy: Policy,
     pub(super) phase: watch::Receiver<Phase>,
@@ -75,7 +77,14 @@ impl Inbound {
             let bytes = match self.lines.read().await {
                 Ok(Read::Line(bytes)) => bytes,
                 Ok(Read::End) => return None,
-                Ok(Read::TooLong) => return Some(Err(self.too_long())),
+                Ok(Read::TooLong) => {
+                    let rule = format!("the agent sent a line of more than {} bytes", self.lines.limit());
+                    return Some(Err(self.break_off(rule)));
+                }
+                Ok(Read::TooMuch) => {
+                    let rule = format!("the agent sent more than {} bytes in one run", self.total_bytes);
+                    return Some(Err(self.break_off(rule)));
+                }
                 Err(error) => return Some(Err(error)),
             };
             match Said::read(&String::from_utf8_lossy(&bytes)) {
@@ -89,11 +98,11 @@ impl Inbound {
         }
     }
 
-    fn too_long(&self) -> io::Error {
-        let reason = format!("the agent sent a line of more than {} bytes", self.lines.limit());
-        // It is set once only: the stream ends with it.
-        drop(self.broken.set(reason.clone()));
-        io::Error::new(io::ErrorKind::InvalidData, reason)
+    /// Notes the rule that the agent broke; the stream ends with it.
+    fn break_off(&self, rule: String) -> io::Error {
+        // It is set once only.
+        drop(self.broken.set(rule.clone()));
+        io::Error::new(io::ErrorKind::InvalidData, rule)
     }
 
     async fn told(&mut self, method: &str, params: Value) {

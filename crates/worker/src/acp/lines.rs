@@ -16,6 +16,8 @@ pub(super) enum Read {
     Line(Vec<u8>),
     /// More bytes without a newline than are allowed. What follows is the rest of that line.
     TooLong,
+    /// More bytes in all than are allowed.
+    TooMuch,
     /// The stream has ended.
     End,
 }
@@ -24,12 +26,14 @@ pub(super) enum Read {
 pub(super) struct LineReader {
     source: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     limit: usize,
+    /// Bytes that may still be read.
+    left: u64,
 }
 
 impl LineReader {
-    /// A reader that accepts lines of at most `limit` bytes, not counting the newline.
-    pub(super) fn new(source: Box<dyn AsyncRead + Send + Unpin>, limit: usize) -> Self {
-        Self { source: BufReader::new(source), limit }
+    /// A reader that accepts lines of at most `limit` bytes, not counting the newline, and `total` bytes in all.
+    pub(super) fn new(source: Box<dyn AsyncRead + Send + Unpin>, limit: usize, total: u64) -> Self {
+        Self { source: BufReader::new(source), limit, left: total }
     }
 
     /// The longest line that is accepted, in bytes.
@@ -43,6 +47,11 @@ impl LineReader {
         let most = u64::try_from(self.limit).unwrap_or(u64::MAX).saturating_add(1);
         let mut line = Vec::new();
         AsyncReadExt::take(&mut self.source, most).read_until(b'\n', &mut line).await?;
+        let read = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        match self.left.checked_sub(read) {
+            Some(left) => self.left = left,
+            None => return Ok(Read::TooMuch),
+        }
         Ok(match line.last() {
             None => Read::End,
             Some(b'\n') => Read::Line(line),
@@ -89,7 +98,11 @@ mod tests {
     use super::*;
 
     async fn read_all(bytes: &'static [u8], limit: usize) -> Vec<String> {
-        let mut reader = LineReader::new(Box::new(bytes), limit);
+        read_some(bytes, limit, u64::MAX).await
+    }
+
+    async fn read_some(bytes: &'static [u8], limit: usize, total: u64) -> Vec<String> {
+        let mut reader = LineReader::new(Box::new(bytes), limit, total);
         let mut read = Vec::new();
         loop {
             match reader.read().await.unwrap() {
@@ -98,9 +111,19 @@ mod tests {
                     read.push("too long".to_owned());
                     return read;
                 }
+                Read::TooMuch => {
+                    read.push("too much".to_owned());
+                    return read;
+                }
                 Read::End => return read,
             }
         }
+    }
+
+    #[tokio::test]
+    async fn all_lines_together_have_a_limit_too() {
+        assert_eq!(read_some(b"12\n34\n", 4, 6).await, ["12\n", "34\n"]);
+        assert_eq!(read_some(b"12\n34\n", 4, 5).await, ["12\n", "too much"]);
     }
 
     #[tokio::test]

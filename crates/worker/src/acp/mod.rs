@@ -42,6 +42,8 @@ pub use translate::{Stop, TurnEnd, Update, Usage};
 pub struct Limits {
     /// The longest line that the agent may send, in bytes, without its newline.
     pub line_bytes: usize,
+    /// All that the agent may send, in bytes: an agent that goes on for ever must not fill our log.
+    pub total_bytes: u64,
     /// How long the agent may take for each answer outside a turn.
     pub start_timeout: Duration,
     /// How long the agent may take to end a turn after it was told to cancel it.
@@ -52,6 +54,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             line_bytes: 8 * 1024 * 1024,
+            total_bytes: 512 * 1024 * 1024,
             start_timeout: Duration::from_secs(60),
             cancel_grace: Duration::from_secs(5),
         }

@@ -15,13 +15,17 @@ use super::{CodeHostKind, Permissions};
 pub struct ProjectChanges {
     /// A URL, an absolute path on the server, or `local:<name>` for one on the built-in code host, made empty if it is
     /// not there.
+    #[schema(min_length = 6, max_length = 1000)]
     pub repository: Option<String>,
     /// The branch, tag or commit that jobs start from.
+    #[schema(min_length = 1, max_length = 200)]
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     /// The agent of its jobs.
+    #[schema(min_length = 1, max_length = 200)]
     pub agent: Option<String>,
     /// The model of its jobs.
+    #[schema(min_length = 1, max_length = 200)]
     pub model: Option<String>,
     /// Where its repository lives.
     pub code_host: Option<CodeHostChanges>,
@@ -35,6 +39,7 @@ pub struct ProjectChanges {
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub environment: Option<BTreeMap<String, String>>,
     /// A shell command that prepares a fresh workspace, such as `npm ci`.
+    #[schema(max_length = 20_000)]
     pub setup: Option<String>,
     /// Secret variables for the setup command and the agent, never shown again; `null` removes one.
     // Taken out of the document before it is read here, so that no error can quote a value.
@@ -48,6 +53,7 @@ pub struct CodeHostChanges {
     /// Detected from the repository unless given.
     pub kind: Option<CodeHostKind>,
     /// The user name that goes with the token over HTTP.
+    #[schema(min_length = 1, max_length = 200)]
     pub username: Option<String>,
     /// The credential for the repository, never shown again; `null` removes it.
     #[schema(value_type = Option<String>, write_only)]
@@ -60,10 +66,13 @@ pub struct PullRequestChanges {
     /// Whether they open as drafts.
     pub draft: Option<bool>,
     /// The branch they are to be merged into; the project's ref if that is a branch, else the default branch.
+    #[schema(min_length = 1, max_length = 200)]
     pub base: Option<String>,
     /// Template of the title; `{title}` unless given.
+    #[schema(max_length = 20_000)]
     pub title: Option<String>,
     /// Template of the body; the prompt and the job's id unless given.
+    #[schema(max_length = 20_000)]
     pub body: Option<String>,
     /// Labels to put on.
     #[schema(max_items = 50)]
@@ -102,6 +111,7 @@ pub(crate) struct CreateProject {
     id: String,
     /// A URL, an absolute path on the server, or `local:<name>` for one on the built-in code host, made empty if it is
     /// not there.
+    #[schema(min_length = 6, max_length = 1000)]
     repository: String,
     #[serde(flatten)]
     changes: ProjectChanges,

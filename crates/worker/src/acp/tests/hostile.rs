@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::super::{AcpError, Policy, Stop};
-use super::{LINE_BYTES, message, opened, play, told};
+use super::{LINE_BYTES, TOTAL_BYTES, message, opened, play, told};
 
 #[tokio::test]
 async fn junk_between_the_messages_is_skipped() {
@@ -46,6 +46,22 @@ async fn a_line_above_the_limit_ends_the_connection() {
     // It stays so.
     let error = connection.prompt(&session, "again", &cancel).await.unwrap_err();
     assert_eq!(error, AcpError::Protocol(told));
+}
+
+#[tokio::test]
+async fn an_agent_that_never_ends_is_broken_off() {
+    let (streams, _agent) = play(|mut agent| async move {
+        agent.prompted().await;
+        loop {
+            agent.message(&"x".repeat(LINE_BYTES / 2)).await;
+        }
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let drain = tokio::spawn(async move { while updates.recv().await.is_some() {} });
+    let error = connection.prompt(&session, "do it", &CancellationToken::new()).await.unwrap_err();
+    assert_eq!(error, AcpError::Protocol(format!("the agent sent more than {TOTAL_BYTES} bytes in one run")));
+    drop(connection);
+    drain.await.unwrap();
 }
 
 #[tokio::test]

@@ -14,10 +14,18 @@ use tokio::task::JoinHandle;
 
 use super::{Connection, Limits, Policy, SessionRequest, Streams, Update, connect};
 
+/// More than any agent here sends, but one.
+const TOTAL_BYTES: u64 = 64 * LINE_BYTES as u64;
+
 const LINE_BYTES: usize = 16 * 1024;
 
 fn limits() -> Limits {
-    Limits { line_bytes: LINE_BYTES, start_timeout: Duration::from_secs(5), cancel_grace: Duration::from_millis(300) }
+    Limits {
+        line_bytes: LINE_BYTES,
+        total_bytes: TOTAL_BYTES,
+        start_timeout: Duration::from_secs(5),
+        cancel_grace: Duration::from_millis(300),
+    }
 }
 
 /// The agent's side of the streams.
