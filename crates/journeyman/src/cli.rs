@@ -3,6 +3,7 @@
 mod agent;
 mod completions;
 mod doctor;
+mod job;
 mod key;
 mod project;
 mod serve;
@@ -27,6 +28,8 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Checks what the service needs, and says how to mend what is missing
     Doctor(doctor::DoctorArgs),
+    /// Creates jobs, sends messages, watches: a client for any server
+    Job(job::JobArgs),
     /// Makes, lists and revokes API keys, beside a running service or without one
     Key(key::KeyArgs),
     /// Makes, changes and lists projects, beside a running service or without one
@@ -44,6 +47,7 @@ pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Job(arguments) => job::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Project(arguments) => project::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),

@@ -2,6 +2,7 @@
 
 mod app;
 mod cli;
+mod client;
 mod config;
 mod lifecycle;
 mod server;

@@ -1,0 +1,394 @@
+//! `journeyman job`: a client for any server.
+
+mod exit;
+mod render;
+mod watch;
+
+use std::io::{IsTerminal, Read, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use rand::Rng;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use self::exit::{Exit, Failure};
+use super::store::print;
+use crate::client::{Client, Request};
+
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub(crate) struct JobArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(subcommand)]
+    command: JobCommand,
+}
+
+#[derive(Debug, Args)]
+struct ServerArgs {
+    /// The server
+    #[arg(long, env = "JOURNEYMAN_URL", default_value = "http://127.0.0.1:8080", global = true)]
+    url: String,
+
+    /// The API key; better given by the variable, because others on this machine can read command lines
+    #[arg(
+        long,
+        env = "JOURNEYMAN_KEY",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true,
+        global = true
+    )]
+    key: String,
+
+    /// The project
+    #[arg(short, long, env = "JOURNEYMAN_PROJECT", default_value = "", hide_default_value = true, global = true)]
+    project: String,
+
+    /// Print the server's JSON, one document on each line, and nothing else
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum JobCommand {
+    /// Creates a job
+    Create(CreateArgs),
+    /// Sends a follow-up message to a job
+    Send(SendArgs),
+    /// Shows a job
+    Get {
+        /// The job
+        job: String,
+        /// Wait until it is not active
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Lists jobs, newest first
+    List(ListArgs),
+    /// Shows what the agent says and does, until the job is not active
+    Watch {
+        /// The job
+        job: String,
+        /// Begin behind this event instead of at the start
+        #[arg(long, value_name = "SEQ", default_value_t = 0)]
+        after: u64,
+    },
+    /// Lists a job's messages with their receipts
+    Messages {
+        /// The job
+        job: String,
+    },
+    /// Lists a job's runs: attempts, reasons of failures, tokens
+    Runs {
+        /// The job
+        job: String,
+    },
+    /// Prints what a job changes, as a unified diff
+    Diff {
+        /// The job
+        job: String,
+    },
+    /// Stops a job and withdraws what waits
+    Cancel {
+        /// The job
+        job: String,
+    },
+    /// Puts a job away
+    Archive {
+        /// The job
+        job: String,
+    },
+    /// Takes a job out again
+    Unarchive {
+        /// The job
+        job: String,
+    },
+    /// Takes a message back that still waits
+    Withdraw {
+        /// The job
+        job: String,
+        /// The message
+        message: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct CreateArgs {
+    /// What the agent shall do; "-" reads it from stdin
+    prompt: String,
+    /// The branch, tag or commit to start from
+    #[arg(long = "ref")]
+    reference: Option<String>,
+    /// The model
+    #[arg(long)]
+    model: Option<String>,
+    /// The agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// The name of the branch to work on
+    #[arg(long)]
+    branch: Option<String>,
+    /// Open the pull request as a draft
+    #[arg(long)]
+    draft: bool,
+    /// The title of the pull request
+    #[arg(long)]
+    title: Option<String>,
+    #[command(flatten)]
+    then: ThenArgs,
+}
+
+#[derive(Debug, Args)]
+struct SendArgs {
+    /// The job
+    job: String,
+    /// What the agent shall do; "-" reads it from stdin
+    prompt: String,
+    /// What the message does to a job that is busy: waits, interrupts it, or is refused
+    #[arg(long, value_enum, default_value_t = Delivery::Queue)]
+    delivery: Delivery,
+    #[command(flatten)]
+    then: ThenArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Delivery {
+    Queue,
+    Interrupt,
+    Reject,
+}
+
+#[derive(Debug, Args)]
+struct ThenArgs {
+    /// Wait until the job is not active
+    #[arg(long)]
+    wait: bool,
+    /// Show what the agent says and does, until the job is not active
+    #[arg(long, conflicts_with = "wait")]
+    watch: bool,
+    /// The same key makes the same request happen once, however often it is sent [default: a random one]
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Only jobs in this status: active, completed, archived or failed
+    #[arg(long)]
+    status: Option<String>,
+    /// Only jobs created after this moment (ISO 8601)
+    #[arg(long, value_name = "TIME")]
+    created_after: Option<String>,
+    /// Only jobs created before this moment (ISO 8601)
+    #[arg(long, value_name = "TIME")]
+    created_before: Option<String>,
+    /// Only jobs with this text in their title
+    #[arg(short, long, value_name = "TEXT")]
+    query: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 20)]
+    limit: usize,
+}
+
+/// Carries out a command.
+pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
+    let json = arguments.server.json;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = runtime.context("the runtime could not be started")?.block_on(async {
+        let session = Session::new(arguments.server)?;
+        session.carry_out(arguments.command).await
+    });
+    Ok(match done {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            // Where stderr is closed there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "{}", failure.told(json));
+            failure.exit().into()
+        }
+    })
+}
+
+/// A server, a project, and how to print.
+struct Session {
+    client: Client,
+    project: String,
+    json: bool,
+}
+
+impl Session {
+    fn new(server: ServerArgs) -> Result<Self, Failure> {
+        if server.key.is_empty() {
+            return Err(Failure::Usage("an API key is needed: set JOURNEYMAN_KEY; `journeyman key create` makes one"));
+        }
+        if server.project.is_empty() {
+            return Err(Failure::Usage("a project is needed: give --project, or set JOURNEYMAN_PROJECT"));
+        }
+        let client = Client::new(&server.url, &server.key)?;
+        Ok(Self { client, project: segment(&server.project), json: server.json })
+    }
+
+    async fn carry_out(&self, command: JobCommand) -> Result<Exit, Failure> {
+        let change = async |job: &str, what: &str| {
+            let record = self.client.json(Request::post(format!("{}/{what}", self.job(job)))).await?;
+            self.show(&record).map(|()| Exit::Done)
+        };
+        match command {
+            JobCommand::Create(create) => self.create(create).await,
+            JobCommand::Send(send) => self.send(send).await,
+            JobCommand::Get { job, wait: false } => {
+                let record = self.client.json(Request::get(self.job(&job))).await?;
+                self.show(&record).map(|()| Exit::Done)
+            }
+            JobCommand::Get { job, wait: true } => self.wait(&job).await,
+            JobCommand::List(list) => self.list(list).await,
+            JobCommand::Watch { job, after } => watch::watch(self, &job, after).await,
+            JobCommand::Messages { job } => self.rows(&job, "messages", render::messages).await,
+            JobCommand::Runs { job } => self.rows(&job, "runs", render::runs).await,
+            JobCommand::Diff { job } => {
+                let diff = self.client.bytes(Request::get(format!("{}/diff", self.job(&job)))).await?;
+                std::io::stdout().lock().write_all(&render::diff(diff, std::io::stdout().is_terminal()))?;
+                Ok(Exit::Done)
+            }
+            JobCommand::Cancel { job } => change(&job, "cancel").await,
+            JobCommand::Archive { job } => change(&job, "archive").await,
+            JobCommand::Unarchive { job } => change(&job, "unarchive").await,
+            JobCommand::Withdraw { job, message } => {
+                let path = format!("{}/message/{}", self.job(&job), segment(&message));
+                let record = self.client.json(Request::new(Method::DELETE, path)).await?;
+                self.show(&record).map(|()| Exit::Done)
+            }
+        }
+    }
+
+    async fn create(&self, arguments: CreateArgs) -> Result<Exit, Failure> {
+        let mut body = json!({"prompt": prompt(arguments.prompt)?});
+        let chosen = [
+            ("ref", arguments.reference),
+            ("model", arguments.model),
+            ("agent", arguments.agent),
+            ("branch", arguments.branch),
+            ("title", arguments.title),
+        ];
+        for (name, value) in chosen {
+            if let Some(value) = value {
+                body[name] = Value::String(value);
+            }
+        }
+        if arguments.draft {
+            body["draft"] = Value::Bool(true);
+        }
+        self.accepted(format!("/v2/agent/{}/job", self.project), &body, arguments.then, 0).await
+    }
+
+    async fn send(&self, arguments: SendArgs) -> Result<Exit, Failure> {
+        let delivery = match arguments.delivery {
+            Delivery::Queue => "queue",
+            Delivery::Interrupt => "interrupt",
+            Delivery::Reject => "reject",
+        };
+        let body = json!({"prompt": prompt(arguments.prompt)?, "delivery": delivery});
+        let path = self.job(&arguments.job);
+        // A transcript of a follow-up begins with the follow-up.
+        let after = if arguments.then.watch { watch::newest(self, &arguments.job).await? } else { 0 };
+        self.accepted(format!("{path}/message"), &body, arguments.then, after).await
+    }
+
+    /// Sends what may be sent again, and goes on as the user wants.
+    async fn accepted(&self, path: String, body: &Value, then: ThenArgs, after: u64) -> Result<Exit, Failure> {
+        let key = then.idempotency_key.unwrap_or_else(|| format!("cli-{:016x}", rand::rng().next_u64()));
+        let record = self.client.json(Request::post(path).body(body, Some(&key))).await?;
+        let job = record["id"].as_str().unwrap_or_default().to_owned();
+        if then.watch {
+            watch::watch(self, &job, after).await
+        } else if then.wait {
+            self.wait(&job).await
+        } else {
+            self.show(&record).map(|()| Exit::Done)
+        }
+    }
+
+    async fn wait(&self, job: &str) -> Result<Exit, Failure> {
+        loop {
+            let record = self.client.json(Request::get(self.job(job)).wait(30)).await?;
+            if record["status"] != "active" {
+                self.show(&record)?;
+                return Ok(Exit::of(&record));
+            }
+        }
+    }
+
+    async fn list(&self, arguments: ListArgs) -> Result<Exit, Failure> {
+        let (mut jobs, mut cursor) = (Vec::new(), None);
+        while jobs.len() < arguments.limit {
+            let page = (arguments.limit - jobs.len()).min(100);
+            let request = Request::get(format!("/v2/agent/{}/jobs", self.project))
+                .query("status", arguments.status.clone())
+                .query("createdAfter", arguments.created_after.clone())
+                .query("createdBefore", arguments.created_before.clone())
+                .query("q", arguments.query.clone())
+                .query("limit", Some(page.to_string()))
+                .query("cursor", cursor);
+            let mut answer = self.client.json(request).await?;
+            jobs.extend(answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default());
+            cursor = answer["nextCursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        self.print_rows(&jobs, render::jobs)?;
+        Ok(Exit::Done)
+    }
+
+    async fn rows(&self, job: &str, what: &str, table: fn(&[Value]) -> Vec<String>) -> Result<Exit, Failure> {
+        let answer = self.client.json(Request::get(format!("{}/{what}", self.job(job)))).await?;
+        self.print_rows(answer[what].as_array().map_or(&[], Vec::as_slice), table)?;
+        Ok(Exit::Done)
+    }
+
+    fn print_rows(&self, rows: &[Value], table: fn(&[Value]) -> Vec<String>) -> Result<(), Failure> {
+        if self.json {
+            rows.iter().try_for_each(|row| print(&row.to_string()))?;
+        } else {
+            table(rows).iter().try_for_each(|line| print(line))?;
+        }
+        Ok(())
+    }
+
+    /// Prints a record.
+    fn show(&self, record: &Value) -> Result<(), Failure> {
+        if self.json {
+            print(&record.to_string())?;
+        } else {
+            render::record(record).iter().try_for_each(|line| print(line))?;
+        }
+        Ok(())
+    }
+
+    /// The path of a job.
+    fn job(&self, job: &str) -> String {
+        format!("/v2/agent/{}/job/{}", self.project, segment(job))
+    }
+}
+
+/// A part of a path, whatever is in it.
+fn segment(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    // A dot alone would be taken for a folder.
+    if text.bytes().all(|byte| byte == b'.') {
+        return "%2E".repeat(text.len());
+    }
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+/// The prompt itself, or what stdin says.
+fn prompt(argument: String) -> std::io::Result<String> {
+    if argument != "-" {
+        return Ok(argument);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,128 @@
+//! How a command ends, for scripts.
+
+use std::io;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::client::ClientError;
+
+/// Shown below the help.
+pub(super) const HELP: &str = "Exit codes: 0 done; 1 the request failed; 2 wrong usage; 3 the job ended as failed (with \
+                               --wait, --watch and watch); 4 refused (401, 403); 5 not found (404); 6 try later (429, \
+                               503, or no server answers); 7 in conflict with the job's state (409, 422).";
+
+/// An end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    Done = 0,
+    Failed = 1,
+    Usage = 2,
+    JobFailed = 3,
+    Refused = 4,
+    NotFound = 5,
+    TryLater = 6,
+    Conflict = 7,
+}
+
+impl Exit {
+    /// What a job's record says about what was waited for.
+    pub(super) fn of(record: &Value) -> Self {
+        if record["status"] == "failed" { Self::JobFailed } else { Self::Done }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command did not do what it should.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Something is missing on the command line.
+    Usage(&'static str),
+    /// The server cannot be reached, or refused.
+    Client(ClientError),
+    /// The terminal or a pipe failed.
+    Io(io::Error),
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Failure {
+    /// The code to end with.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::Client(ClientError::Unreachable { .. }) => Exit::TryLater,
+            Self::Client(ClientError::Refused { status, .. }) => match status.as_u16() {
+                401 | 403 => Exit::Refused,
+                404 => Exit::NotFound,
+                409 | 422 => Exit::Conflict,
+                429 | 503 => Exit::TryLater,
+                _ => Exit::Failed,
+            },
+            Self::Client(ClientError::Unusable(_)) | Self::Io(_) => Exit::Failed,
+        }
+    }
+
+    /// What stderr is told.
+    pub(super) fn told(&self, as_json: bool) -> String {
+        let text = match self {
+            Self::Usage(text) => (*text).to_owned(),
+            Self::Client(error) => error.to_string(),
+            Self::Io(error) => error.to_string(),
+        };
+        match self {
+            Self::Client(ClientError::Refused { body, .. }) if as_json && body.is_object() => body.to_string(),
+            _ if as_json => json!({"error": text}).to_string(),
+            _ => format!("error: {text}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_of_failure_has_its_code() {
+        let refused = |status: u16| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            Failure::Client(ClientError::Refused { status, body: Value::Null }).exit()
+        };
+        for (status, exit) in [
+            (400, Exit::Failed),
+            (401, Exit::Refused),
+            (403, Exit::Refused),
+            (404, Exit::NotFound),
+            (409, Exit::Conflict),
+            (422, Exit::Conflict),
+            (429, Exit::TryLater),
+            (500, Exit::Failed),
+            (503, Exit::TryLater),
+        ] {
+            assert_eq!(refused(status), exit, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_failed_is_told_apart() {
+        assert_eq!(Exit::of(&json!({"status": "failed"})), Exit::JobFailed);
+        assert_eq!(Exit::of(&json!({"status": "archived"})), Exit::Done);
+    }
+}

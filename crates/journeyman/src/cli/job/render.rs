@@ -1,0 +1,127 @@
+//! Answers as lines for people.
+//!
+//! Invariant: text from a server, and with it from agents and repositories, reaches a terminal through [`plain`] alone:
+//! an escape sequence could rewrite what was printed before, or type for the user.
+
+use serde_json::Value;
+
+/// Text without characters that steer a terminal; line breaks and tabs stay.
+pub(super) fn plain(text: &str) -> String {
+    let steers = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            // Directions of writing can make a line read as another.
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// A diff for where it goes: as it is into a pipe, harmless on a terminal.
+pub(super) fn diff(bytes: Vec<u8>, to_terminal: bool) -> Vec<u8> {
+    if to_terminal { plain(&String::from_utf8_lossy(&bytes)).into_bytes() } else { bytes }
+}
+
+/// One line of text, or a dash.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => plain(text).replace(['\n', '\t'], " "),
+        Value::Array(values) => values.len().to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// At most so many characters.
+fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A job's record.
+pub(super) fn record(record: &Value) -> Vec<String> {
+    let source = format!("{} at {}", cell(&record["source"]["repository"]), cell(&record["source"]["ref"]));
+    let lines = [
+        ("job", cell(&record["id"])),
+        ("status", cell(&record["status"])),
+        ("source", source),
+        ("model", cell(&record["model"])),
+        ("pull request", cell(&record["prLink"])),
+        ("created", cell(&record["createdAt"])),
+        ("archived", cell(&record["archivedAt"])),
+    ];
+    lines.map(|(name, value)| format!("{name:<13} {value}")).into()
+}
+
+/// Jobs in columns.
+pub(super) fn jobs(jobs: &[Value]) -> Vec<String> {
+    let row = |job: &Value| ["id", "status", "model", "createdAt", "prLink"].map(|field| cell(&job[field]));
+    table(["JOB", "STATUS", "MODEL", "CREATED", "PULL REQUEST"], jobs.iter().map(row).collect())
+}
+
+/// Messages in columns.
+pub(super) fn messages(messages: &[Value]) -> Vec<String> {
+    let row = |message: &Value| {
+        let [id, status, author, created, commits] =
+            ["id", "status", "author", "createdAt", "commits"].map(|field| cell(&message[field]));
+        [id, status, author, created, commits, short(&cell(&message["prompt"]), 60)]
+    };
+    table(["MESSAGE", "STATUS", "AUTHOR", "CREATED", "COMMITS", "PROMPT"], messages.iter().map(row).collect())
+}
+
+/// Runs in columns.
+pub(super) fn runs(runs: &[Value]) -> Vec<String> {
+    let row = |run: &Value| {
+        let [id, attempt, status, started, finished] =
+            ["id", "attempt", "status", "startedAt", "finishedAt"].map(|field| cell(&run[field]));
+        let usage = &run["usage"];
+        let tokens = format!("{}/{}", cell(&usage["inputTokens"]), cell(&usage["outputTokens"]));
+        [id, attempt, status, started, finished, tokens, short(&cell(&run["reason"]["text"]), 100)]
+    };
+    let head = ["RUN", "ATTEMPT", "STATUS", "STARTED", "FINISHED", "TOKENS", "REASON"];
+    table(head, runs.iter().map(row).collect())
+}
+
+fn table<const COLUMNS: usize>(head: [&str; COLUMNS], rows: Vec<[String; COLUMNS]>) -> Vec<String> {
+    let all: Vec<[String; COLUMNS]> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
+    let widths: Vec<usize> =
+        (0..COLUMNS).map(|column| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    let line = |row: &[String; COLUMNS]| {
+        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    all.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_gets_through() {
+        assert_eq!(
+            plain("a\u{1b}[2J\u{9b}1m\r\u{8}b\n\tc\u{202e}"),
+            "a\u{fffd}[2J\u{fffd}1m\u{fffd}\u{fffd}b\n\tc\u{fffd}"
+        );
+        assert_eq!(diff(b"+\x1b[2J".to_vec(), true), "+\u{fffd}[2J".as_bytes());
+        assert_eq!(diff(b"+\x1b[2J".to_vec(), false), b"+\x1b[2J");
+        let rows = messages(&[json!({"prompt": "a\n\u{1b}]0;x\u{7}", "commits": ["a", "b"]})]);
+        assert!(!rows[1].contains('\u{1b}') && !rows[1].contains('\n'), "{rows:?}");
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let lines = table(["A", "B"], vec![["long".into(), "x".into()], ["s".into(), "ä".into()]]);
+        assert_eq!(lines, ["A     B", "long  x", "s     ä"]);
+    }
+
+    #[test]
+    fn a_record_has_a_line_for_each_field() {
+        let lines = record(&json!({"id": "job_1", "status": "active", "source": {"repository": "r", "ref": "main"}}));
+        assert_eq!(lines[2], "source        r at main");
+        assert_eq!(lines[4], "pull request  -");
+        assert_eq!(short("abcdef", 4), "abc…");
+    }
+}

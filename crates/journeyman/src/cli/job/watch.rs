@@ -1,0 +1,182 @@
+//! `journeyman job watch`: the transcript as it comes.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use super::exit::{Exit, Failure};
+use super::render::plain;
+use super::{Session, print};
+use crate::client::{Event, Request};
+
+/// The number of the job's newest event.
+pub(super) async fn newest(session: &Session, job: &str) -> Result<u64, Failure> {
+    let (path, mut after) = (format!("{}/events", session.job(job)), 0);
+    loop {
+        let request =
+            Request::get(&path).query("after", Some(after.to_string())).query("limit", Some("1000".to_owned()));
+        let page = session.client.json(request).await?;
+        after = page["nextAfter"].as_u64().unwrap_or(after);
+        if page["hasMore"] != true {
+            return Ok(after);
+        }
+    }
+}
+
+/// Shows a job's events above `after` until it is not active.
+pub(super) async fn watch(session: &Session, job: &str, after: u64) -> Result<Exit, Failure> {
+    let path = session.job(job);
+    let record = session.client.json(Request::get(&path)).await?;
+    let mut events = session.client.events(format!("{path}/events"), after);
+    // A job that is not active may have no event to come: it is shown up to where it is.
+    let last = if record["status"] == "active" { u64::MAX } else { newest(session, job).await? };
+    let mut screen = Screen::new(session.json);
+    let mut seen = after;
+    while seen < last {
+        let event = events.next().await?;
+        seen = event.seq;
+        screen.show(&event)?;
+        if last == u64::MAX && matches!(event.kind.as_str(), "job.completed" | "job.failed" | "job.archived") {
+            // The job may have been opened again since, which is the present and not the past.
+            let record = session.client.json(Request::get(&path)).await?;
+            if record["status"] != "active" {
+                break;
+            }
+        }
+    }
+    screen.end();
+    let record = session.client.json(Request::get(&path)).await?;
+    session.show(&record)?;
+    Ok(Exit::of(&record))
+}
+
+/// Where events are shown: lines on stdout, and below them what is going on where stderr is a terminal.
+struct Screen {
+    json: bool,
+    progress: Option<ProgressBar>,
+    run: String,
+}
+
+impl Screen {
+    fn new(json: bool) -> Self {
+        let progress = (!json && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Self { json, progress, run: "waiting".to_owned() }
+    }
+
+    fn show(&mut self, event: &Event) -> std::io::Result<()> {
+        if self.json {
+            return print(&event.document.to_string());
+        }
+        let data = &event.document["data"];
+        if event.kind == "run.started" {
+            self.run = format!("attempt {}", data["attempt"]);
+        }
+        let lines = told(&event.kind, data);
+        match &self.progress {
+            Some(bar) => {
+                bar.set_message(format!("{}: {}", self.run, event.kind));
+                bar.suspend(|| write(&lines))
+            }
+            None => write(&lines),
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.progress {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn write(lines: &[String]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// What people are told of an event; nothing of kinds that came after this version.
+fn told(kind: &str, data: &Value) -> Vec<String> {
+    let text = |field: &str| plain(data[field].as_str().unwrap_or_default());
+    let reason = || plain(data["reason"]["text"].as_str().unwrap_or_default());
+    let count = |field: &str| data[field].as_array().map_or(0, Vec::len);
+    match kind {
+        "message.accepted" => text("prompt").lines().map(|line| format!("> {line}")).collect(),
+        "message.withdrawn" => vec!["* a message was withdrawn".to_owned()],
+        "run.started" => vec![format!("* run started (attempt {})", data["attempt"])],
+        "agent.message" => text("text").lines().map(str::to_owned).collect(),
+        "agent.thought" => text("text").lines().map(|line| format!("  ~ {line}")).collect(),
+        "agent.plan" => plan(data),
+        "agent.tool_call" => tool_call(data).into_iter().collect(),
+        "permission.answered" => {
+            let answer = if data["granted"] == true { "allowed" } else { "refused" };
+            vec![format!("* permission {answer}: {}", text("title"))]
+        }
+        "commit.pushed" => vec![format!("* {} commit(s) pushed to {}", count("commits"), text("branch"))],
+        "pull_request.opened" => vec![format!("* pull request opened: {}", text("url"))],
+        "pull_request.updated" => vec![format!("* pull request updated: {}", text("url"))],
+        "run.finished" if data["reason"].is_null() => vec!["* run finished".to_owned()],
+        "run.finished" => vec![format!("* run {}: {}", text("status"), reason())],
+        "job.failed" => vec![format!("* the job failed: {}", reason())],
+        "job.completed" => vec!["* the job is completed".to_owned()],
+        "job.archived" => vec!["* the job was archived".to_owned()],
+        _ => Vec::new(),
+    }
+}
+
+fn plan(data: &Value) -> Vec<String> {
+    let entries = data["entries"].as_array().map_or(&[][..], Vec::as_slice);
+    let line = |entry: &Value| {
+        let mark = match entry["status"].as_str() {
+            Some("completed") => "x",
+            Some("in_progress") => "~",
+            _ => " ",
+        };
+        format!("  [{mark}] {}", plain(entry["content"].as_str().unwrap_or_default()))
+    };
+    entries.iter().map(line).collect()
+}
+
+/// One line for a call; news of one that only adds output is not worth another.
+fn tool_call(data: &Value) -> Option<String> {
+    let title = data["title"].as_str().map(plain);
+    match (title, data["status"].as_str()) {
+        (Some(title), Some("failed")) => Some(format!("  - {title} (failed)")),
+        (Some(title), _) => Some(format!("  - {title}")),
+        (None, Some("failed")) => Some("  - failed".to_owned()),
+        (None, _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_are_told_in_lines() {
+        let failed = json!({"reason": {"code": "timed_out", "text": "too\u{1b} long"}});
+        let entries =
+            json!({"entries": [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]});
+        for (kind, data, lines) in [
+            ("message.accepted", json!({"prompt": "a\nb"}), vec!["> a", "> b"]),
+            ("agent.message", json!({"text": "hi\u{7}"}), vec!["hi\u{fffd}"]),
+            ("agent.plan", entries, vec!["  [x] a", "  [ ] b"]),
+            ("agent.tool_call", json!({"title": "ls", "status": "pending"}), vec!["  - ls"]),
+            ("agent.tool_call", json!({"toolCallId": "1", "status": "completed"}), vec![]),
+            ("commit.pushed", json!({"commits": ["a", "b"], "branch": "x"}), vec!["* 2 commit(s) pushed to x"]),
+            ("job.failed", failed, vec!["* the job failed: too\u{fffd} long"]),
+            ("something.new", json!({}), vec![]),
+        ] {
+            assert_eq!(told(kind, &data), lines, "{kind}");
+        }
+    }
+}

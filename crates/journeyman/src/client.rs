@@ -1,0 +1,202 @@
+//! A client of the HTTP interface, for the commands that speak to a server.
+//!
+//! What is sent may be sent again: creations and messages carry an idempotency key, and everything else is idempotent.
+//! So a lost connection, a server that stops and a short limit are waited out. The key never reaches an error text.
+
+mod events;
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, Response, StatusCode};
+use serde_json::Value;
+use url::Url;
+
+pub(crate) use self::events::{Event, Events};
+
+/// Attempts at one request.
+const ATTEMPTS: u32 = 5;
+
+/// A longer wait than this, in seconds, is for the user to decide upon.
+const PATIENCE_SECONDS: u64 = 10;
+
+/// How long an answer may take beyond what was asked to be waited for.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// A server, and the key for it.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: Url,
+}
+
+/// Why a request has no answer that can be used.
+#[derive(Debug)]
+pub(crate) enum ClientError {
+    /// The server cannot be reached.
+    Unreachable { url: String, cause: String },
+    /// It refused.
+    Refused {
+        status: StatusCode,
+        /// The error as the server sent it.
+        body: Value,
+    },
+    /// It answered what no server of ours does, or was asked for what makes no sense.
+    Unusable(String),
+}
+
+impl std::fmt::Display for ClientError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable { url, cause } => {
+                write!(
+                    f,
+                    "no server answers at {url} ({cause}); start one with `journeyman serve`, or name another with --url"
+                )
+            }
+            Self::Refused { status, body } => match (body["error"].as_str(), body["requestId"].as_str()) {
+                (Some(text), Some(id)) => write!(f, "{text} (request {id})"),
+                _ => write!(f, "the server answered {status} without saying why; is it a Journeyman?"),
+            },
+            Self::Unusable(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// One request.
+pub(crate) struct Request<'a> {
+    method: Method,
+    path: String,
+    query: Vec<(&'a str, String)>,
+    body: Option<&'a Value>,
+    idempotency: Option<&'a str>,
+    accept: &'static str,
+    /// Beyond [`ANSWER_TIME`].
+    wait: Duration,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
+        let (query, accept) = (Vec::new(), "application/json");
+        Self { method, path: path.into(), query, body: None, idempotency: None, accept, wait: Duration::ZERO }
+    }
+
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    pub(crate) fn post(path: impl Into<String>) -> Self {
+        Self::new(Method::POST, path)
+    }
+
+    pub(crate) fn query(mut self, name: &'a str, value: Option<String>) -> Self {
+        self.query.extend(value.map(|value| (name, value)));
+        self
+    }
+
+    pub(crate) const fn body(mut self, body: &'a Value, idempotency: Option<&'a str>) -> Self {
+        self.body = Some(body);
+        self.idempotency = idempotency;
+        self
+    }
+
+    /// Lets the server hold its answer so long.
+    pub(crate) fn wait(self, seconds: u64) -> Self {
+        Self { wait: Duration::from_secs(seconds), ..self }.query("wait", Some(seconds.to_string()))
+    }
+}
+
+impl Client {
+    /// A client for the server at `url`.
+    ///
+    /// # Errors
+    /// The URL or the key cannot be one.
+    pub(crate) fn new(url: &str, key: &str) -> Result<Self, ClientError> {
+        let unusable = |text: &str| ClientError::Unusable(text.to_owned());
+        let mut base = Url::parse(url).map_err(|error| ClientError::Unusable(format!("the URL {url:?}: {error}")))?;
+        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
+            return Err(unusable("the URL of a server begins with http:// or https://"));
+        }
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        let key = HeaderValue::from_str(&format!("Bearer {}", key.trim()));
+        let mut key = key.map_err(|_| unusable("the key has characters in it that no key has"))?;
+        key.set_sensitive(true);
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, key)]);
+        let agent = concat!("journeyman/", env!("CARGO_PKG_VERSION"));
+        let http = reqwest::Client::builder().default_headers(headers).user_agent(agent).build();
+        Ok(Self { http: http.map_err(|error| ClientError::Unusable(error.to_string()))?, base })
+    }
+
+    /// Sends a request; the answer's status is a good one.
+    pub(crate) async fn send(&self, request: &Request<'_>) -> Result<Response, ClientError> {
+        let mut attempt = 1;
+        loop {
+            let (error, wait) = match self.attempt(request).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => failed,
+            };
+            let Some(wait) = wait.filter(|_| attempt < ATTEMPTS) else { return Err(error) };
+            tokio::time::sleep(wait.unwrap_or_else(|| Duration::from_millis(250 << attempt))).await;
+            attempt += 1;
+        }
+    }
+
+    /// One attempt. Beside the error whether another makes sense, and after how long if the server said so.
+    async fn attempt(&self, request: &Request<'_>) -> Result<Response, (ClientError, Option<Option<Duration>>)> {
+        let url = self.base.join(request.path.trim_start_matches('/'));
+        let url = url.map_err(|error| (ClientError::Unusable(format!("{:?}: {error}", request.path)), None))?;
+        let mut sent = self.http.request(request.method.clone(), url).query(&request.query);
+        sent = sent.header(ACCEPT, request.accept);
+        if let Some(body) = request.body {
+            sent = sent.json(body);
+        }
+        if let Some(key) = request.idempotency {
+            sent = sent.header("idempotency-key", key);
+        }
+        // A stream goes on for as long as it does.
+        if request.accept != events::STREAM {
+            sent = sent.timeout(ANSWER_TIME + request.wait);
+        }
+        let response = sent.send().await.map_err(|error| (self.unreachable(&error), Some(None)))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let body = response.text().await.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let passes = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
+            && seconds.is_none_or(|seconds| seconds <= PATIENCE_SECONDS);
+        Err((ClientError::Refused { status, body }, passes.then(|| seconds.map(Duration::from_secs))))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> ClientError {
+        // The innermost cause is the one that says something: "connection refused".
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(inner) = cause.source() {
+            cause = inner;
+        }
+        ClientError::Unreachable { url: self.base.to_string(), cause: cause.to_string() }
+    }
+
+    /// The answer's JSON.
+    pub(crate) async fn json(&self, request: Request<'_>) -> Result<Value, ClientError> {
+        let response = self.send(&request).await?;
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        serde_json::from_str(&text)
+            .map_err(|_| ClientError::Unusable(format!("the answer of {} is not JSON; is it a Journeyman?", self.base)))
+    }
+
+    /// The answer's bytes.
+    pub(crate) async fn bytes(&self, request: Request<'_>) -> Result<Vec<u8>, ClientError> {
+        let response = self.send(&request).await?;
+        Ok(response.bytes().await.map_err(|error| self.unreachable(&error))?.into())
+    }
+
+    /// The events of a job with a number above `after`, and those to come.
+    pub(crate) fn events(&self, path: String, after: u64) -> Events<'_> {
+        Events::new(self, path, after)
+    }
+}

@@ -1,0 +1,144 @@
+//! Server-sent events (WHATWG HTML, section 9.2), resumed after a lost connection.
+
+use std::io;
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt, TryStreamExt};
+use reqwest::Method;
+use serde_json::Value;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::io::StreamReader;
+
+use super::{Client, ClientError, Request};
+
+/// The content type.
+pub(super) const STREAM: &str = "text/event-stream";
+
+/// The longest line of a stream, in bytes: more than any event has.
+const LINE_BYTES: usize = 4 << 20;
+
+/// A line of a job's log, as the server sent it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) seq: u64,
+    pub(crate) kind: String,
+    /// The whole document.
+    pub(crate) document: Value,
+}
+
+type Lines = Pin<Box<dyn Stream<Item = Result<String, LinesCodecError>> + Send>>;
+
+/// The events of a job.
+pub(crate) struct Events<'a> {
+    client: &'a Client,
+    path: String,
+    after: u64,
+    open: Option<Lines>,
+    data: String,
+}
+
+impl<'a> Events<'a> {
+    pub(super) fn new(client: &'a Client, path: String, after: u64) -> Self {
+        Self { client, path, after, open: None, data: String::new() }
+    }
+
+    /// The next event, whenever it comes.
+    ///
+    /// # Errors
+    /// The server refuses, or stays away for longer than [`Client`] waits.
+    pub(crate) async fn next(&mut self) -> Result<Event, ClientError> {
+        loop {
+            let mut lines = match self.open.take() {
+                Some(lines) => lines,
+                None => self.connect().await?,
+            };
+            match lines.next().await {
+                Some(Ok(line)) => {
+                    self.open = Some(lines);
+                    if let Some(event) = self.line(&line)? {
+                        self.after = event.seq;
+                        return Ok(event);
+                    }
+                }
+                // The stream has ended or broken: what was read of an unfinished event comes again.
+                None | Some(Err(_)) => self.data.clear(),
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Lines, ClientError> {
+        let mut request = Request::new(Method::GET, &self.path).query("after", Some(self.after.to_string()));
+        request.accept = STREAM;
+        let response = self.client.send(&request).await?;
+        let bytes = response.bytes_stream().map_err(io::Error::other);
+        Ok(Box::pin(FramedRead::new(StreamReader::new(bytes), LinesCodec::new_with_max_length(LINE_BYTES))))
+    }
+
+    /// Takes a line; an empty one ends an event. Names and numbers are in the document, so only its lines count.
+    fn line(&mut self, line: &str) -> Result<Option<Event>, ClientError> {
+        if let Some(data) = line.strip_prefix("data:") {
+            if !self.data.is_empty() {
+                self.data.push('\n');
+            }
+            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
+            return Ok(None);
+        }
+        if !line.is_empty() || self.data.is_empty() {
+            return Ok(None);
+        }
+        let text = std::mem::take(&mut self.data);
+        let document: Value = serde_json::from_str(&text).unwrap_or_default();
+        match (document["seq"].as_u64(), document["type"].as_str()) {
+            (Some(seq), Some(kind)) => Ok(Some(Event { seq, kind: kind.to_owned(), document })),
+            _ => Err(ClientError::Unusable("the server sent an event that cannot be read".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Vec<Event> {
+        let client = Client::new("http://localhost", "jmn_x").expect("a client");
+        let mut events = client.events("/x".to_owned(), 0);
+        let lines = text.split('\n').map(|line| line.trim_end_matches('\r'));
+        lines.filter_map(|line| events.line(line).expect("a line")).collect()
+    }
+
+    #[test]
+    fn events_are_read_whatever_the_lines_end_with() {
+        for end in ["\n", "\r\n"] {
+            let text = [
+                ": hello",
+                "",
+                "id: 3",
+                "event: run.started",
+                "data: {\"seq\":3,",
+                "data:\"type\":\"run.started\"}",
+                "",
+            ];
+            let expected =
+                Event { seq: 3, kind: "run.started".into(), document: json!({"seq": 3, "type": "run.started"}) };
+            assert_eq!(read(&(text.join(end) + end)), [expected]);
+        }
+        assert_eq!(read("data: {\"seq\":1,\"type\":\"x\"}\n"), read("data: {\"seq\":1,\"type\":\"x\"}\n"));
+    }
+
+    #[test]
+    fn what_is_no_event_is_an_error() {
+        let client = Client::new("http://localhost", "jmn_x").expect("a client");
+        let mut events = client.events("/x".to_owned(), 0);
+        assert_eq!(events.line("data: {}").expect("a line"), None);
+        assert!(events.line("").is_err());
+    }
+
+    #[test]
+    fn a_key_with_a_line_break_and_a_url_of_another_kind_are_refused() {
+        assert!(Client::new("http://localhost", "a\nb").is_err());
+        assert!(Client::new("ftp://localhost", "a").is_err());
+        assert!(Client::new("localhost:8080", "a").is_err());
+    }
+}
