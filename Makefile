@@ -1,6 +1,10 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: test check fmt setup openapi
+.PHONY: demo test check fmt setup openapi
+
+## Set up what is missing, build, show the main job step by step, and serve on until Ctrl-C.
+demo: setup
+	cargo run --locked --package journeyman -- demo
 
 ## Set up what is missing, then run all tests.
 test: setup

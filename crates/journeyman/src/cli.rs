@@ -2,6 +2,7 @@
 
 mod agent;
 mod completions;
+mod demo;
 mod doctor;
 mod job;
 mod key;
@@ -26,6 +27,8 @@ struct Cli {
 enum Command {
     /// Serves the HTTP interface and carries out jobs
     Serve(Box<serve::ServeArgs>),
+    /// Shows the main job from nothing: a service, a project, a job, a follow-up, its pull request
+    Demo(demo::DemoArgs),
     /// Checks what the service needs, and says how to mend what is missing
     Doctor(doctor::DoctorArgs),
     /// Creates jobs, sends messages, watches: a client for any server
@@ -46,6 +49,7 @@ enum Command {
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Job(arguments) => job::run(arguments),
         Command::Key(arguments) => key::run(arguments),

@@ -12,6 +12,7 @@ mod span;
 use std::path::Path;
 
 use anyhow::Context;
+use journeyman_core::agent::Agents;
 
 pub(crate) use self::layer::{Layer, LogFormat};
 pub(crate) use self::settings::Settings;
@@ -23,6 +24,13 @@ pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {
     let file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
     let program = std::env::current_exe().context("the program's own path could not be found")?;
     Settings::resolve(flags.over(file.settings).over(environment), file.agents, environment::machine(), &program)
+}
+
+/// The settings of these flags alone, whatever the environment and its configuration file say.
+pub(crate) fn isolated(flags: Layer) -> anyhow::Result<Settings> {
+    let program = std::env::current_exe().context("the program's own path could not be found")?;
+    let machine = environment::MachineEnvironment { master_key: None, ..environment::machine() };
+    Settings::resolve(flags, Agents::new(), machine, &program)
 }
 
 /// A path as text for agents and git, which take no other.

@@ -14,6 +14,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use self::exit::{Exit, Failure};
+pub(super) use self::render::plain;
+pub(super) use self::watch::told;
 use super::store::print;
 use crate::client::{Client, Request};
 

@@ -173,3 +173,35 @@ fn a_first_start_that_is_killed_at_any_moment_can_be_repeated() {
         assert!(again.status.success(), "killed after {delay:?}: {}", stderr(&again));
     }
 }
+
+#[test]
+fn the_demo_shows_a_job_and_its_follow_up_and_prints_the_record() {
+    // What is set for other services must not reach a demo.
+    let foreign = [("JOURNEYMAN_DATA_DIR", "/nowhere"), ("JOURNEYMAN_MASTER_KEY", "hush"), ("JOURNEYMAN_WORKERS", "x")];
+    let output = Command::new(PROGRAM).args(["demo", "--exit"]).envs(foreign).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let stdout = String::from_utf8(output.stdout.clone()).unwrap();
+    let record: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((record["status"].clone(), record.as_object().unwrap().len()), ("completed".into(), 7));
+    let told = stderr(&output);
+    for part in [
+        "curl -s -X POST",
+        "pull request opened",
+        "pull request updated",
+        "+echo \"Hello, ${1:-reader}!\"",
+        "/projects/demo/pulls/1",
+    ] {
+        assert!(told.contains(part), "{part} is missing in {told}");
+    }
+    let kept = told.split("keeps its data in ").nth(1).unwrap().split(',').next().unwrap();
+    assert!(!std::path::Path::new(kept).exists(), "{kept} is left behind");
+}
+
+#[test]
+fn a_demo_in_a_folder_of_its_own_can_be_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let output = Command::new(PROGRAM).args(["demo", "--exit", "--data-dir"]).arg(dir.path()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+}

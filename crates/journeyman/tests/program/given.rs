@@ -101,8 +101,12 @@ impl Site {
     }
 
     pub(crate) fn start(&self) -> Service {
+        self.start_at("127.0.0.1:0")
+    }
+
+    pub(crate) fn start_at(&self, address: &str) -> Service {
         let mut process = self
-            .command(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
+            .command(&["serve", "--listen", address, "--log-format", "json"])
             .stderr(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 /// Text without characters that steer a terminal; line breaks and tabs stay.
-pub(super) fn plain(text: &str) -> String {
+pub(in crate::cli) fn plain(text: &str) -> String {
     let steers = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
             // Directions of writing can make a line read as another.

@@ -103,7 +103,7 @@ fn write(lines: &[String]) -> std::io::Result<()> {
 }
 
 /// What people are told of an event; nothing of kinds that came after this version.
-fn told(kind: &str, data: &Value) -> Vec<String> {
+pub(in crate::cli) fn told(kind: &str, data: &Value) -> Vec<String> {
     let text = |field: &str| plain(data[field].as_str().unwrap_or_default());
     let reason = || plain(data["reason"]["text"].as_str().unwrap_or_default());
     let count = |field: &str| data[field].as_array().map_or(0, Vec::len);

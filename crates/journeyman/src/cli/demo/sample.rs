@@ -1,0 +1,24 @@
+//! The sample repository, pushed over HTTP as a person would.
+
+use journeyman_core::ports::Credential;
+use journeyman_git::Git;
+
+const README: &str = "# Demo\n";
+
+/// Pushes a first commit to an empty repository; false where it has commits already.
+pub(super) async fn push(git: &Git, url: &str, key: &str) -> anyhow::Result<bool> {
+    let credential = Credential { username: "demo".to_owned(), password: key.to_owned() };
+    let heads = git.command(["ls-remote", "--heads", url]).credential(Some(&credential)).run().await?.text()?;
+    if !heads.trim().is_empty() {
+        return Ok(false);
+    }
+    let dir = tempfile::tempdir()?;
+    let clone = dir.path().join("demo");
+    git.command(["clone", "--quiet", url]).directory(dir.path()).credential(Some(&credential)).run().await?;
+    std::fs::write(clone.join("README.md"), README)?;
+    let here = |arguments: &[&str]| git.command(arguments).directory(&clone).credential(Some(&credential));
+    here(&["add", "--all"]).run().await?;
+    here(&["commit", "--quiet", "--message", "Begin"]).run().await?;
+    here(&["push", "--quiet", "origin", "HEAD:main"]).run().await?;
+    Ok(true)
+}

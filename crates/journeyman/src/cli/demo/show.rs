@@ -1,0 +1,67 @@
+//! What the demo tells, on stderr: stdout is for the final record alone.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use super::super::job::plain;
+
+/// Tells a story in numbered steps.
+pub(super) struct Teller {
+    url: String,
+    steps: Cell<u32>,
+}
+
+impl Teller {
+    pub(super) fn new(url: &str) -> Self {
+        Self { url: url.to_owned(), steps: Cell::new(0) }
+    }
+
+    pub(super) fn line(&self, text: &str) -> io::Result<()> {
+        writeln!(io::stderr(), "   {text}")
+    }
+
+    pub(super) fn step(&self, title: &str) -> io::Result<()> {
+        self.steps.set(self.steps.get() + 1);
+        writeln!(io::stderr(), "\n{}. {title}", self.steps.get())
+    }
+
+    pub(super) fn command(&self, command: &str) -> io::Result<()> {
+        self.line(&format!("$ {command}"))
+    }
+
+    /// A request as a line that works when it is typed.
+    pub(super) fn curl(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<()> {
+        let key = "-H \"Authorization: Bearer $JOURNEYMAN_KEY\"";
+        let url = format!("{}{path}", self.url);
+        match body {
+            None => self.command(&format!("curl -s '{url}' {key}")),
+            Some(body) => {
+                let kind = "-H 'Content-Type: application/json'";
+                let quoted = body.to_string().replace('\'', "'\\''");
+                self.command(&format!("curl -s -X {method} '{url}' {key} {kind} -d '{quoted}'"))
+            }
+        }
+    }
+
+    pub(super) fn document(&self, document: &Value) -> io::Result<()> {
+        self.block(&serde_json::to_string_pretty(document).unwrap_or_default())
+    }
+
+    pub(super) fn block(&self, text: &str) -> io::Result<()> {
+        plain(text).lines().try_for_each(|line| writeln!(io::stderr(), "     {line}"))
+    }
+
+    /// How to go on.
+    pub(super) fn onward(&self, url: &str, job: &str) -> io::Result<()> {
+        self.step("Now you")?;
+        self.line("The service goes on until Ctrl-C. In another terminal:")?;
+        self.line(&format!("export JOURNEYMAN_URL={url} JOURNEYMAN_PROJECT=demo JOURNEYMAN_KEY=…"))?;
+        self.command(&format!("journeyman job send {job} 'Say goodbye [[append greet.sh|echo Goodbye]]' --watch"))?;
+        self.line("With a real model and a repository of yours, on a service of your own (journeyman serve):")?;
+        self.command("journeyman project create mine --repository https://github.com/you/repository.git \\")?;
+        self.line("      --token-file TOKEN-FILE --model anthropic/claude-sonnet-4-5 --secret-file ANTHROPIC_API_KEY=KEY-FILE")?;
+        self.command("journeyman job create --project mine 'Add a test for the parser' --watch")
+    }
+}

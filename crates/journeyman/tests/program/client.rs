@@ -1,0 +1,107 @@
+//! `journeyman job`, as scripts use it.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::given::{PROGRAM, Service, Site, site};
+
+fn job(site: &Site, service: &Service, arguments: &[&str]) -> Output {
+    command(site, service, arguments).output().unwrap()
+}
+
+fn command(site: &Site, service: &Service, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("job").args(arguments).stdin(Stdio::null());
+    command.env("JOURNEYMAN_URL", &service.url).env("JOURNEYMAN_KEY", &site.key).env("JOURNEYMAN_PROJECT", "shop");
+    command
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_job_is_created_watched_followed_up_and_put_away() {
+    let site = site();
+    let service = site.start();
+    let created = job(&site, &service, &["create", "Add a page\n[[write a.txt|one]][[say I did]]", "--watch"]);
+    assert_eq!(created.status.code(), Some(0), "{}", err(&created));
+    let told = out(&created);
+    for part in ["> Add a page", "I did", "pull request opened", "status        completed"] {
+        assert!(told.contains(part), "{part} is missing in {told}");
+    }
+    let listed = job(&site, &service, &["list", "--json"]);
+    let record: Value = serde_json::from_str(out(&listed).lines().next().unwrap()).unwrap();
+    let id = record["id"].as_str().unwrap();
+
+    let mut sending = command(&site, &service, &["send", id, "-", "--watch"]);
+    let mut sending = sending.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    sending.stdin.take().unwrap().write_all(b"From stdin\n[[append a.txt|two]]").unwrap();
+    let sent = sending.wait_with_output().unwrap();
+    let told = out(&sent);
+    assert!(told.starts_with("> From stdin"), "a transcript of a follow-up begins with it: {told}");
+    assert!(told.contains("pull request updated"), "{told}");
+
+    assert!(out(&job(&site, &service, &["diff", id])).ends_with("+one\n+two\n"));
+    assert!(out(&job(&site, &service, &["messages", id])).contains("finished"));
+    assert!(out(&job(&site, &service, &["runs", id])).contains("succeeded"));
+    let archived: Value = serde_json::from_str(&out(&job(&site, &service, &["archive", id, "--json"]))).unwrap();
+    assert_eq!(archived["status"], "archived");
+    assert_eq!(job(&site, &service, &["send", id, "x"]).status.code(), Some(7));
+    assert!(out(&job(&site, &service, &["unarchive", id])).contains("completed"));
+    let watched = job(&site, &service, &["watch", id, "--json"]);
+    let events = out(&watched).lines().filter(|line| line.contains("\"seq\"")).count();
+    assert!(events > 10, "{}", out(&watched));
+}
+
+#[test]
+fn a_command_ends_with_a_code_that_scripts_can_use() {
+    let site = site();
+    let service = site.start();
+    let failed = job(&site, &service, &["create", "[[fail on purpose]]", "--wait", "--json"]);
+    assert_eq!(failed.status.code(), Some(3), "{}", err(&failed));
+    let record: Value = serde_json::from_str(&out(&failed)).unwrap();
+    let id = record["id"].as_str().unwrap();
+    assert!(out(&job(&site, &service, &["runs", id])).contains("on purpose"));
+    assert_eq!(job(&site, &service, &["watch", id]).status.code(), Some(3));
+    assert_eq!(job(&site, &service, &["get", id, "--wait"]).status.code(), Some(3));
+    assert_eq!(job(&site, &service, &["get", "../../v2/keys"]).status.code(), Some(5));
+    assert_eq!(job(&site, &service, &["get", id, "--project", "nowhere"]).status.code(), Some(5));
+    assert_eq!(job(&site, &service, &["list", "--status", "done"]).status.code(), Some(1));
+    let refused = job(&site, &service, &["list", "--key", "jmn_x", "--json"]);
+    assert_eq!(refused.status.code(), Some(4));
+    let error: Value = serde_json::from_str(&err(&refused)).unwrap();
+    assert_eq!(error["code"], "malformed_key");
+    let nobody = job(&site, &service, &["list", "--url", "http://127.0.0.1:1"]);
+    assert_eq!(nobody.status.code(), Some(6));
+    assert!(err(&nobody).contains("journeyman serve") && !err(&nobody).contains(&site.key), "{}", err(&nobody));
+    assert_eq!(
+        command(&site, &service, &["list"]).env_remove("JOURNEYMAN_KEY").output().unwrap().status.code(),
+        Some(2)
+    );
+    assert_eq!(job(&site, &service, &["list", "--url", "nonsense"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_client_outlives_a_restart_of_its_server() {
+    let site = site();
+    let service = site.start();
+    let address = service.url.trim_start_matches("http://").to_owned();
+    let path = service.create("[[sleep 2]][[write a.txt|a]]");
+    let id = path.rsplit('/').next().unwrap();
+    let watching = command(&site, &service, &["watch", id]).stdout(Stdio::piped()).spawn().unwrap();
+    service.until(&path, "run.started", 1);
+    service.kill();
+    let _service = site.start_at(&address);
+    let watched = watching.wait_with_output().unwrap();
+    assert_eq!(watched.status.code(), Some(0));
+    let told = out(&watched);
+    assert_eq!(told.matches("attempt 1)").count(), 1, "no event is told twice: {told}");
+    assert!(told.contains("attempt 2)") && told.contains("completed"), "{told}");
+}
