@@ -112,7 +112,7 @@ fn new_pull(job: &Job, project: &Project, branch: &Branch, prompt: &str) -> NewP
     let settings = &project.settings.pull_request;
     let id = job.id.to_string();
     let values = [("{title}", job.title.as_str()), ("{prompt}", prompt), ("{job}", &id), ("{branch}", &branch.name)];
-    let default_body = "{prompt}\n\n---\nMade by [Journeyman] job `{job}`.";
+    let default_body = "{prompt}\n\n---\nMade by Journeyman, job `{job}`.";
     NewPull {
         title: job
             .options

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use journeyman_core::project::{self, CodeHostSettings, LimitSettings, PullRequestSettings, SandboxSettings};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::{CodeHostKind, Permissions};
 
@@ -15,7 +17,7 @@ use super::{CodeHostKind, Permissions};
 pub struct ProjectChanges {
     /// A URL, an absolute path on the server, or `local:<name>` for one on the built-in code host, made empty if it is
     /// not there.
-    #[schema(min_length = 6, max_length = 1000)]
+    #[schema(min_length = 2, max_length = 1000)]
     pub repository: Option<String>,
     /// The branch, tag or commit that jobs start from.
     #[schema(min_length = 1, max_length = 200)]
@@ -102,19 +104,28 @@ pub struct SandboxChanges {
     pub permissions: Option<Permissions>,
 }
 
-/// A project that is to be; everything but `id` and `repository` has a default.
-#[derive(Debug, Deserialize, ToSchema)]
-#[expect(dead_code, reason = "only its schema is used: a creation is read as the patch of an empty document")]
-pub(crate) struct CreateProject {
-    /// Its name in URLs, for ever.
-    #[schema(pattern = "^[a-z0-9][a-z0-9-]{0,62}$")]
-    id: String,
-    /// A URL, an absolute path on the server, or `local:<name>` for one on the built-in code host, made empty if it is
-    /// not there.
-    #[schema(min_length = 6, max_length = 1000)]
-    repository: String,
-    #[serde(flatten)]
-    changes: ProjectChanges,
+/// A project that is to be: its schema alone, because a creation is read as the patch of an empty document.
+pub(crate) enum CreateProject {}
+
+impl PartialSchema for CreateProject {
+    fn schema() -> RefOr<Schema> {
+        let RefOr::T(Schema::Object(mut object)) = ProjectChanges::schema() else { return ProjectChanges::schema() };
+        object.description =
+            Some("A project that is to be; everything but `id` and `repository` has a default.".to_owned());
+        object.required = vec!["id".to_owned(), "repository".to_owned()];
+        if let Some(RefOr::T(Schema::Object(repository))) = object.properties.get_mut("repository") {
+            repository.schema_type = SchemaType::Type(Type::String);
+        }
+        let id = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[a-z0-9][a-z0-9-]{0,62}$"));
+        object.properties.insert("id".to_owned(), id.description(Some("Its name in URLs, for ever.")).into());
+        object.into()
+    }
+}
+
+impl ToSchema for CreateProject {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        ProjectChanges::schemas(schemas);
+    }
 }
 
 impl ProjectChanges {
