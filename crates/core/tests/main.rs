@@ -1,11 +1,11 @@
-//! Given a job, when something is asked of it, then this follows: every row of the contract's table of states, and what
-//! workers report.
+//! Given a job, when something is asked of it, then this follows: every row of the contract's table of states, what
+//! workers report, and every order in which all of it can happen.
 
 #![expect(clippy::panic, reason = "tests")]
 
-#[path = "core/given.rs"]
-mod given;
-#[path = "core/states.rs"]
-mod states;
-#[path = "core/work.rs"]
-mod work;
+mod job {
+    mod given;
+    mod model;
+    mod states;
+    mod work;
+}

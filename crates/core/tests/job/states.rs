@@ -5,7 +5,7 @@ use journeyman_core::job::command::Command;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::message::{DeliveryMode, MAX_QUEUED};
 
-use crate::given::{archived, completed, created, failed, message, msg, running};
+use super::given::{archived, completed, created, failed, message, msg, running};
 
 #[test]
 fn a_message_in_every_state() {

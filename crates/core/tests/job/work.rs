@@ -10,7 +10,7 @@ use journeyman_core::message::MessageStatus;
 use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES};
 use journeyman_core::run::{RunStatus, Usage};
 
-use crate::given::{Case, LEASE, claim, completed, created, msg, running, sha};
+use super::given::{Case, LEASE, claim, completed, created, msg, running, sha};
 
 /// How messages ended with the last command.
 fn ended(case: &Case) -> Vec<(u128, MessageStatus)> {

@@ -1,0 +1,67 @@
+//! What must hold in every state, and what must be possible at all.
+
+use journeyman_core::job::{JobState, Work};
+use journeyman_core::message::MessageStatus;
+use stateright::Property;
+
+use super::Machine;
+use super::world::{Hand, World};
+
+pub(super) fn all() -> Vec<Property<Machine>> {
+    let always = Property::<Machine>::always;
+    let sometimes = Property::<Machine>::sometimes;
+    vec![
+        always("no step breaks a rule", |_, world: &World| world.broken.is_none()),
+        always("an active job has a run, a retry or a queue", |_, world| match world.job.0.state {
+            JobState::Active(Work::Waiting) => !world.job.0.queue.is_empty(),
+            _ => true,
+        }),
+        always("a job at rest has no queue", |_, world| active(world) || world.job.0.queue.is_empty()),
+        always("somebody will look at an active job, and at no other", |_, world| {
+            world.job.0.due_at().is_some() == active(world)
+        }),
+        always("at most one pull request is open", |_, world| world.host.pulls <= 1),
+        always("the commits of a message are on the branch once", |_, world| {
+            (1..=3).all(|message| world.host.branch.iter().filter(|commit| **commit == message).count() <= 1)
+        }),
+        always("the commits are in the order of delivery", |_, world| {
+            let places: Vec<_> =
+                world.host.branch.iter().map(|commit| world.delivered.iter().position(|one| one == commit)).collect();
+            places.is_sorted() && places.iter().all(Option::is_some)
+        }),
+        always("when all is quiet every message is final", |_, world| {
+            let quiet = !active(world) && world.hands.iter().all(|hand| *hand == Hand::Idle);
+            !quiet || world.finals[..usize::from(world.sent)].iter().all(Option::is_some)
+        }),
+        always("what is finished is on the branch", |_, world| {
+            (1..=3u8).all(|message| {
+                let finished = world.finals[usize::from(message) - 1] == Some(MessageStatus::Finished);
+                !finished || !world.committed.contains(&message) || world.host.branch.contains(&message)
+            })
+        }),
+        always("a client is told of a pull request only when nothing is under way", |_, world| {
+            !active(world) || world.job.0.record().pr_link.is_none()
+        }),
+        always("a finished message with a commit has its pull request", |_, world| {
+            (1..=3u8).all(|message| {
+                let finished = world.finals[usize::from(message) - 1] == Some(MessageStatus::Finished);
+                !finished || !world.committed.contains(&message) || world.job.0.pull.is_some()
+            })
+        }),
+        sometimes("three messages are finished in one pull request", |_, world| {
+            world.finals == [Some(MessageStatus::Finished); 3] && world.host.pulls == 1 && world.host.branch.len() == 3
+        }),
+        sometimes("a worker publishes what another has ended", |_, world| world.published_for_another),
+        sometimes("a report with a stale token is refused", |_, world| world.stale_refused),
+        sometimes("an interrupted message keeps what it had committed", |_, world| {
+            world.finals[0] == Some(MessageStatus::Cancelled) && world.host.branch.contains(&1) && world.sent > 1
+        }),
+        sometimes("a message is given up", |_, world| world.finals[0] == Some(MessageStatus::Failed)),
+        sometimes("a message is withdrawn", |_, world| world.finals.contains(&Some(MessageStatus::Withdrawn))),
+        sometimes("a job is put away", |_, world| matches!(world.job.0.state, JobState::Archived { .. })),
+    ]
+}
+
+fn active(world: &World) -> bool {
+    matches!(world.job.0.state, JobState::Active(_))
+}
