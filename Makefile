@@ -1,6 +1,6 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: demo test check fmt setup openapi
+.PHONY: demo test check bench fmt setup openapi
 
 ## Set up what is missing, build, show the main job step by step, and serve on until Ctrl-C.
 demo: setup
@@ -15,6 +15,10 @@ check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	sh scripts/layering.sh
+
+## Measure a release build on this machine: accepting, polling, whole turns, start, memory.
+bench: setup
+	bash bench/run.sh
 
 fmt:
 	cargo fmt --all

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How an agent is started and what it needs. In `command` and `environment` `{model}` is replaced by the job's model,
 /// `{home}` and `{workspace}` by the folders as the agent sees them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AgentSpec {
     /// The program and its arguments.
     pub command: Vec<String>,

@@ -96,6 +96,17 @@ mod tests {
     }
 
     #[test]
+    fn every_setting_is_documented_and_no_other() {
+        let documented: Vec<&str> = include_str!("../../../../docs/settings.md")
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
+            .collect();
+        let command = Layer::augment_args(clap::Command::new("x"));
+        let settings: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+        assert_eq!(documented, settings, "docs/settings.md and the flags of serve, in their order");
+    }
+
+    #[test]
     fn a_variable_that_cannot_be_read_is_named() {
         for (name, value) in [
             ("JOURNEYMAN_LISTEN", "here"),
