@@ -9,28 +9,13 @@ use axum::http::header::{CONNECTION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 use tracing::Instrument;
-use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::error::{ApiError, Problem};
+use crate::error::{ApiError, ErrorBody, Problem};
 
 /// The header that carries a request's id.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// Every error of the interface.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ErrorBody {
-    /// A sentence for a person.
-    error: String,
-    /// Stable, for programs; snake_case.
-    #[schema(pattern = "^[a-z0-9_]+$")]
-    code: &'static str,
-    /// The id under which the server's log knows the request.
-    request_id: String,
-}
 
 /// Gives the request an id, and its answer the id and, where it is an error without a body, the body.
 pub(crate) async fn finish(State(app): State<App>, request: Request, next: Next) -> Response {

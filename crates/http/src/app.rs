@@ -1,22 +1,16 @@
-//! What handlers are given, and the router that all of it comes together in.
+//! What handlers are given.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use axum::Router;
-use axum::middleware::from_fn_with_state;
 use ipnet::IpNet;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::ports::{Diffs, Forges, GitServer, PullPages, Store};
 use journeyman_core::time::{IdGen, Timestamp};
-use journeyman_dashboard::PullsState;
 use tokio_util::sync::CancellationToken;
-use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::metrics::Metrics;
-use crate::origin::OurOrigins;
-use crate::{answer, auth, origin, routes};
 
 /// What the interface works on; all of it are ports.
 #[derive(Clone)]
@@ -64,33 +58,4 @@ pub(crate) struct App {
     pub(crate) shutdown: CancellationToken,
     /// When each key's last use was noted by this process.
     pub(crate) noted: Arc<Mutex<HashMap<KeyId, Timestamp>>>,
-}
-
-/// All routes. When `shutdown` fires, long polls and event streams end and requests that still come are answered 503.
-///
-/// The address of the peer is read from [`axum::extract::ConnectInfo`]: serve the router with it, or keys with an IP
-/// allowlist are refused.
-pub fn router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
-    let pages = journeyman_dashboard::router(PullsState { pages: Arc::clone(&services.pulls) });
-    let origins = OurOrigins::new(&settings.public_url);
-    let metrics = Metrics::new(&settings.version);
-    let app = App { services, settings: Arc::new(settings), metrics, shutdown, noted: Arc::default() };
-
-    let (api, document) = routes::api().split_for_parts();
-    let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
-    let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
-    let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
-    // The document is made once, for a program that answers it often.
-    let document = crate::openapi::finish(document, &app.settings.version);
-    Router::new()
-        .merge(api)
-        .merge(git)
-        .merge(routes::system::routes(&document))
-        .with_state(app.clone())
-        .merge(pages)
-        .fallback(answer::no_such_path)
-        .layer(CatchPanicLayer::custom(answer::panicked))
-        .layer(from_fn_with_state(origins, origin::refuse_foreign))
-        .layer(from_fn_with_state(app.clone(), answer::refuse_when_stopping))
-        .layer(from_fn_with_state(app, answer::finish))
 }

@@ -17,14 +17,8 @@ use journeyman_dashboard::Viewer;
 
 use self::credential::Schemes;
 use crate::app::App;
+use crate::caller::Caller;
 use crate::error::ApiError;
-
-/// Who calls.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    /// The key that was shown.
-    pub(crate) key: ApiKey,
-}
 
 /// The interface under `/v2`.
 pub(crate) async fn of_the_interface(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -53,7 +47,7 @@ pub(crate) async fn of_pages(State(app): State<App>, request: Request, next: Nex
     let (mut parts, body) = request.into_parts();
     let admitted = async {
         let caller = caller(&app, &parts, Schemes::BasicToo, needs(&parts.method)).await?;
-        Ok::<_, ApiError>((crate::extract::project(&app, &caller, &project).await?, caller))
+        Ok::<_, ApiError>((caller.project(&app, &project).await?, caller))
     };
     match admitted.await {
         Ok((project, caller)) => {

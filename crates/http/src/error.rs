@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::ports::{ProjectWriteError, StoreError, UpdateError};
 use journeyman_core::rate::{RateKind, RateState, WINDOW};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// How long a client should wait while we stop or the store is away, in seconds.
 const AWAY_SECONDS: u64 = 2;
@@ -30,6 +32,19 @@ pub(crate) struct Problem {
     pub(crate) code: &'static str,
     /// A sentence for a person.
     pub(crate) text: String,
+}
+
+/// Every error of the interface.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ErrorBody {
+    /// A sentence for a person.
+    pub(crate) error: String,
+    /// Stable, for programs; snake_case.
+    #[schema(pattern = "^[a-z0-9_]+$")]
+    pub(crate) code: &'static str,
+    /// The id under which the server's log knows the request.
+    pub(crate) request_id: String,
 }
 
 impl ApiError {

@@ -18,7 +18,7 @@ use journeyman_core::project::Project;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::{self, Caller};
 use crate::error::ApiError;
 
 /// The most bytes that a request's body may have.
@@ -143,9 +143,9 @@ impl FromRequestParts<App> for InProject {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
-        let caller = caller(parts)?;
+        let caller = caller_of(parts)?;
         let project = segment(parts, state, "projectId").await.ok_or_else(ApiError::project_not_found)?;
-        let project = visible(&caller, &project)?;
+        let project = caller.visible(&project)?;
         Ok(Self { caller, project })
     }
 }
@@ -153,7 +153,7 @@ impl FromRequestParts<App> for InProject {
 impl InProject {
     /// The project as it is now.
     pub(crate) async fn load(&self, app: &App) -> Result<Project, ApiError> {
-        load(app, self.project.clone()).await
+        caller::load(app, self.project.clone()).await
     }
 }
 
@@ -202,13 +202,13 @@ pub(crate) fn message_not_found() -> ApiError {
 }
 
 /// A part of the path by its name in the route.
-pub(crate) async fn segment(parts: &mut Parts, state: &App, name: &str) -> Option<String> {
+async fn segment(parts: &mut Parts, state: &App, name: &str) -> Option<String> {
     let path = Path::<std::collections::HashMap<String, String>>::from_request_parts(parts, state).await;
     path.ok().and_then(|Path(mut segments)| segments.remove(name))
 }
 
 /// Who calls, as [`crate::auth`] found out.
-pub(crate) fn caller(parts: &Parts) -> Result<Caller, ApiError> {
+fn caller_of(parts: &Parts) -> Result<Caller, ApiError> {
     let caller = parts.extensions.get::<Caller>().cloned();
     caller.ok_or_else(|| ApiError::internal(&"a route that needs a caller has no authentication before it"))
 }
@@ -217,7 +217,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        caller(parts)
+        caller_of(parts)
     }
 }
 
@@ -228,25 +228,11 @@ impl FromRequestParts<App> for Administrator {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        let caller = caller(parts)?;
+        let caller = caller_of(parts)?;
         if caller.key.projects.is_some() {
             let text = "this API key is limited to some projects; managing keys needs one that sees all";
             return Err(ApiError::forbidden("key_limited", text));
         }
         Ok(Self(caller))
     }
-}
-
-fn visible(caller: &Caller, project: &str) -> Result<ProjectId, ApiError> {
-    let id = project.parse::<ProjectId>().map_err(|_| ApiError::project_not_found())?;
-    if caller.key.sees(&id) { Ok(id) } else { Err(ApiError::project_not_found()) }
-}
-
-async fn load(app: &App, id: ProjectId) -> Result<Project, ApiError> {
-    app.services.store.project(id).await?.ok_or_else(ApiError::project_not_found)
-}
-
-/// A project by the text in a path, if this caller may see it.
-pub(crate) async fn project(app: &App, caller: &Caller, text: &str) -> Result<Project, ApiError> {
-    load(app, visible(caller, text)?).await
 }

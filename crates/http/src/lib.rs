@@ -11,13 +11,17 @@
 mod answer;
 mod app;
 mod auth;
+mod caller;
+mod document;
 mod error;
 mod extract;
 mod metrics;
 mod openapi;
 mod origin;
+mod router;
 mod routes;
 pub mod wire;
 
-pub use app::{Services, Settings, router};
-pub use openapi::document;
+pub use app::{Services, Settings};
+pub use document::document;
+pub use router::router;

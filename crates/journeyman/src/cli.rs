@@ -9,6 +9,7 @@ mod key;
 mod project;
 mod serve;
 mod store;
+mod table;
 
 use std::io::Write;
 use std::process::ExitCode;

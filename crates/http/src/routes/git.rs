@@ -11,9 +11,8 @@ use futures::TryStreamExt;
 use journeyman_core::ports::{GitHttpRequest, GitServerError};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::extract;
 
 /// The routes; [`crate::auth::of_git`] stands before them.
 pub(crate) fn routes() -> Router<App> {
@@ -29,7 +28,7 @@ async fn serve(
 ) -> Result<Response, ApiError> {
     // git clients leave the ending out as people typed it.
     let id = repository.strip_suffix(".git").unwrap_or(&repository);
-    let project = extract::project(&app, &caller, id).await?;
+    let project = caller.project(&app, id).await?;
     let (parts, body) = request.into_parts();
     let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let asked = GitHttpRequest {

@@ -22,7 +22,7 @@ use utoipa::IntoParams;
 
 pub(crate) use self::record::{accepted, record};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{IdempotencyKey, InJob, InProject, JsonBody, Parameters};
 use crate::openapi::{IdempotencyHeader, JobPath, ProjectPath, errors};

@@ -9,7 +9,7 @@ use journeyman_core::ids::KeyId;
 use journeyman_core::ports::AuditEntry;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Administrator, JsonBody};
 use crate::openapi::errors;

@@ -7,7 +7,7 @@ use journeyman_core::ports::{ForgeError, ProjectWriteError};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{InProject, JsonBody};
 use crate::openapi::{ProjectPath, errors};

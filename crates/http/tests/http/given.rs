@@ -154,7 +154,8 @@ impl Answer {
     /// The stable code of an error, whose form is checked.
     pub(crate) fn code(&self) -> String {
         let body = self.json();
-        let fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
+        fields.sort_unstable();
         assert_eq!(fields, ["code", "error", "requestId"], "{self:?}");
         assert_eq!(body["requestId"], self.header("x-request-id"), "{self:?}");
         assert!(body["error"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");

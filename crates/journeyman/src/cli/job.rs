@@ -1,5 +1,6 @@
 //! `journeyman job`: a client for any server.
 
+mod args;
 mod exit;
 mod render;
 mod watch;
@@ -8,192 +9,17 @@ use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, Subcommand, ValueEnum};
 use rand::Rng;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+pub(crate) use self::args::JobArgs;
+use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ServerArgs, ThenArgs};
 use self::exit::{Exit, Failure};
 pub(super) use self::render::plain;
 pub(super) use self::watch::told;
-use super::store::print;
+use super::store::{print, print_lines};
 use crate::client::{Client, Request};
-
-#[derive(Debug, Args)]
-#[command(after_help = exit::HELP)]
-pub(crate) struct JobArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(subcommand)]
-    command: JobCommand,
-}
-
-#[derive(Debug, Args)]
-struct ServerArgs {
-    /// The server
-    #[arg(long, env = "JOURNEYMAN_URL", default_value = "http://127.0.0.1:8080", global = true)]
-    url: String,
-
-    /// The API key; better given by the variable, because others on this machine can read command lines
-    #[arg(
-        long,
-        env = "JOURNEYMAN_KEY",
-        hide_env_values = true,
-        default_value = "",
-        hide_default_value = true,
-        global = true
-    )]
-    key: String,
-
-    /// The project
-    #[arg(short, long, env = "JOURNEYMAN_PROJECT", default_value = "", hide_default_value = true, global = true)]
-    project: String,
-
-    /// Print the server's JSON, one document on each line, and nothing else
-    #[arg(long, global = true)]
-    json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-enum JobCommand {
-    /// Creates a job
-    Create(CreateArgs),
-    /// Sends a follow-up message to a job
-    Send(SendArgs),
-    /// Shows a job
-    Get {
-        /// The job
-        job: String,
-        /// Wait until it is not active
-        #[arg(long)]
-        wait: bool,
-    },
-    /// Lists jobs, newest first
-    List(ListArgs),
-    /// Shows what the agent says and does, until the job is not active
-    Watch {
-        /// The job
-        job: String,
-        /// Begin behind this event instead of at the start
-        #[arg(long, value_name = "SEQ", default_value_t = 0)]
-        after: u64,
-    },
-    /// Lists a job's messages with their receipts
-    Messages {
-        /// The job
-        job: String,
-    },
-    /// Lists a job's runs: attempts, reasons of failures, tokens
-    Runs {
-        /// The job
-        job: String,
-    },
-    /// Prints what a job changes, as a unified diff
-    Diff {
-        /// The job
-        job: String,
-    },
-    /// Stops a job and withdraws what waits
-    Cancel {
-        /// The job
-        job: String,
-    },
-    /// Puts a job away
-    Archive {
-        /// The job
-        job: String,
-    },
-    /// Takes a job out again
-    Unarchive {
-        /// The job
-        job: String,
-    },
-    /// Takes a message back that still waits
-    Withdraw {
-        /// The job
-        job: String,
-        /// The message
-        message: String,
-    },
-}
-
-#[derive(Debug, Args)]
-struct CreateArgs {
-    /// What the agent shall do; "-" reads it from stdin
-    prompt: String,
-    /// The branch, tag or commit to start from
-    #[arg(long = "ref")]
-    reference: Option<String>,
-    /// The model
-    #[arg(long)]
-    model: Option<String>,
-    /// The agent
-    #[arg(long)]
-    agent: Option<String>,
-    /// The name of the branch to work on
-    #[arg(long)]
-    branch: Option<String>,
-    /// Open the pull request as a draft
-    #[arg(long)]
-    draft: bool,
-    /// The title of the pull request
-    #[arg(long)]
-    title: Option<String>,
-    #[command(flatten)]
-    then: ThenArgs,
-}
-
-#[derive(Debug, Args)]
-struct SendArgs {
-    /// The job
-    job: String,
-    /// What the agent shall do; "-" reads it from stdin
-    prompt: String,
-    /// What the message does to a job that is busy: waits, interrupts it, or is refused
-    #[arg(long, value_enum, default_value_t = Delivery::Queue)]
-    delivery: Delivery,
-    #[command(flatten)]
-    then: ThenArgs,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Delivery {
-    Queue,
-    Interrupt,
-    Reject,
-}
-
-#[derive(Debug, Args)]
-struct ThenArgs {
-    /// Wait until the job is not active
-    #[arg(long)]
-    wait: bool,
-    /// Show what the agent says and does, until the job is not active
-    #[arg(long, conflicts_with = "wait")]
-    watch: bool,
-    /// The same key makes the same request happen once, however often it is sent [default: a random one]
-    #[arg(long, value_name = "KEY")]
-    idempotency_key: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct ListArgs {
-    /// Only jobs in this status: active, completed, archived or failed
-    #[arg(long)]
-    status: Option<String>,
-    /// Only jobs created after this moment (ISO 8601)
-    #[arg(long, value_name = "TIME")]
-    created_after: Option<String>,
-    /// Only jobs created before this moment (ISO 8601)
-    #[arg(long, value_name = "TIME")]
-    created_before: Option<String>,
-    /// Only jobs with this text in their title
-    #[arg(short, long, value_name = "TEXT")]
-    query: Option<String>,
-    /// At most so many
-    #[arg(long, default_value_t = 20)]
-    limit: usize,
-}
 
 /// Carries out a command.
 pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
@@ -354,7 +180,7 @@ impl Session {
         if self.json {
             rows.iter().try_for_each(|row| print(&row.to_string()))?;
         } else {
-            table(rows).iter().try_for_each(|line| print(line))?;
+            print_lines(&table(rows))?;
         }
         Ok(())
     }
@@ -364,7 +190,7 @@ impl Session {
         if self.json {
             print(&record.to_string())?;
         } else {
-            render::record(record).iter().try_for_each(|line| print(line))?;
+            print_lines(&render::record(record))?;
         }
         Ok(())
     }

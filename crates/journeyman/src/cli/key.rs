@@ -13,7 +13,8 @@ use journeyman_core::ports::KeyStore;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_http::wire::key::{CreatedKey, Key, KeyList};
 
-use super::store::{StoreArgs, audit, block_on, print, print_json, print_table};
+use super::store::{StoreArgs, audit, block_on, print, print_json, print_lines};
+use super::table::table;
 use crate::system::Machine;
 
 #[derive(Debug, Args)]
@@ -138,11 +139,11 @@ async fn list(store: &dyn KeyStore, json: bool) -> anyhow::Result<()> {
     if json {
         return print_json(&KeyList { keys });
     }
-    let rows: Vec<Vec<String>> = keys.into_iter().map(row).collect();
-    Ok(print_table(&["ID", "NAME", "PREFIX", "SCOPES", "PROJECTS", "EXPIRES", "LAST USED", "REVOKED"], &rows)?)
+    let head = ["ID", "NAME", "PREFIX", "SCOPES", "PROJECTS", "EXPIRES", "LAST USED", "REVOKED"];
+    Ok(print_lines(&table(head, keys.into_iter().map(row).collect()))?)
 }
 
-fn row(key: Key) -> Vec<String> {
+fn row(key: Key) -> [String; 8] {
     let scopes: Vec<&str> = key
         .scopes
         .iter()
@@ -152,7 +153,7 @@ fn row(key: Key) -> Vec<String> {
         })
         .collect();
     let or = |text: Option<String>, none: &str| text.unwrap_or_else(|| none.to_owned());
-    vec![
+    [
         key.id,
         key.name,
         key.prefix,

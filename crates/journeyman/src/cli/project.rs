@@ -17,7 +17,8 @@ use journeyman_http::wire::project::{ProjectList, change, create, show};
 use journeyman_store::SqliteStore;
 use serde_json::{Map, Value, json};
 
-use super::store::{StoreArgs, block_on, print_json, print_table};
+use super::store::{StoreArgs, block_on, print_json, print_lines};
+use super::table::table;
 use crate::app;
 use crate::config::Settings;
 use crate::system::Machine;
@@ -235,6 +236,6 @@ fn list(settings: &Settings, projects: &[Project], json: bool) -> anyhow::Result
         let reference = project.reference.clone().unwrap_or_else(|| "-".to_owned());
         [project.id.to_string(), project.repository.clone(), reference, project.agent.clone(), project.model.clone()]
     };
-    let rows: Vec<Vec<String>> = projects.iter().map(|project| row(project).to_vec()).collect();
-    Ok(print_table(&["ID", "REPOSITORY", "REF", "AGENT", "MODEL"], &rows)?)
+    let rows = projects.iter().map(row).collect();
+    Ok(print_lines(&table(["ID", "REPOSITORY", "REF", "AGENT", "MODEL"], rows))?)
 }

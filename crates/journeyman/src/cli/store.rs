@@ -63,22 +63,12 @@ pub(super) fn print(line: &str) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{line}")
 }
 
+/// Prints lines on stdout.
+pub(super) fn print_lines(lines: &[String]) -> io::Result<()> {
+    lines.iter().try_for_each(|line| print(line))
+}
+
 /// Prints a document as JSON on stdout.
 pub(super) fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
     Ok(print(&serde_json::to_string_pretty(document)?)?)
-}
-
-/// Prints rows in columns.
-pub(super) fn print_table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([head[column].len()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |cells: Vec<&str>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    print(&line(head.to_vec()))?;
-    rows.iter().try_for_each(|row| print(&line(row.iter().map(String::as_str).collect())))
 }

@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::cli::table::table;
+
 /// Text without characters that steer a terminal; line breaks and tabs stay.
 pub(in crate::cli) fn plain(text: &str) -> String {
     let steers = |c: char| {
@@ -82,17 +84,6 @@ pub(super) fn runs(runs: &[Value]) -> Vec<String> {
     table(head, runs.iter().map(row).collect())
 }
 
-fn table<const COLUMNS: usize>(head: [&str; COLUMNS], rows: Vec<[String; COLUMNS]>) -> Vec<String> {
-    let all: Vec<[String; COLUMNS]> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
-    let widths: Vec<usize> =
-        (0..COLUMNS).map(|column| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
-    let line = |row: &[String; COLUMNS]| {
-        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    all.iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -109,12 +100,6 @@ mod tests {
         assert_eq!(diff(b"+\x1b[2J".to_vec(), false), b"+\x1b[2J");
         let rows = messages(&[json!({"prompt": "a\n\u{1b}]0;x\u{7}", "commits": ["a", "b"]})]);
         assert!(!rows[1].contains('\u{1b}') && !rows[1].contains('\n'), "{rows:?}");
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
-        let lines = table(["A", "B"], vec![["long".into(), "x".into()], ["s".into(), "ä".into()]]);
-        assert_eq!(lines, ["A     B", "long  x", "s     ä"]);
     }
 
     #[test]
