@@ -38,7 +38,7 @@ pub(crate) fn finish(mut document: OpenApi, version: &str) -> OpenApi {
         ("Jobs", "Work on one branch, carried out by an agent"),
         ("Messages", "Inputs to a job; the prompt of its creation is the first"),
         ("Projects", "A repository and how agents work on it"),
-        ("Keys", "What clients show; only a key that sees all projects manages keys"),
+        ("Keys", "What clients show; only a key that sees all projects manages keys and projects"),
     ];
     let tag = |(name, text): (&str, &str)| TagBuilder::new().name(name).description(Some(text)).build();
     document.tags = Some(tags.map(tag).into());

@@ -221,7 +221,8 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// A caller who may manage keys, and with them reach every project.
+/// A caller who may manage keys and projects. One limited to some projects may not: with a key of its own making, or
+/// with a project's repository set to another's, it would reach what it may not see.
 pub(crate) struct Administrator(pub(crate) Caller);
 
 impl FromRequestParts<App> for Administrator {
@@ -230,7 +231,7 @@ impl FromRequestParts<App> for Administrator {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let caller = caller_of(parts)?;
         if caller.key.projects.is_some() {
-            let text = "this API key is limited to some projects; managing keys needs one that sees all";
+            let text = "this API key is limited to some projects; managing keys and projects needs one that sees all";
             return Err(ApiError::forbidden("key_limited", text));
         }
         Ok(Self(caller))

@@ -95,10 +95,11 @@ pub(crate) async fn pull_request(
     forge: &dyn Forge,
     job: &Job,
     project: &Project,
+    mirror: &Mirror,
     branch: &Branch,
     prompt: &str,
 ) -> Result<Published, Stopped> {
-    let new = new_pull(job, project, branch, prompt);
+    let new = NewPull { base: Some(base_of(job, project, mirror)), ..new_pull(job, project, branch, prompt) };
     match ensure(forge, &new).await {
         Ok(Ensured::Opened(pull)) => Ok(Published::Opened(pull)),
         Ok(Ensured::Found(pull)) => Ok(Published::Updated(pull)),
@@ -121,15 +122,18 @@ fn new_pull(job: &Job, project: &Project, branch: &Branch, prompt: &str) -> NewP
             .unwrap_or_else(|| fill(settings.title.as_deref().unwrap_or("{title}"), &values)),
         body: fill(settings.body.as_deref().unwrap_or(default_body), &values),
         head: branch.name.clone(),
-        // A tag or commit cannot be merged into: then the default branch is the base.
-        base: settings.base.clone().or_else(|| base_of(job)),
+        base: None,
         draft: job.options.draft.unwrap_or(settings.draft),
         labels: settings.labels.clone(),
     }
 }
 
-fn base_of(job: &Job) -> Option<String> {
-    Some(job.source.reference.clone()).filter(|reference| reference != "HEAD")
+/// The branch that a job's work is to be merged into: as the project says, else where the job started from. A tag or a
+/// commit cannot be merged into: then the default branch.
+pub(crate) fn base_of(job: &Job, project: &Project, mirror: &Mirror) -> String {
+    let started = || Some(&job.source.reference).filter(|reference| mirror.heads.contains_key(*reference));
+    let base = project.settings.pull_request.base.as_ref().or_else(started);
+    base.unwrap_or(&mirror.default_branch).clone()
 }
 
 /// Replaces placeholders in one pass, so that a prompt that holds `{job}` stays as it is.

@@ -156,7 +156,7 @@ impl Run<'_> {
         if !changed && job.pull.is_some() {
             return Ok(Outcome::Published { pushed: None, pull: Published::Nothing });
         }
-        let pull = pull_request(self.forge, &job, &self.project, branch, &self.message.prompt).await?;
+        let pull = pull_request(self.forge, &job, &self.project, &mirror, branch, &self.message.prompt).await?;
         Ok(Outcome::Published { pushed: changed.then_some(head), pull })
     }
 

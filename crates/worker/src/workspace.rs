@@ -13,11 +13,13 @@ use journeyman_core::job::command::TurnBegun;
 use journeyman_core::ports::Forge;
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
+use journeyman_core::run::ReasonCode;
 use serde::{Deserialize, Serialize};
 
 use crate::archive;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
+use crate::publish::base_of;
 
 /// The file that says where a tree is; without it the tree is not used again.
 pub(crate) const MARKER: &str = "marker.json";
@@ -146,17 +148,23 @@ pub(crate) async fn choose_branch(
         (None, generation) => branch_name(&job.title, &job.id, generation),
     };
     let Some(branch) = &job.branch else {
-        let base = mirror.resolve(&job.source.reference).await?;
-        return Ok(begin(wanted(1), 1, base, mirror));
+        let start = mirror.resolve(&job.source.reference).await?;
+        let (name, base) = (wanted(1), base_of(job, project, mirror));
+        if name == base {
+            let text =
+                format!("the job's branch {name:?} is the one that its pull request would go into; choose another");
+            return Err(Stopped::failed(ReasonCode::PushRefused, text));
+        }
+        return Ok(begin(name, 1, start, mirror));
     };
     let ended = match &job.pull {
         Some(pull) => matches!(forge.pull_state(pull.number).await?, Some(PullState::Merged | PullState::Closed)),
         None => false,
     };
     if ended {
-        let base = project.settings.pull_request.base.clone().unwrap_or_else(|| job.source.reference.clone());
         let generation = branch.generation + 1;
-        return Ok(begin(wanted(generation), generation, mirror.resolve(&base).await?, mirror));
+        let base = mirror.resolve(&base_of(job, project, mirror)).await?;
+        return Ok(begin(wanted(generation), generation, base, mirror));
     }
     let pushed = mirror.heads.get(&branch.name).cloned();
     let head = match &pushed {

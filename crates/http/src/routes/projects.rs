@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::extract::{InProject, JsonBody};
+use crate::extract::{Administrator, InProject, JsonBody};
 use crate::openapi::{ProjectPath, errors};
 use crate::routes::jobs::known_agent;
 use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
@@ -38,15 +38,11 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     responses((status = 201, description = "The project", body = Project), CreateErrors))]
 pub(crate) async fn create(
     State(app): State<App>,
-    caller: Caller,
+    _: Administrator,
     body: JsonBody<Value>,
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let invalid = |text| ApiError::bad_request("invalid_body", text);
     let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
-    if !caller.key.sees(&new.id) {
-        let text = "this API key is limited to other projects";
-        return Err(ApiError::forbidden("key_limited", text));
-    }
     known_agent(&app, &new.agent)?;
     if app.services.store.project(new.id.clone()).await?.is_some() {
         return Err(ProjectWriteError::Exists.into());
@@ -73,6 +69,7 @@ pub(crate) async fn get(State(app): State<App>, at: InProject) -> Result<Json<Pr
 pub(crate) async fn change(
     State(app): State<App>,
     at: InProject,
+    _: Administrator,
     body: JsonBody<Value>,
 ) -> Result<Json<Project>, ApiError> {
     let current = at.load(&app).await?;
@@ -95,7 +92,7 @@ pub(crate) async fn change(
 /// With its jobs, their logs and its secrets; its repository stays. Refused while jobs are active.
 #[utoipa::path(delete, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "deleteProject",
     params(ProjectPath), responses((status = 204, description = "It is gone"), DeleteErrors))]
-pub(crate) async fn delete(State(app): State<App>, at: InProject) -> Result<StatusCode, ApiError> {
+pub(crate) async fn delete(State(app): State<App>, at: InProject, _: Administrator) -> Result<StatusCode, ApiError> {
     app.services.store.delete_project(at.project).await?;
     Ok(StatusCode::NO_CONTENT)
 }

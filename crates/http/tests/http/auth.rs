@@ -114,9 +114,17 @@ async fn a_limited_key_sees_its_projects_and_nothing_tells_of_others() {
         let answer = with(&service, method, path, &baker).await;
         assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
     }
-    let body = r#"{"id":"cellar","repository":"local:cellar"}"#;
-    let refused = service.call("POST", "/v2/projects", body, bearer(&baker)).await;
-    assert_eq!((refused.status.as_u16(), refused.code()), (403, "key_limited".to_owned()));
+    // With another repository in its project it would read what it may not see.
+    for (method, path, body) in [
+        ("PATCH", "/v2/projects/bakery", r#"{"repository":"local:shop"}"#),
+        ("POST", "/v2/projects", r#"{"id":"bakery","repository":"local:shop"}"#),
+        ("POST", "/v2/projects", r#"{"id":"cellar","repository":"local:cellar"}"#),
+        ("DELETE", "/v2/projects/bakery", ""),
+    ] {
+        let refused = service.call(method, path, body, bearer(&baker)).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (403, "key_limited".to_owned()), "{method} {path}");
+    }
+    assert_eq!(with(&service, "GET", "/v2/projects/bakery", &baker).await.json()["repository"], "local:bakery");
 }
 
 #[tokio::test]

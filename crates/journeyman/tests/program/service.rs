@@ -237,6 +237,36 @@ fn workspaces_of_idle_jobs_are_removed() {
     assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "a\nb\n");
 }
 
+#[test]
+fn a_job_that_starts_from_a_tag_is_merged_into_the_default_branch() {
+    let site = site();
+    git(&site.repository(), &["tag", "v1", "main"]);
+    site.people_commit("later.txt", "x\n");
+    let service = site.start();
+    let (_, record) =
+        service.call("POST", "/v2/agent/shop/job", Some(json!({"prompt": "[[write a.txt|a]]", "ref": "v1"})));
+    let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+    let record = service.settled(&job);
+    assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
+    assert!(site.file(&branch(&site), "later.txt").is_none(), "it starts from the tag");
+    let (_, page) = service.page(record["prLink"].as_str().unwrap());
+    assert!(page.contains("main"), "{page}");
+}
+
+#[test]
+fn a_job_never_works_on_the_branch_that_it_would_be_merged_into() {
+    let site = site();
+    let service = site.start();
+    let before = git(&site.repository(), &["rev-parse", "main"]);
+    let body = json!({"prompt": "[[write a.txt|a]]", "branch": "main"});
+    let (_, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+    let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+    assert_eq!(service.settled(&job)["status"], "failed");
+    let runs = service.get(&format!("{job}/runs"));
+    assert!(runs["runs"][0]["reason"]["text"].as_str().unwrap().contains("choose another"), "{runs}");
+    assert_eq!(git(&site.repository(), &["rev-parse", "main"]), before);
+}
+
 /// An agent of sixty lines that knows nothing of us: a shell script that speaks the protocol.
 const SHELL_AGENT: &str = r#"#!/bin/sh
 cwd=""
