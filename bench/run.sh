@@ -44,7 +44,7 @@ new_site() { # DATA: sets key
 api() { curl -sf -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"; }
 # CLIENTS SCRIPT [ID-FILE]: requests answered well in a second, and the median time of one.
 load() {
-    KEY=$key IDS=${3:-} wrk --threads 2 --connections "$1" --duration "${seconds}s" --latency --script "bench/$2.lua" "$url" >"$work/wrk"
+    KEY=$key IDS=${3:-} wrk --threads $(($1 < 2 ? 1 : 2)) --connections "$1" --duration "${seconds}s" --latency --script "bench/$2.lua" "$url" >"$work/wrk"
     if grep -q 'Non-2xx' "$work/wrk"; then grep 'Non-2xx' "$work/wrk" >&2; fi
     rate=$(sed -n 's/^Requests\/sec: *//p' "$work/wrk" | cut -d. -f1)
     median=$(sed -n 's/^ *50% *//p' "$work/wrk")
@@ -54,7 +54,7 @@ new_site "$work/a"
 begun=$(date +%s%N)
 serve "$work/a" 1
 row "start to first answer, existing store" "$(( ($(date +%s%N) - begun) / 1000000 )) ms"
-row "memory, idle" "$(( $(sed -n 's/^VmRSS: *\([0-9]*\).*/\1/p' /proc/$server/status) / 1024 )) MiB"
+row "memory, idle" "$(awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$server/status") MiB"
 load 64 health; bare=$rate
 row "bare answer of the framework (/healthz), 64 clients" "$rate /s" "median $median"
 
