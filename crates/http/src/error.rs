@@ -189,3 +189,48 @@ pub(crate) fn rate_headers(kind: RateKind, state: RateState) -> HeaderMap {
 fn seconds_up(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(error: impl Into<ApiError>) -> (u16, &'static str, bool) {
+        let response = error.into().into_response();
+        let code = response.extensions().get::<Problem>().map_or("", |problem| problem.code);
+        (response.status().as_u16(), code, response.headers().contains_key(RETRY_AFTER))
+    }
+
+    #[test]
+    fn a_store_that_is_away_is_told_with_the_time_to_come_back() {
+        let away = StoreError::Unavailable("disk full at /secret/path".to_owned());
+        assert_eq!(answered(away.clone()), (503, "store_unavailable", true));
+        assert_eq!(answered(UpdateError::Store(away.clone())), (503, "store_unavailable", true));
+        assert_eq!(answered(ProjectWriteError::Store(away.clone())), (503, "store_unavailable", true));
+        assert_eq!(answered(StoreError::Busy), (503, "overloaded", true));
+        let corrupt = StoreError::Corrupt { table: "jobs", row: "x".to_owned(), detail: "y".to_owned() };
+        assert_eq!(answered(corrupt), (500, "internal", false));
+        assert!(!ApiError::from(away).problem.text.contains("/secret/path"), "what the log says is not for clients");
+    }
+
+    #[test]
+    fn each_refusal_of_a_job_has_its_status() {
+        for (rejected, expected) in [
+            (Rejected::Archived, (409, "job_archived", false)),
+            (Rejected::Busy, (409, "job_busy", false)),
+            (Rejected::AlreadyDelivered, (409, "message_already_delivered", false)),
+            (Rejected::QueueFull, (429, "queue_full", true)),
+            (Rejected::StaleToken, (500, "internal", false)),
+        ] {
+            assert_eq!(answered(rejected), expected, "{rejected:?}");
+        }
+        assert_eq!(answered(UpdateError::NotFound), (404, "job_not_found", false));
+    }
+
+    #[test]
+    fn who_waits_as_long_as_told_does_not_come_too_early() {
+        assert_eq!(seconds_up(Duration::from_millis(1)), 1);
+        assert_eq!(seconds_up(Duration::from_secs(2)), 2);
+        let unlimited = RateState { limit: 0, remaining: 0, resets_in: Duration::ZERO };
+        assert!(rate_headers(RateKind::Create, unlimited).is_empty());
+    }
+}

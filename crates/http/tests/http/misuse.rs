@@ -154,3 +154,25 @@ async fn a_request_id_is_the_clients_own_where_it_is_harmless() {
         assert!(!answer.header("x-request-id").is_empty());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_is_not_waited_for() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let begun = tokio::time::Instant::now();
+    let never = Body::from_stream(futures::stream::pending::<std::io::Result<axum::body::Bytes>>());
+    let answer = service.call("POST", &format!("{job}/message"), never, |_| {}).await;
+    assert_eq!((answer.status.as_u16(), answer.code()), (408, "body_timeout".to_owned()));
+    assert_eq!(begun.elapsed().as_secs(), 30);
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_refused() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let broken = Body::from_stream(futures::stream::once(async {
+        Err::<axum::body::Bytes, _>(std::io::Error::other("the connection was reset"))
+    }));
+    let answer = service.call("POST", &format!("{job}/message"), broken, |_| {}).await;
+    assert_eq!((answer.status.as_u16(), answer.code()), (400, "body_broken".to_owned()));
+}
