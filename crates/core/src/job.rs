@@ -1,7 +1,7 @@
 //! A job: work on one branch, moved by commands and events.
 //!
 //! [`decide::decide`] says what follows from a command, [`apply::apply`] moves the state, [`change::step`] does both
-//! and lists the rows that a store must write. Invariants, checked exhaustively in `tests/model.rs`:
+//! and lists the rows that a store must write. Invariants, checked exhaustively in `tests/job/model.rs`:
 //!
 //! - an active job has a run, a message that waits for its next attempt, or a queue;
 //! - a token is given once and grows; only the newest one may report;

@@ -132,6 +132,7 @@ impl Run<'_> {
         let changed = unpushed(&job, &head);
         for attempt in 0.. {
             let Some(branch) = job.branch.clone().filter(|_| unpushed(&job, &head)) else { break };
+            self.still_ours()?;
             match push(&self.host.mirrors, &mirror, &self.workspace, &job, &branch, &head, &commits).await? {
                 Pushed::Done => break,
                 Pushed::Rebased { .. } if attempt == PUSHES => {
@@ -156,8 +157,15 @@ impl Run<'_> {
         if !changed && job.pull.is_some() {
             return Ok(Outcome::Published { pushed: None, pull: Published::Nothing });
         }
+        self.still_ours()?;
         let pull = pull_request(self.forge, &job, &self.project, &mirror, branch, &self.message.prompt).await?;
         Ok(Outcome::Published { pushed: changed.then_some(head), pull })
+    }
+
+    /// Asked before each effect that others see: a run that was cancelled or taken over makes none. What slips through
+    /// in the moment between is harmless: a push is not forced, and a pull request is looked for first.
+    fn still_ours(&self) -> Result<(), Stopped> {
+        if self.signals.lost.is_cancelled() { Err(Stopped::LeaseLost) } else { Ok(()) }
     }
 
     /// What the setup command and the agent get: little of the machine's, then the project's.

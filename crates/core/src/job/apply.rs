@@ -2,6 +2,7 @@
 
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::{Branch, Delivery, Ended, Job, JobState, Progress, Work};
+use crate::message::MessageStatus;
 use crate::time::Timestamp;
 
 /// Moves `job` by `event`, which happened at `now`.
@@ -44,6 +45,10 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 head: turn.head.clone(),
                 pushed: turn.pushed.clone(),
             });
+            // Also where a turn had ended: then its commit was lost with the machine that had it, and it is done again.
+            if let Some(delivery) = delivery_mut(job) {
+                delivery.progress = Progress::Prompting;
+            }
         }
         Event::TurnEnded { head, commits, session, stopped } => {
             if session.is_some() {
@@ -64,7 +69,14 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
         }
         Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => job.pull = Some(pull.clone()),
         Event::RunFinished { next, .. } => after_run(job, *next),
-        Event::MessageEnded { reason, .. } => {
+        Event::MessageEnded { status, commits, reason, .. } => {
+            // What was cancelled before it was pushed must not come along with the next message.
+            if *status == MessageStatus::Cancelled
+                && commits.is_empty()
+                && let Some(branch) = &mut job.branch
+            {
+                branch.head = branch.pushed.clone().unwrap_or_else(|| branch.base.clone());
+            }
             job.last = Some(reason.clone().map_or(Ended::Completed, Ended::Failed));
             job.state = JobState::Active(Work::Waiting);
         }

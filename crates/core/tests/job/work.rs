@@ -173,3 +173,22 @@ fn a_new_branch_leaves_the_old_pull_request_behind() {
     let begun = TurnBegun { branch: "b-2".into(), generation: 2, base: sha('c'), head: sha('c'), pushed: None };
     assert_eq!(case.report(Report::TurnBegun(begun)).job.pull, None);
 }
+
+#[test]
+fn a_turn_whose_commit_was_lost_with_its_machine_is_begun_again() {
+    let lost = running().turn('a', false).after(LEASE).claim();
+    let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
+    let again = lost.report(Report::TurnBegun(begun));
+    assert_eq!(again.job.delivery().map(|delivery| &delivery.progress), Some(&Progress::Prompting));
+    let interrupted = again.interrupt(2);
+    assert!(interrupted.job.delivery().is_some_and(|delivery| delivery.stop), "it can be interrupted like any turn");
+}
+
+#[test]
+fn what_was_cancelled_before_it_was_pushed_does_not_come_along_with_the_next_message() {
+    let head = |case: &Case| case.job.branch.as_ref().map(|branch| branch.head.clone());
+    let cancelled = running().turn('a', false).then(&Command::Cancel);
+    assert_eq!(head(&cancelled), Some(sha('0')));
+    let second = completed().send(2).claim().turn('b', false).then(&Command::Cancel);
+    assert_eq!(head(&second), Some(sha('a')), "what was pushed stays");
+}

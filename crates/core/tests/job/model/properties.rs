@@ -1,7 +1,8 @@
 //! What must hold in every state, and what must be possible at all.
 
-use journeyman_core::job::{JobState, Work};
+use journeyman_core::job::{Ended, JobState, Work};
 use journeyman_core::message::MessageStatus;
+use journeyman_core::run::ReasonCode;
 use stateright::Property;
 
 use super::Machine;
@@ -19,6 +20,10 @@ pub(super) fn all() -> Vec<Property<Machine>> {
         always("a job at rest has no queue", |_, world| active(world) || world.job.0.queue.is_empty()),
         always("somebody will look at an active job, and at no other", |_, world| {
             world.job.0.due_at().is_some() == active(world)
+        }),
+        always("an active job goes on when a worker comes", |_, world| !active(world) || world.can_go_on()),
+        always("the pull request that a job knows is there", |_, world| {
+            world.job.0.pull.is_none() || world.host.pulls == 1
         }),
         always("at most one pull request is open", |_, world| world.host.pulls <= 1),
         always("the commits of a message are on the branch once", |_, world| {
@@ -52,12 +57,25 @@ pub(super) fn all() -> Vec<Property<Machine>> {
             world.finals == [Some(MessageStatus::Finished); 3] && world.host.pulls == 1 && world.host.branch.len() == 3
         }),
         sometimes("a worker publishes what another has ended", |_, world| world.published_for_another),
+        sometimes("a worker takes over between a pull request and its report", |_, world| {
+            world.published_for_another && world.host.pulls == 1 && world.job.0.pull.is_none()
+        }),
         sometimes("a report with a stale token is refused", |_, world| world.stale_refused),
         sometimes("an interrupted message keeps what it had committed", |_, world| {
-            world.finals[0] == Some(MessageStatus::Cancelled) && world.host.branch.contains(&1) && world.sent > 1
+            // Cancel leaves a message cancelled, too; only the reason tells the two apart.
+            let interrupted = |last: &Ended| matches!(last, Ended::Failed(why) if why.code == ReasonCode::Interrupted);
+            world.delivered == [1]
+                && world.finals[0] == Some(MessageStatus::Cancelled)
+                && world.host.branch == [1]
+                && world.job.0.last.as_ref().is_some_and(interrupted)
         }),
         sometimes("a message is given up", |_, world| world.finals[0] == Some(MessageStatus::Failed)),
-        sometimes("a message is withdrawn", |_, world| world.finals.contains(&Some(MessageStatus::Withdrawn))),
+        sometimes("a message is withdrawn and the job completes", |_, world| {
+            // Cancel withdraws, too, but it ends the job as failed.
+            world.sent == 2
+                && world.finals[1] == Some(MessageStatus::Withdrawn)
+                && world.job.0.state == JobState::Completed
+        }),
         sometimes("a job is put away", |_, world| matches!(world.job.0.state, JobState::Archived { .. })),
     ]
 }

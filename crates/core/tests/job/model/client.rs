@@ -1,0 +1,49 @@
+//! What clients and the clock do.
+
+use journeyman_core::job::command::Command;
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::{JobState, Work};
+use journeyman_core::message::DeliveryMode;
+
+use super::normal::id;
+use super::world::World;
+use crate::job::given::{START as NOW, message};
+
+impl World {
+    pub(super) fn send(&mut self, delivery: DeliveryMode) {
+        let number = self.sent + 1;
+        let refusal = match self.job.0.state {
+            JobState::Archived { .. } => Some(Rejected::Archived),
+            JobState::Active(_) if delivery == DeliveryMode::Reject => Some(Rejected::Busy),
+            _ => None,
+        };
+        let mut queue = self.job.0.queue.clone();
+        let place = if delivery == DeliveryMode::Interrupt { 0 } else { queue.len() };
+        queue.insert(place, id(number));
+        let done = self.command(&Command::AddMessage(message(u128::from(number), delivery)));
+        self.require(done.err() == refusal, "an archived job refuses, a busy one if asked to, no other");
+        if done.is_ok() {
+            self.sent = number;
+            self.left.messages -= 1;
+            self.require(self.job.0.queue == queue, "a message goes last, an interrupting one first");
+        }
+    }
+
+    /// A command that is idempotent: what changes nothing uses nothing up.
+    pub(super) fn intervene(&mut self, command: &Command) {
+        let before = self.job.clone();
+        let done = self.command(command);
+        self.require(done.is_ok(), "cancel and archive are never refused");
+        if self.job != before {
+            self.left.interventions -= 1;
+        }
+    }
+
+    pub(super) fn wait(&mut self) {
+        match &mut self.job.0.state {
+            JobState::Active(Work::Running { lease, .. }) => lease.until = NOW,
+            JobState::Active(Work::Retrying { not_before, .. }) => *not_before = NOW,
+            _ => {}
+        }
+    }
+}
