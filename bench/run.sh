@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures a release build on this machine, each number beside one that says what the machine can do. Needs wrk, curl and
-# git. Prints a table; nothing here is a test: machines differ, and so do hours on one of them.
+# git. Prints a table; nothing here is a test: machines differ, and so do hours on one of them. To compare two builds,
+# run it for each within minutes, with PROGRAM=/path/to/journeyman; SECONDS_EACH (5) is how long each load lasts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${SECONDS_EACH:-5}
@@ -11,8 +12,8 @@ if ! command -v wrk >/dev/null; then
     $sudo apt-get update -qq
     $sudo apt-get install -y -qq --no-install-recommends wrk curl >/dev/null
 fi
-cargo build --quiet --release --locked --package journeyman
-program=$PWD/target/release/journeyman
+[ -n "${PROGRAM:-}" ] || cargo build --quiet --release --locked --package journeyman
+program=${PROGRAM:-$PWD/target/release/journeyman}
 
 work=$(mktemp -d)
 server=""

@@ -83,7 +83,7 @@ impl JobStore for SqliteStore {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.readers.read(move |db| job_by_id(db, id)).await
+        self.readers.find(|db| job_by_id(db, id))
     }
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {

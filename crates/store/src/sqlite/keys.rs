@@ -38,13 +38,11 @@ impl KeyStore for SqliteStore {
     }
 
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = ?1")?;
-                let mut rows = query.query([hash.0])?;
-                rows.next()?.map(key).transpose()
-            })
-            .await
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = ?1")?;
+            let mut rows = query.query([hash.0])?;
+            rows.next()?.map(key).transpose()
+        })
     }
 
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {

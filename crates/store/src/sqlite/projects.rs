@@ -71,13 +71,11 @@ impl ProjectStore for SqliteStore {
     }
 
     async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM projects WHERE id = ?1")?;
-                let mut rows = query.query([id.as_str()])?;
-                rows.next()?.map(|row| project(db, row)).transpose()
-            })
-            .await
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM projects WHERE id = ?1")?;
+            let mut rows = query.query([id.as_str()])?;
+            rows.next()?.map(|row| project(db, row)).transpose()
+        })
     }
 
     async fn projects(&self) -> Result<Vec<Project>, StoreError> {

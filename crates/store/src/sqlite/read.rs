@@ -1,6 +1,6 @@
 //! Readers: connections that only read, on the runtime's blocking threads.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ports::StoreError;
@@ -26,7 +26,13 @@ impl Readers {
         Self { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(READERS)) }
     }
 
-    /// Runs a query.
+    /// Looks up one thing by its key, where it is asked: a few microseconds from memory, for which a hop to another
+    /// thread and back would be the dearer part (docs/decisions/0008-point-reads.md).
+    pub(super) fn find<T>(&self, query: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, StoreError> {
+        with_connection(&self.idle, &self.path, query)
+    }
+
+    /// Runs a query that may take long.
     pub(super) async fn read<T, F>(&self, query: F) -> Result<T, StoreError>
     where
         F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
@@ -37,15 +43,23 @@ impl Readers {
         let (idle, path) = (Arc::clone(&self.idle), self.path.clone());
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let known = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let connection = match known {
-                Some(connection) => connection,
-                None => open_reader(&path).map_err(|error| unavailable(&error))?,
-            };
-            let result = query(&connection).map_err(StoreError::from);
-            idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-            result
+            with_connection(&idle, &path, query)
         });
         task.await.map_err(|error| StoreError::Unavailable(format!("a read was not finished: {error}")))?
     }
+}
+
+fn with_connection<T>(
+    idle: &Mutex<Vec<Connection>>,
+    path: &Path,
+    query: impl FnOnce(&Connection) -> Result<T, ReadError>,
+) -> Result<T, StoreError> {
+    let known = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let connection = match known {
+        Some(connection) => connection,
+        None => open_reader(path).map_err(|error| unavailable(&error))?,
+    };
+    let result = query(&connection).map_err(StoreError::from);
+    idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    result
 }
