@@ -1,4 +1,4 @@
-//! Readers: connections that only read, on the runtime's blocking threads.
+//! Readers: connections that only read; lookups by key where they are asked, the rest on the runtime's blocking threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,8 +26,8 @@ impl Readers {
         Self { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(READERS)) }
     }
 
-    /// Looks up one thing by its key, where it is asked: a few microseconds from memory, for which a hop to another
-    /// thread and back would be the dearer part (docs/decisions/0008-point-reads.md).
+    /// Looks up one thing by its key, where it is asked: so short a read that a hop to another thread and back would be a
+    /// good part of it (docs/decisions/0008-point-reads.md).
     pub(super) fn find<T>(&self, query: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, StoreError> {
         with_connection(&self.idle, &self.path, query)
     }
