@@ -2,14 +2,22 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use journeyman_agent::Options;
 use rand::Rng;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The exit code of an agent that was told to die by the test model's `[[die]]`.
 const DIED: i32 = 101;
+
+/// The exit code of an agent that was told to end: 128 and SIGTERM's number.
+const TERMINATED: u8 = 143;
+
+/// How long the end may take; well below the time that a sandbox leaves between TERM and KILL.
+const LAST_MOMENT: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
@@ -49,8 +57,17 @@ pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("the runtime could not be started")?;
-    runtime.block_on(journeyman_agent::serve(options, tokio::io::stdin(), tokio::io::stdout()))?;
-    // A read of stdin that is still under way must not keep the process.
-    runtime.shutdown_background();
-    Ok(ExitCode::SUCCESS)
+    let ended = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            served = journeyman_agent::serve(options, tokio::io::stdin(), tokio::io::stdout()) => {
+                served.map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
+            }
+            _ = terminate.recv() => Ok(ExitCode::from(TERMINATED)),
+        }
+    });
+    // What the turn has started ends with its tasks, which are dropped here. The wait is bounded, because a read of
+    // stdin that is still under way cannot be.
+    runtime.shutdown_timeout(LAST_MOMENT);
+    ended
 }

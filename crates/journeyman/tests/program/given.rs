@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// The program that is tested.
@@ -216,9 +217,9 @@ impl Service {
         self.process.wait().unwrap();
     }
 
-    pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status().unwrap();
-        assert!(sent.success());
+    /// Asks the process to end.
+    pub(crate) fn terminate(&self) {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
     }
 
     /// The exit code, once the process has ended by itself.
@@ -232,6 +233,14 @@ impl Service {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Whether any process of the machine was started with this command line.
+pub(crate) fn is_running(command_line: &[&str]) -> bool {
+    let wanted: Vec<u8> = command_line.iter().flat_map(|word| word.bytes().chain([0])).collect();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    // A process may end between its listing and its reading.
+    processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok()).any(|found| found == wanted)
 }
 
 /// Git as a person uses it.

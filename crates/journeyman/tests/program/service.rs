@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::given::{Site, git, site, site_with};
+use super::given::{Site, git, is_running, site, site_with};
 
 fn branch(site: &Site) -> String {
     let branches = git(&site.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"]);
@@ -122,6 +122,28 @@ fn a_running_turn_is_cancelled_and_interrupted_within_a_second() {
 }
 
 #[test]
+fn what_a_cancelled_or_archived_turn_had_started_ends_with_it() {
+    let site = site();
+    let service = site.start();
+    // A number that no other process on the machine sleeps for.
+    for (what, seconds) in [("cancel", "86461"), ("archive", "86462")] {
+        let seconds = format!("{seconds}.{}", std::process::id());
+        let running = || is_running(&["sleep", &seconds]);
+        let wait = |expected: bool| {
+            let end = Instant::now() + Duration::from_secs(20);
+            while running() != expected {
+                assert!(Instant::now() < end, "{what}: the command runs: {}", running());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let job = service.create(&format!("[[run sleep {seconds}]]"));
+        wait(true);
+        service.call("POST", &format!("{job}/{what}"), None);
+        wait(false);
+    }
+}
+
+#[test]
 fn after_kill_9_in_the_middle_of_a_turn_the_message_is_finished_once() {
     let site = site();
     let service = site.start();
@@ -160,7 +182,7 @@ fn term_lets_a_turn_finish_and_takes_nothing_new() {
     let job = service.create("[[write a.txt|a]][[sleep 2]]");
     let queued = service.create("[[write b.txt|b]]");
     service.until(&job, "agent.tool_call", 1);
-    service.signal("TERM");
+    service.terminate();
     assert_eq!(service.ended(), Some(0), "{}", service.log());
 
     let service = site.start();
@@ -176,7 +198,7 @@ fn after_the_grace_a_turn_is_handed_back_and_done_again() {
     let job = service.create("[[append a.txt|a]][[sleep 5]]");
     service.until(&job, "agent.tool_call", 1);
     let begun = Instant::now();
-    service.signal("TERM");
+    service.terminate();
     assert_eq!(service.ended(), Some(0), "{}", service.log());
     assert!(begun.elapsed() < Duration::from_secs(5), "the turn was not waited for: {:?}", begun.elapsed());
 
@@ -193,11 +215,11 @@ fn the_second_term_ends_at_once() {
     let mut service = site.start();
     let job = service.create("[[write a.txt|a]][[sleep 5]]");
     service.until(&job, "agent.tool_call", 1);
-    service.signal("TERM");
+    service.terminate();
     while !service.log().contains("stopping: ") {
         std::thread::sleep(Duration::from_millis(20));
     }
-    service.signal("TERM");
+    service.terminate();
     assert_eq!(service.ended(), Some(143));
     let service = site.start();
     assert_eq!(service.settled(&job)["status"], "completed");
@@ -267,7 +289,7 @@ fn a_job_never_works_on_the_branch_that_it_would_be_merged_into() {
     assert_eq!(git(&site.repository(), &["rev-parse", "main"]), before);
 }
 
-/// An agent of sixty lines that knows nothing of us: a shell script that speaks the protocol.
+/// An agent that knows nothing of us: a shell script that speaks the protocol.
 const SHELL_AGENT: &str = r#"#!/bin/sh
 cwd=""
 while IFS= read -r line; do
