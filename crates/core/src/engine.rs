@@ -8,7 +8,7 @@ use crate::job::change::{create, step};
 use crate::job::command::{Claim, Command, Report};
 use crate::job::{Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
 use crate::message::{DeliveryMode, NewMessage, Origin};
-use crate::ports::{Accepted, Decide, Guard, RateCharge, Store, StoreError, UpdateError};
+use crate::ports::{Accepted, ClaimQuery, Decide, Guard, RateCharge, Store, StoreError, UpdateError};
 use crate::project::Project;
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
@@ -103,6 +103,8 @@ impl Engine {
             options: new.options,
             created_at: now,
             state: JobState::Active(Work::Waiting),
+            waiting_since: now,
+            warm: None,
             last: None,
             queue: Vec::new(),
             branch: None,
@@ -163,7 +165,7 @@ impl Engine {
         self.update(job, Some(project.clone()), Guard::default(), Command::Unarchive).await
     }
 
-    /// Takes the run that is due longest, if one is; the lease lasts `lease` unless it is renewed.
+    /// Takes a run that is due, if one is, in the order of [`ClaimQuery`]; the lease lasts `lease` unless it is renewed.
     ///
     /// # Errors
     /// The store failed.
@@ -172,7 +174,7 @@ impl Engine {
             let now = self.clock.now();
             let run = RunId::from_uuid(self.ids.uuid(now));
             let command = Command::Claim(Claim { run, worker, lease_until: now + lease });
-            let picked = self.store.claim_job(now, decide(command, now)).await?;
+            let picked = self.store.claim_job(ClaimQuery { now, worker }, decide(command, now)).await?;
             let Some(job) = picked else { return Ok(None) };
             // A job that was due only to have a lost run cleared away gives no run: look for the next.
             if let Some(lease) = job.lease().filter(|lease| lease.run == run).cloned() {

@@ -63,6 +63,12 @@ pub struct Job {
     pub created_at: Timestamp,
     /// Where it stands.
     pub state: JobState,
+    /// When a message last began to be first in the queue with nothing before it; who waits longest is served first.
+    #[serde(default, with = "micros")]
+    pub waiting_since: Timestamp,
+    /// The worker that ran the last turn, and so has the workspace.
+    #[serde(default)]
+    pub warm: Option<WorkerId>,
     /// How the last message that a run took has ended; decides the status when nothing is left to do.
     pub last: Option<Ended>,
     /// Messages that wait, in the order of delivery.
@@ -286,16 +292,23 @@ impl Job {
         }
     }
 
-    /// When a worker should look at the job: now (a time in the past) if a message waits, later if an attempt is to be
+    /// When a worker should look at the job: at once (since when) if a message waits, later if an attempt is to be
     /// repeated or a lease may end, never if there is nothing to do.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match &self.state {
-            JobState::Active(Work::Waiting) => Some(Timestamp::default()),
+            JobState::Active(Work::Waiting) => Some(self.waiting_since),
             JobState::Active(Work::Retrying { not_before, .. }) => Some(*not_before),
             JobState::Active(Work::Running { lease, .. }) => Some(lease.until),
             JobState::Completed | JobState::Failed(_) | JobState::Archived { .. } => None,
         }
+    }
+
+    /// The worker that the job had better go to: the one that has its workspace. An attempt that is repeated begins with
+    /// a new workspace, wherever.
+    #[must_use]
+    pub fn prefers(&self) -> Option<WorkerId> {
+        self.warm.filter(|_| self.state == JobState::Active(Work::Waiting))
     }
 
     /// The lease, while a run has one.

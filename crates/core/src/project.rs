@@ -111,6 +111,8 @@ pub struct LimitSettings {
     pub message_per_hour: Option<u32>,
     /// Bytes that one file in a commit may have; `None`: 100 MiB.
     pub file_bytes: Option<u64>,
+    /// Runs of this project at a time, on all workers together; `None`: as many as there are places.
+    pub concurrent_runs: Option<u32>,
 }
 
 /// How a project's agents are contained.

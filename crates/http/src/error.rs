@@ -111,6 +111,13 @@ impl From<StoreError> for ApiError {
                 tracing::warn!("the store has more to do than it can");
                 Self::away("overloaded", "the server has too much to do; nothing was stored, try again")
             }
+            StoreError::Unknown(_) => {
+                tracing::error!(%error, "the store failed");
+                let text = "the store was lost while it stored this, and it is not known whether it did; send it again \
+                            with the same Idempotency-Key, or look whether it is there";
+                Self::new(StatusCode::GATEWAY_TIMEOUT, "outcome_unknown", text)
+                    .with(RETRY_AFTER, HeaderValue::from(AWAY_SECONDS))
+            }
             StoreError::Corrupt { .. } => Self::internal(&error),
         }
     }
@@ -121,6 +128,7 @@ impl From<UpdateError> for ApiError {
         match error {
             UpdateError::Store(error) => error.into(),
             UpdateError::NotFound => Self::job_not_found(),
+            UpdateError::NoProject => Self::project_not_found(),
             UpdateError::Rejected(rejected) => rejected.into(),
             UpdateError::RateLimited(kind, state) => rate_limited(kind, state),
             UpdateError::KeyReused(error) => {

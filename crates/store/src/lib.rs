@@ -4,6 +4,7 @@
 //! what to write from [`journeyman_core::job::change`], so they cannot disagree about what a command means.
 
 mod memory;
+mod rows;
 mod sqlite;
 mod vault;
 mod wakeups;

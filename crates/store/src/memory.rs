@@ -12,8 +12,8 @@ use journeyman_core::job::event::LogEntry;
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, AuditEntry, ClaimFn, Decide, Guard, JobFilter, JobStore, KeyStore, ProjectStore, ProjectWriteError,
-    PullStore, Store, StoreError, UpdateError,
+    Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, KeyStore, PATIENCE, ProjectStore,
+    ProjectWriteError, PullStore, Store, StoreError, UpdateError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
@@ -76,6 +76,21 @@ impl Tables {
         let window = self.rates.get(&(charge.project.clone(), charge.kind.name())).copied();
         let refused = |state| UpdateError::RateLimited(charge.kind, state);
         rate::charge(window, charge.limit, now).map(Some).map_err(refused)
+    }
+
+    /// The job that [`ClaimQuery`] describes.
+    fn pick(&self, ClaimQuery { now, worker }: ClaimQuery) -> Option<&Job> {
+        let live = |project: &ProjectId| {
+            let live = |job: &&Job| job.project == *project && job.lease().is_some_and(|lease| lease.until > now);
+            self.jobs.values().filter(live).count()
+        };
+        let may = |job: &&Job| {
+            let waited = |due| job.prefers().is_none_or(|warm| warm == worker) || due + PATIENCE <= now;
+            let limit = self.projects.get(&job.project).and_then(|project| project.settings.limits.concurrent_runs);
+            job.due_at().is_some_and(|due| due <= now && waited(due))
+                && limit.is_none_or(|limit| live(&job.project) < limit as usize)
+        };
+        self.jobs.values().filter(may).min_by_key(|job| (live(&job.project), job.due_at(), job.id))
     }
 
     fn accept(&mut self, guard: Guard, rate: Option<(Window, RateState)>, change: &Change, now: Timestamp) -> Accepted {
@@ -142,6 +157,9 @@ impl JobStore for MemoryStore {
             if let Some(replay) = tables.replay(&guard, now)? {
                 return Ok(replay);
             }
+            if !tables.projects.contains_key(&change.job.project) {
+                return Err(UpdateError::NoProject);
+            }
             let rate = tables.charge(&guard, now)?;
             tables.accept(guard, rate, &change, now)
         };
@@ -174,12 +192,10 @@ impl JobStore for MemoryStore {
         Ok(accepted)
     }
 
-    async fn claim_job(&self, now: Timestamp, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
+    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
         let change = {
             let mut tables = self.tables();
-            let due = |job: &&Job| job.due_at().is_some_and(|due| due <= now);
-            let picked = tables.jobs.values().filter(due).min_by_key(|job| (job.due_at(), job.id));
-            let Some(Ok(change)) = picked.map(&mut claim) else { return Ok(None) };
+            let Some(Ok(change)) = tables.pick(query).map(&mut claim) else { return Ok(None) };
             tables.write(&change);
             change
         };

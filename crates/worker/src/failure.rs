@@ -28,7 +28,7 @@ impl Stopped {
 impl From<UpdateError> for Stopped {
     fn from(error: UpdateError) -> Self {
         match error {
-            UpdateError::Rejected(_) | UpdateError::NotFound => Self::LeaseLost,
+            UpdateError::Rejected(_) | UpdateError::NotFound | UpdateError::NoProject => Self::LeaseLost,
             // Reporting the failure will fail too while the store is away; the lease then runs out and the run is
             // taken over.
             other => Self::may_pass(ReasonCode::Internal, other.to_string()),

@@ -13,7 +13,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             let place = if *first { 0 } else { job.queue.len() };
             job.queue.insert(place, message.id);
             if !matches!(job.state, JobState::Active(_)) {
-                job.state = JobState::Active(Work::Waiting);
+                wait(job, now);
             }
         }
         Event::StopRequested => {
@@ -25,6 +25,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
         Event::RunStarted { lease, message, attempt } => {
             job.queue.retain(|queued| queued != message);
             job.token = lease.token;
+            job.warm = Some(lease.worker);
             let known = delivery_mut(job).map(|delivery| delivery.clone());
             let delivery = Delivery { attempts: *attempt, ..known.unwrap_or_else(|| first_delivery(*message)) };
             job.state = JobState::Active(Work::Running { delivery, lease: lease.clone() });
@@ -78,7 +79,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 branch.head = branch.pushed.clone().unwrap_or_else(|| branch.base.clone());
             }
             job.last = Some(reason.clone().map_or(Ended::Completed, Ended::Failed));
-            job.state = JobState::Active(Work::Waiting);
+            wait(job, now);
         }
         Event::JobCompleted => job.state = JobState::Completed,
         Event::JobFailed(reason) => {
@@ -102,6 +103,11 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
         }
         Event::Transcript { .. } => {}
     }
+}
+
+fn wait(job: &mut Job, now: Timestamp) {
+    job.state = JobState::Active(Work::Waiting);
+    job.waiting_since = now;
 }
 
 /// The lease is gone. A message that is to be tried again waits; one that ends keeps its place for the event that

@@ -1,11 +1,12 @@
 //! What is kept: jobs, messages, runs, logs, projects, keys, and the pull requests of the built-in code host.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{JobId, KeyId, MessageId, ProjectId};
+use crate::ids::{JobId, KeyId, MessageId, ProjectId, WorkerId};
 use crate::job::change::Change;
 use crate::job::decide::Rejected;
 use crate::job::event::LogEntry;
@@ -18,7 +19,7 @@ use crate::rate::{RateKind, RateState};
 use crate::run::Run;
 use crate::time::Timestamp;
 
-/// Why a store could not do its work. Nothing was stored then.
+/// Why a store could not do its work. Nothing was stored then, except where the error says that this is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be reached, its disk is full, it was closed.
@@ -27,6 +28,9 @@ pub enum StoreError {
     /// More writes wait than it can take.
     #[error("the store has too much to do")]
     Busy,
+    /// It was lost in the moment of storing: it is not known whether the change was stored, all of it or nothing.
+    #[error("the store was lost while it stored a change, which it may have done: {0}")]
+    Unknown(String),
     /// A row holds what this version does not know.
     #[error("the table {table} holds an unreadable row {row}: {detail}")]
     Corrupt {
@@ -48,6 +52,9 @@ pub enum UpdateError {
     /// There is no such job (in that project).
     #[error("there is no such job")]
     NotFound,
+    /// The project of a new job was deleted.
+    #[error("there is no such project")]
+    NoProject,
     /// The command is refused in the job's state.
     #[error(transparent)]
     Rejected(#[from] Rejected),
@@ -99,6 +106,24 @@ pub type Decide = Box<dyn FnMut(&Job) -> Result<Change, Rejected> + Send>;
 /// Like [`Decide`], for a job that the store picked.
 pub type ClaimFn = Decide;
 
+/// How long a job that was worked on before waits for the worker that has its workspace. About what it costs another
+/// to build one anew.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Who looks for work, and when.
+///
+/// A job may be given to the worker if it is due, if it prefers no other ([`Job::prefers`]) or has waited for that one
+/// for [`PATIENCE`], and if its project has fewer live runs than its limit. Of those the first is that of the
+/// project with the fewest live runs, so that a project with many jobs does not keep the others waiting; then the one
+/// that has been due longest; then the oldest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimQuery {
+    /// The present.
+    pub now: Timestamp,
+    /// The worker.
+    pub worker: WorkerId,
+}
+
 /// A place in a list of jobs, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
@@ -130,7 +155,7 @@ pub struct JobFilter {
 /// Jobs. Only [`crate::engine::Engine`] calls what writes.
 #[async_trait]
 pub trait JobStore: Send + Sync {
-    /// Stores a new job. On disk when it returns.
+    /// Stores a new job, if its project exists. On disk when it returns.
     async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError>;
 
     /// Locks the job, lets `decide` say what to write, and writes it, all in one transaction. On disk when it returns.
@@ -143,9 +168,9 @@ pub trait JobStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Accepted, UpdateError>;
 
-    /// Picks the job that has been due longest at `now` and is not locked, and writes what `claim` says; `None` if no
-    /// job is due.
-    async fn claim_job(&self, now: Timestamp, claim: ClaimFn) -> Result<Option<Job>, StoreError>;
+    /// Picks a job as [`ClaimQuery`] says, of those that nobody else is picking, and writes what `claim` says; `None`
+    /// if there is none.
+    async fn claim_job(&self, query: ClaimQuery, claim: ClaimFn) -> Result<Option<Job>, StoreError>;
 
     /// The job.
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;

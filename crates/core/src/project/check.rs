@@ -48,6 +48,9 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
     if settings.limits.file_bytes == Some(0) {
         return Err(InvalidProject::Number { field: "limits.fileBytes", least: 1, most: u64::MAX });
     }
+    if settings.limits.concurrent_runs == Some(0) {
+        return Err(InvalidProject::Number { field: "limits.concurrentRuns", least: 1, most: u32::MAX.into() });
+    }
     for (name, value) in &settings.environment {
         check_variable(name, value)?;
     }
@@ -103,7 +106,7 @@ mod tests {
     #[test]
     fn each_refused_field_is_named() {
         type Spoil = fn(&mut Project);
-        let cases: [(Spoil, &str); 11] = [
+        let cases: [(Spoil, &str); 12] = [
             (|p| p.repository = "shop".into(), "repository"),
             (|p| p.reference = Some("a b".into()), "branch or ref"),
             (|p| p.settings.pull_request.base = Some("-x".into()), "branch or ref"),
@@ -114,6 +117,7 @@ mod tests {
             (|p| p.settings.pull_request.labels = vec!["x".into(); 51], "pullRequest.labels"),
             (|p| p.settings.limits.run_seconds = Some(0), "limits.runSeconds"),
             (|p| p.settings.limits.file_bytes = Some(0), "limits.fileBytes"),
+            (|p| p.settings.limits.concurrent_runs = Some(0), "limits.concurrentRuns"),
             (|p| drop(p.settings.environment.insert("A B".into(), "x".into())), "A B"),
         ];
         assert_eq!(check(&project(), &SecretChanges::new()), Ok(()));

@@ -55,6 +55,8 @@ pub(crate) fn created() -> Case {
         options: JobOptions::default(),
         created_at: START,
         state: JobState::Active(Work::Waiting),
+        waiting_since: START,
+        warm: None,
         last: None,
         queue: Vec::new(),
         branch: None,

@@ -136,6 +136,9 @@ pub struct Limits {
     /// Bytes that one file in a commit may have; `null`: 104857600.
     #[schema(required, minimum = 1)]
     pub file_bytes: Option<u64>,
+    /// Runs at a time, on all workers together; `null`: as many as there are places.
+    #[schema(required, minimum = 1)]
+    pub concurrent_runs: Option<u32>,
 }
 
 /// How permission requests of an agent are answered.
@@ -320,8 +323,14 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
             PullRequest { draft, base, title, body, labels }
         },
         limits: {
-            let project::LimitSettings { run_seconds, create_per_hour, message_per_hour, file_bytes } = settings.limits;
-            Limits { run_seconds, create_per_hour, message_per_hour, file_bytes }
+            let project::LimitSettings {
+                run_seconds,
+                create_per_hour,
+                message_per_hour,
+                file_bytes,
+                concurrent_runs,
+            } = settings.limits;
+            Limits { run_seconds, create_per_hour, message_per_hour, file_bytes, concurrent_runs }
         },
         sandbox: Sandbox { permissions: settings.sandbox.permissions.into() },
         environment: settings.environment,

@@ -1,21 +1,24 @@
 //! Jobs, messages, runs and logs.
 
 use async_trait::async_trait;
-use journeyman_core::idempotency::{self, Fingerprint, Remembered};
+use journeyman_core::idempotency;
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::{Message, MessageStatus};
-use journeyman_core::ports::{Accepted, ClaimFn, Decide, Guard, JobFilter, JobStore, StoreError, UpdateError};
+use journeyman_core::ports::{
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, PATIENCE, StoreError, UpdateError,
+};
 use journeyman_core::rate::{self, RateState, Window};
 use journeyman_core::run::{Run, RunStatus};
 use journeyman_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::SqliteStore;
-use super::rows::{At, ReadError, name_of, to_json};
+use super::rows::{ReadError, collect};
 use super::write::OpError;
+use crate::rows::{self, name_of, to_json};
 
 type Op<T> = Result<T, OpError<UpdateError>>;
 
@@ -30,7 +33,9 @@ impl JobStore for SqliteStore {
                     return Ok(replay);
                 }
                 let rate = charge(db, &guard, now)?;
-                insert_job(db, &change.job)?;
+                if !insert_job(db, &change.job)? {
+                    return Err(OpError::Refused(UpdateError::NoProject));
+                }
                 Ok(accept(db, &guard, rate, &change, now)?)
             })
             .await?;
@@ -66,11 +71,11 @@ impl JobStore for SqliteStore {
         Ok(accepted)
     }
 
-    async fn claim_job(&self, now: Timestamp, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
+    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
         let claimed: Option<Job> = self
             .writer
             .write(move |db| {
-                let Some(job) = due_job(db, now)? else { return Ok(None) };
+                let Some(job) = due_job(db, query)? else { return Ok(None) };
                 // What was picked is due; a refusal can only mean that there is nothing to do after all.
                 let Ok(change) = claim(&job) else { return Ok::<_, OpError<StoreError>>(None) };
                 update_job(db, &change.job)?;
@@ -102,11 +107,7 @@ impl JobStore for SqliteStore {
             .read(move |db| {
                 let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY number")?;
                 let mut rows = query.query([job.to_string()])?;
-                let mut found = Vec::new();
-                while let Some(row) = rows.next()? {
-                    found.push(message(row)?);
-                }
-                Ok(found)
+                collect(&mut rows, |row| rows::message(row))
             })
             .await
     }
@@ -116,7 +117,7 @@ impl JobStore for SqliteStore {
             .read(move |db| {
                 let mut query = db.prepare_cached("SELECT * FROM messages WHERE id = ?1")?;
                 let mut rows = query.query([id.to_string()])?;
-                rows.next()?.map(message).transpose()
+                rows.next()?.map(rows::message).transpose()
             })
             .await
     }
@@ -126,11 +127,7 @@ impl JobStore for SqliteStore {
             .read(move |db| {
                 let mut query = db.prepare_cached("SELECT * FROM runs WHERE job = ?1 ORDER BY number")?;
                 let mut rows = query.query([job.to_string()])?;
-                let mut found = Vec::new();
-                while let Some(row) = rows.next()? {
-                    found.push(run(row)?);
-                }
-                Ok(found)
+                collect(&mut rows, |row| rows::run(row))
             })
             .await
     }
@@ -143,11 +140,7 @@ impl JobStore for SqliteStore {
                 let mut query = db.prepare_cached(text)?;
                 let (after, limit) = (after.unwrap_or(i64::MAX), limit.unwrap_or(i64::MAX));
                 let mut rows = query.query(params![job.to_string(), after, limit])?;
-                let mut found = Vec::new();
-                while let Some(row) = rows.next()? {
-                    found.push(log_entry(row)?);
-                }
-                Ok(found)
+                collect(&mut rows, |row| rows::log_entry(row))
             })
             .await
     }
@@ -180,15 +173,10 @@ fn wake(wakeups: &crate::wakeups::Wakeups, job: Option<&Job>) {
 /// The answer to give again, if the request was done before.
 fn replay(db: &Connection, guard: &Guard, now: Timestamp) -> Op<Option<Accepted>> {
     let Some(claim) = &guard.idempotency else { return Ok(None) };
-    let text = "SELECT project || '/' || key AS place, * FROM idempotency_keys WHERE project = ?1 AND key = ?2";
+    let text = "SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2";
     let mut query = db.prepare_cached(text)?;
     let mut rows = query.query([claim.project.as_str(), &claim.key])?;
-    let known = rows.next()?.map(|row| -> Result<Remembered, ReadError> {
-        let at = At::new("idempotency_keys", row, "place")?;
-        let fingerprint = Fingerprint(at.get("fingerprint")?);
-        Ok(Remembered { fingerprint, at: at.time("at")?, record: at.json("record")? })
-    });
-    let known = known.transpose()?;
+    let known = rows.next()?.map(rows::remembered).transpose()?;
     let record = idempotency::check(claim, known, now).map_err(|reused| OpError::Refused(reused.into()))?;
     Ok(record.map(|record| Accepted { record, replayed: true, rate: None, job: None }))
 }
@@ -196,12 +184,10 @@ fn replay(db: &Connection, guard: &Guard, now: Timestamp) -> Op<Option<Accepted>
 /// The window to store and what is left of the limit.
 fn charge(db: &Connection, guard: &Guard, now: Timestamp) -> Op<Option<(Window, RateState)>> {
     let Some(charge) = &guard.rate else { return Ok(None) };
-    let window = db
-        .prepare_cached("SELECT started_at, used FROM rate_windows WHERE project = ?1 AND kind = ?2")?
-        .query_row([charge.project.as_str(), charge.kind.name()], |row| {
-            Ok(Window { started_at: Timestamp::from_micros(row.get(0)?), used: row.get(1)? })
-        })
-        .optional()?;
+    let text = "SELECT * FROM rate_windows WHERE project = ?1 AND kind = ?2";
+    let mut query = db.prepare_cached(text)?;
+    let mut rows = query.query([charge.project.as_str(), charge.kind.name()])?;
+    let window = rows.next()?.map(rows::window).transpose()?;
     let refused = |state| OpError::Refused(UpdateError::RateLimited(charge.kind, state));
     rate::charge(window, charge.limit, now).map(Some).map_err(refused)
 }
@@ -212,7 +198,7 @@ fn accept(
     rate: Option<(Window, RateState)>,
     change: &Change,
     now: Timestamp,
-) -> rusqlite::Result<Accepted> {
+) -> Result<Accepted, ReadError> {
     let record = change.job.record();
     if let (Some(charge), Some((window, _))) = (&guard.rate, rate) {
         db.prepare_cached(
@@ -241,33 +227,41 @@ fn accept(
     Ok(Accepted { record, replayed: false, rate: rate.map(|(_, state)| state), job: Some(change.job.clone()) })
 }
 
-fn insert_job(db: &Connection, job: &Job) -> rusqlite::Result<()> {
-    db.prepare_cached(
-        "INSERT INTO jobs (id, project, status, title, created_at, due_at, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?
-    .execute(params![
+/// False if the job's project is not there.
+fn insert_job(db: &Connection, job: &Job) -> Result<bool, ReadError> {
+    let inserted = db
+        .prepare_cached(
+            "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, state)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE EXISTS (SELECT 1 FROM projects WHERE id = ?2)",
+        )?
+        .execute(params![
+            job.id.to_string(),
+            job.project.as_str(),
+            job.status().name(),
+            job.title,
+            job.created_at.as_micros(),
+            job.due_at().map(Timestamp::as_micros),
+            job.lease().map(|lease| lease.worker.to_string()),
+            job.prefers().map(|warm| warm.to_string()),
+            to_json(job)?
+        ])?;
+    Ok(inserted > 0)
+}
+
+fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
+    let text = "UPDATE jobs SET status = ?2, due_at = ?3, worker = ?4, prefers = ?5, state = ?6 WHERE id = ?1";
+    db.prepare_cached(text)?.execute(params![
         job.id.to_string(),
-        job.project.as_str(),
         job.status().name(),
-        job.title,
-        job.created_at.as_micros(),
         job.due_at().map(Timestamp::as_micros),
+        job.lease().map(|lease| lease.worker.to_string()),
+        job.prefers().map(|warm| warm.to_string()),
         to_json(job)?
     ])?;
     Ok(())
 }
 
-fn update_job(db: &Connection, job: &Job) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE jobs SET status = ?2, due_at = ?3, state = ?4 WHERE id = ?1")?.execute(params![
-        job.id.to_string(),
-        job.status().name(),
-        job.due_at().map(Timestamp::as_micros),
-        to_json(job)?
-    ])?;
-    Ok(())
-}
-
-fn write_rows(db: &Connection, change: &Change) -> rusqlite::Result<()> {
+fn write_rows(db: &Connection, change: &Change) -> Result<(), ReadError> {
     for row in &change.rows {
         write_row(db, row)?;
     }
@@ -285,7 +279,7 @@ fn write_rows(db: &Connection, change: &Change) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn write_row(db: &Connection, row: &Row) -> rusqlite::Result<()> {
+fn write_row(db: &Connection, row: &Row) -> Result<(), ReadError> {
     match row {
         Row::InsertMessage(message) => db
             .prepare_cached(
@@ -343,21 +337,40 @@ fn write_row(db: &Connection, row: &Row) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn job(row: &rusqlite::Row<'_>) -> Result<Job, ReadError> {
-    At::new("jobs", row, "id")?.json("state")
-}
-
 fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadError> {
     let mut query = db.prepare_cached("SELECT id, state FROM jobs WHERE id = ?1")?;
     let mut rows = query.query([id.to_string()])?;
-    rows.next()?.map(job).transpose()
+    rows.next()?.map(rows::job).transpose()
 }
 
-fn due_job(db: &Connection, now: Timestamp) -> Result<Option<Job>, ReadError> {
-    let text = "SELECT id, state FROM jobs WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at, id LIMIT 1";
-    let mut query = db.prepare_cached(text)?;
-    let mut rows = query.query([now.as_micros()])?;
-    rows.next()?.map(job).transpose()
+/// The job that [`ClaimQuery`] describes. The first part walks from project to project along the index over due jobs, so
+/// that the cost grows with the projects that have any, and not with their jobs.
+const DUE_JOB: &str = "
+    WITH RECURSIVE owners (project) AS (
+        SELECT min(project) FROM jobs WHERE due_at IS NOT NULL
+        UNION ALL
+        SELECT (SELECT min(project) FROM jobs WHERE due_at IS NOT NULL AND project > owners.project)
+        FROM owners WHERE owners.project IS NOT NULL
+    ), shares AS (
+        SELECT project,
+            (SELECT count(*) FROM jobs WHERE project = owners.project AND due_at > ?1 AND worker IS NOT NULL) AS live,
+            (SELECT concurrent_runs FROM projects WHERE id = owners.project) AS most
+        FROM owners WHERE project IS NOT NULL
+    ), heads AS (
+        SELECT live, (
+            SELECT id FROM jobs
+            WHERE project = shares.project AND due_at <= ?1 AND (prefers IS NULL OR prefers = ?2 OR due_at <= ?3)
+            ORDER BY due_at, id LIMIT 1
+        ) AS id
+        FROM shares WHERE most IS NULL OR live < most
+    )
+    SELECT jobs.id, jobs.state FROM heads JOIN jobs ON jobs.id = heads.id
+    ORDER BY heads.live, jobs.due_at, jobs.id LIMIT 1";
+
+fn due_job(db: &Connection, ClaimQuery { now, worker }: ClaimQuery) -> Result<Option<Job>, ReadError> {
+    let mut query = db.prepare_cached(DUE_JOB)?;
+    let mut rows = query.query(params![now.as_micros(), worker.to_string(), (now - PATIENCE).as_micros()])?;
+    rows.next()?.map(rows::job).transpose()
 }
 
 fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
@@ -382,57 +395,5 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
         filter.title_contains,
         i64::try_from(filter.limit).unwrap_or(i64::MAX)
     ])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(job(row)?);
-    }
-    Ok(found)
-}
-
-fn message(row: &rusqlite::Row<'_>) -> Result<Message, ReadError> {
-    let at = At::new("messages", row, "id")?;
-    Ok(Message {
-        id: at.parsed("id")?,
-        job: at.parsed("job")?,
-        prompt: at.get("prompt")?,
-        origin: at.named("origin")?,
-        author: at.get("author")?,
-        delivery: at.named("delivery")?,
-        status: at.named("status")?,
-        created_at: at.time("created_at")?,
-        delivered_at: at.time_or_null("delivered_at")?,
-        finished_at: at.time_or_null("finished_at")?,
-        run: at.parsed_or_null("run")?,
-        commits: at.json("commits")?,
-        pr_link: at.get("pr_link")?,
-    })
-}
-
-fn run(row: &rusqlite::Row<'_>) -> Result<Run, ReadError> {
-    let at = At::new("runs", row, "id")?;
-    Ok(Run {
-        id: at.parsed("id")?,
-        job: at.parsed("job")?,
-        message: at.parsed("message")?,
-        attempt: at.get("attempt")?,
-        status: at.named("status")?,
-        reason: at.json_or_null("reason")?,
-        worker: at.parsed("worker")?,
-        started_at: at.time("started_at")?,
-        finished_at: at.time_or_null("finished_at")?,
-        usage: at.json("usage")?,
-        commits: at.json("commits")?,
-    })
-}
-
-fn log_entry(row: &rusqlite::Row<'_>) -> Result<LogEntry, ReadError> {
-    let at = At::new("log", row, "job")?;
-    let seq: i64 = at.get("seq")?;
-    Ok(LogEntry {
-        seq: u64::try_from(seq).map_err(|_| at.corrupt("seq is negative"))?,
-        kind: at.get("type")?,
-        at: at.time("at")?,
-        run_id: at.parsed_or_null("run")?,
-        data: at.json("data")?,
-    })
+    collect(&mut rows, |row| rows::job(row))
 }

@@ -8,8 +8,9 @@ use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
-use super::rows::{At, ReadError, to_json};
+use super::rows::collect;
 use super::write::OpError;
+use crate::rows::{self, to_json};
 
 #[async_trait]
 impl KeyStore for SqliteStore {
@@ -41,7 +42,7 @@ impl KeyStore for SqliteStore {
         self.readers.find(|db| {
             let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = ?1")?;
             let mut rows = query.query([hash.0])?;
-            rows.next()?.map(key).transpose()
+            rows.next()?.map(rows::key).transpose()
         })
     }
 
@@ -50,11 +51,7 @@ impl KeyStore for SqliteStore {
             .read(|db| {
                 let mut query = db.prepare_cached("SELECT * FROM keys ORDER BY created_at DESC, id DESC")?;
                 let mut rows = query.query([])?;
-                let mut found = Vec::new();
-                while let Some(row) = rows.next()? {
-                    found.push(key(row)?);
-                }
-                Ok(found)
+                collect(&mut rows, |row| rows::key(row))
             })
             .await
     }
@@ -88,15 +85,7 @@ impl KeyStore for SqliteStore {
         self.readers
             .read(move |db| {
                 let mut query = db.prepare_cached("SELECT * FROM audit ORDER BY number DESC LIMIT ?1")?;
-                let entry = |row: &rusqlite::Row<'_>| {
-                    Ok(AuditEntry {
-                        at: Timestamp::from_micros(row.get("at")?),
-                        actor: row.get("actor")?,
-                        action: row.get("action")?,
-                        subject: row.get("subject")?,
-                    })
-                };
-                Ok(query.query_map([limit], entry)?.collect::<Result<_, _>>()?)
+                collect(&mut query.query([limit])?, |row| rows::audit_entry(row))
             })
             .await
     }
@@ -110,21 +99,4 @@ fn audit(db: &Connection, entry: &AuditEntry) -> rusqlite::Result<()> {
         entry.subject
     ])?;
     Ok(())
-}
-
-fn key(row: &rusqlite::Row<'_>) -> Result<ApiKey, ReadError> {
-    let at = At::new("keys", row, "id")?;
-    Ok(ApiKey {
-        id: at.parsed("id")?,
-        name: at.get("name")?,
-        prefix: at.get("prefix")?,
-        hash: KeyHash(at.get("hash")?),
-        scopes: at.json("scopes")?,
-        projects: at.json_or_null("projects")?,
-        expires_at: at.time_or_null("expires_at")?,
-        allowed_ips: at.json_or_null("allowed_ips")?,
-        created_at: at.time("created_at")?,
-        last_used_at: at.time_or_null("last_used_at")?,
-        revoked_at: at.time_or_null("revoked_at")?,
-    })
 }

@@ -8,7 +8,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::OpenError;
 
 /// In order; a migration that was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_start.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001_start.sql"),
+    include_str!("../../migrations/sqlite/0002_claims.sql"),
+];
 
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Database { path: path.to_owned(), source };

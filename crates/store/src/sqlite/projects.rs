@@ -9,8 +9,9 @@ use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
-use super::rows::{At, ReadError, to_json};
+use super::rows::{ReadError, collect};
 use super::write::OpError;
+use crate::rows::{self, to_json};
 use crate::vault::VaultError;
 
 type Op<T> = Result<T, OpError<ProjectWriteError>>;
@@ -83,11 +84,7 @@ impl ProjectStore for SqliteStore {
             .read(|db| {
                 let mut query = db.prepare_cached("SELECT * FROM projects ORDER BY id")?;
                 let mut rows = query.query([])?;
-                let mut found = Vec::new();
-                while let Some(row) = rows.next()? {
-                    found.push(project(db, row)?);
-                }
-                Ok(found)
+                collect(&mut rows, |row| project(db, row))
             })
             .await
     }
@@ -133,9 +130,10 @@ fn exists(db: &Connection, id: &ProjectId) -> Op<bool> {
 fn put(db: &Connection, mut project: Project, secrets: &Sealed) -> Op<Project> {
     // An upsert and not REPLACE: that would delete the row first, and its secrets with it.
     db.prepare_cached(
-        "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (id) DO UPDATE SET repository = ?2, ref = ?3, agent = ?4, model = ?5, settings = ?7",
+        "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         ON CONFLICT (id) DO UPDATE
+         SET repository = ?2, ref = ?3, agent = ?4, model = ?5, settings = ?7, concurrent_runs = ?8",
     )?
     .execute(params![
         project.id.as_str(),
@@ -144,7 +142,8 @@ fn put(db: &Connection, mut project: Project, secrets: &Sealed) -> Op<Project> {
         project.agent,
         project.model,
         project.created_at.as_micros(),
-        to_json(&project.settings)?
+        to_json(&project.settings)?,
+        project.settings.limits.concurrent_runs
     ])?;
     for (name, value) in secrets {
         match value {
@@ -166,15 +165,6 @@ fn secret_names(db: &Connection, project: &str) -> rusqlite::Result<Vec<String>>
 }
 
 fn project(db: &Connection, row: &rusqlite::Row<'_>) -> Result<Project, ReadError> {
-    let at = At::new("projects", row, "id")?;
-    Ok(Project {
-        id: at.parsed("id")?,
-        repository: at.get("repository")?,
-        reference: at.get("ref")?,
-        agent: at.get("agent")?,
-        model: at.get("model")?,
-        created_at: at.time("created_at")?,
-        settings: at.json("settings")?,
-        secret_names: secret_names(db, &at.key)?,
-    })
+    let id: String = row.get("id")?;
+    rows::project(row, secret_names(db, &id)?)
 }

@@ -8,8 +8,9 @@ use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
-use super::rows::{At, ReadError, to_json};
+use super::rows::{ReadError, collect};
 use super::write::OpError;
+use crate::rows::{self, to_json};
 
 #[async_trait]
 impl PullStore for SqliteStore {
@@ -40,7 +41,7 @@ impl PullStore for SqliteStore {
                     to_json(&new.labels)?,
                     now.as_micros()
                 ])?;
-                Ok::<_, OpError<StoreError>>(rows.next()?.map(pull).transpose()?)
+                Ok::<_, OpError<StoreError>>(rows.next()?.map(rows::pull).transpose()?)
             })
             .await
     }
@@ -51,7 +52,7 @@ impl PullStore for SqliteStore {
             .read(move |db| {
                 let mut query = db.prepare_cached("SELECT * FROM pulls WHERE repository = ?1 AND number = ?2")?;
                 let mut rows = query.query(params![repository, number])?;
-                rows.next()?.map(pull).transpose()
+                rows.next()?.map(rows::pull).transpose()
             })
             .await
     }
@@ -94,33 +95,5 @@ impl PullStore for SqliteStore {
 fn all(db: &Connection, repository: &str) -> Result<Vec<LocalPull>, ReadError> {
     let mut query = db.prepare_cached("SELECT * FROM pulls WHERE repository = ?1 ORDER BY number DESC")?;
     let mut rows = query.query([repository])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(pull(row)?);
-    }
-    Ok(found)
-}
-
-fn pull(row: &rusqlite::Row<'_>) -> Result<LocalPull, ReadError> {
-    let mut at = At::new("pulls", row, "repository")?;
-    let number: i64 = at.get("number")?;
-    at.key = format!("{}#{number}", at.key);
-    let state: String = at.get("state")?;
-    let known = [PullState::Open, PullState::Merged, PullState::Closed];
-    let state = known.into_iter().find(|known| known.name() == state);
-    let (base, head) = (at.parsed_or_null("ended_base")?, at.parsed_or_null("ended_head")?);
-    Ok(LocalPull {
-        repository: at.get("repository")?,
-        number: u64::try_from(number).map_err(|_| at.corrupt("number is negative"))?,
-        title: at.get("title")?,
-        body: at.get("body")?,
-        state: state.ok_or_else(|| at.corrupt("state is unknown"))?,
-        draft: at.get("draft")?,
-        head: at.get("head")?,
-        base: at.get("base")?,
-        labels: at.json("labels")?,
-        created_at: at.time("created_at")?,
-        ended_at: at.time_or_null("ended_at")?,
-        ended_between: base.zip(head),
-    })
+    collect(&mut rows, |row| rows::pull(row))
 }

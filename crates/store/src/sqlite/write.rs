@@ -26,6 +26,12 @@ pub(super) enum OpError<E> {
     Refused(E),
 }
 
+impl<E: From<StoreError>> From<StoreError> for OpError<E> {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(E::from(error))
+    }
+}
+
 impl<E> From<rusqlite::Error> for OpError<E> {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)

@@ -11,7 +11,7 @@ use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::ports::{AuditEntry, Cursor, JobFilter, ProjectWriteError, UpdateError};
+use journeyman_core::ports::{AuditEntry, Cursor, JobFilter, PATIENCE, ProjectWriteError, UpdateError};
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{NewPull, PullState};
 use journeyman_core::run::{RunStatus, Usage};
@@ -42,7 +42,7 @@ async fn work_off(house: &House) {
 
 #[tokio::test]
 async fn a_job_goes_its_way_and_every_table_tells_the_same() {
-    for house in all() {
+    for house in all().await {
         let name = house.name;
         let accepted = house.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap();
         assert_eq!(accepted.record.status, JobStatus::Active, "{name}");
@@ -74,7 +74,7 @@ async fn a_job_goes_its_way_and_every_table_tells_the_same() {
 
 #[tokio::test]
 async fn a_refused_command_leaves_no_trace() {
-    for house in all() {
+    for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         house.engine.archive(&shop(), id).await.unwrap();
         let before = house.store.job(id).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_refused_command_leaves_no_trace() {
 
 #[tokio::test]
 async fn a_job_is_found_only_in_its_project() {
-    for house in all() {
+    for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let other = "other".parse().unwrap();
         assert_eq!(house.engine.cancel(&other, id).await, Err(UpdateError::NotFound), "{}", house.name);
@@ -100,7 +100,7 @@ async fn a_job_is_found_only_in_its_project() {
 
 #[tokio::test]
 async fn the_same_key_is_answered_as_the_first_time_and_stores_nothing() {
-    for house in all() {
+    for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let first = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
         house.engine.archive(&shop(), id).await.unwrap();
@@ -125,7 +125,7 @@ async fn the_same_key_is_answered_as_the_first_time_and_stores_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_duplicates_are_one_message() {
-    for house in all() {
+    for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let mut sent = tokio::task::JoinSet::new();
         for _ in 0..32 {
@@ -142,7 +142,7 @@ async fn concurrent_duplicates_are_one_message() {
 
 #[tokio::test]
 async fn the_limit_counts_what_was_accepted_and_opens_after_an_hour() {
-    for house in all() {
+    for house in all().await {
         let limited = || Admission { idempotency: None, limit: 2 };
         let id = house.engine.create_job(&project("shop"), new_job("a"), limited()).await.unwrap().record.id;
         for left in [1, 0] {
@@ -159,7 +159,7 @@ async fn the_limit_counts_what_was_accepted_and_opens_after_an_hour() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_job_is_claimed_by_one_worker() {
-    for house in all() {
+    for house in all().await {
         for number in 0..20 {
             house.engine.create_job(&project("shop"), new_job(&number.to_string()), free()).await.unwrap();
         }
@@ -182,8 +182,84 @@ async fn each_job_is_claimed_by_one_worker() {
 }
 
 #[tokio::test]
+async fn who_waits_longest_is_served_first() {
+    for house in all().await {
+        let mut made = Vec::new();
+        for title in ["a", "b"] {
+            made.push(house.engine.create_job(&project("shop"), new_job(title), free()).await.unwrap().record.id);
+            house.world.pass(Duration::from_secs(1));
+        }
+        work_off(&house).await;
+        house.engine.add_message(&shop(), made[0], prompt("more"), free()).await.unwrap();
+        let next = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(next.job.id, made[1], "{}: the older job's follow-up came later", house.name);
+        house.world.pass(Duration::from_secs(1));
+        house.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap();
+        let next = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(next.job.id, made[0], "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn a_project_with_many_jobs_does_not_keep_others_waiting() {
+    for house in all().await {
+        house.store.create_project(project("quiet"), [].into()).await.unwrap();
+        for _ in 0..5 {
+            house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
+        }
+        house.world.pass(Duration::from_secs(1));
+        for _ in 0..2 {
+            house.engine.create_job(&project("quiet"), new_job("a"), free()).await.unwrap();
+        }
+        let mut order = Vec::new();
+        while let Some(claimed) = house.engine.claim(worker(1), LEASE).await.unwrap() {
+            order.push(claimed.job.project.to_string());
+        }
+        let expected = ["shop", "quiet", "shop", "quiet", "shop", "shop", "shop"];
+        assert_eq!(order, expected, "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn a_project_has_no_more_runs_than_its_limit() {
+    for house in all().await {
+        let name = house.name;
+        let mut limited = project("shop");
+        limited.settings.limits.concurrent_runs = Some(1);
+        house.store.update_project(limited, [].into()).await.unwrap();
+        for _ in 0..2 {
+            house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
+        }
+        let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: one runs");
+        house.world.pass(LEASE);
+        let again = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        assert_ne!(again.job.id, first.job.id, "{name}: the one that waits goes before the one that was lost");
+        house.engine.cancel(&shop(), again.job.id).await.unwrap();
+        let lost = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        assert_eq!(lost.job.id, first.job.id, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_follow_up_waits_a_little_for_the_worker_that_has_the_workspace() {
+    for house in all().await {
+        let name = house.name;
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        work_off(&house).await;
+        house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: worker 1 has it");
+        work_off(&house).await;
+        house.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
+        house.world.pass(PATIENCE);
+        let taken = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        assert_eq!((taken.job.id, taken.job.warm), (id, Some(worker(2))), "{name}: worker 1 did not come");
+    }
+}
+
+#[tokio::test]
 async fn a_lost_lease_is_taken_over_and_its_token_is_worth_nothing() {
-    for house in all() {
+    for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
         assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{}: the lease holds", house.name);
@@ -204,7 +280,7 @@ async fn a_lost_lease_is_taken_over_and_its_token_is_worth_nothing() {
 
 #[tokio::test]
 async fn lists_are_stable_while_jobs_are_added() {
-    for house in all() {
+    for house in all().await {
         let mut made = Vec::new();
         for number in 0..5 {
             let title = format!("Task {number} of 100%_done");
@@ -241,7 +317,7 @@ async fn lists_are_stable_while_jobs_are_added() {
 
 #[tokio::test]
 async fn waiters_hear_of_work_and_of_news() {
-    for house in all() {
+    for house in all().await {
         let seen = house.store.work_version();
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let soon = Duration::from_secs(5);
@@ -259,38 +335,43 @@ async fn waiters_hear_of_work_and_of_news() {
 
 #[tokio::test]
 async fn projects_and_their_secrets() {
-    for house in all() {
+    for house in all().await {
         let name = house.name;
+        let library = || "library".parse().unwrap();
         let secret = |text: &str| Some(SecretValue(text.to_owned()));
         let two = [("A".to_owned(), secret("1")), ("B".to_owned(), secret("2"))].into();
-        let made = house.store.create_project(project("shop"), two).await.unwrap();
+        let made = house.store.create_project(project("library"), two).await.unwrap();
         assert_eq!(made.secret_names, ["A", "B"], "{name}");
-        let again = house.store.create_project(project("shop"), [].into()).await;
+        let again = house.store.create_project(project("library"), [].into()).await;
         assert_eq!(again, Err(ProjectWriteError::Exists), "{name}");
         let changed = [("A".to_owned(), None), ("B".to_owned(), secret("3"))].into();
         let mut edited = made.clone();
         edited.settings.setup = Some("npm ci".to_owned());
         let made = house.store.update_project(edited, changed).await.unwrap();
-        assert_eq!(house.store.project(shop()).await.unwrap(), Some(made.clone()), "{name}");
-        assert_eq!(house.store.projects().await.unwrap(), [made], "{name}");
-        let secrets = house.store.secrets(shop()).await.unwrap();
+        assert_eq!(house.store.project(library()).await.unwrap(), Some(made.clone()), "{name}");
+        let all = house.store.projects().await.unwrap();
+        assert_eq!(all.iter().map(|project| project.id.as_str()).collect::<Vec<_>>(), ["library", "shop"], "{name}");
+        assert_eq!(all[0], made, "{name}");
+        let secrets = house.store.secrets(library()).await.unwrap();
         assert_eq!(secrets.into_iter().collect::<Vec<_>>(), [("B".to_owned(), SecretValue("3".to_owned()))], "{name}");
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        assert_eq!(house.store.delete_project(shop()).await, Err(ProjectWriteError::Busy), "{name}");
-        house.engine.cancel(&shop(), id).await.unwrap();
-        house.store.delete_project(shop()).await.unwrap();
+        let id = house.engine.create_job(&project("library"), new_job("a"), free()).await.unwrap().record.id;
+        assert_eq!(house.store.delete_project(library()).await, Err(ProjectWriteError::Busy), "{name}");
+        house.engine.cancel(&library(), id).await.unwrap();
+        house.store.delete_project(library()).await.unwrap();
         assert_eq!(house.store.job(id).await.unwrap(), None, "{name}");
         assert_eq!(house.store.messages(id).await.unwrap(), [], "{name}");
-        assert!(house.store.secrets(shop()).await.unwrap().is_empty(), "{name}");
-        assert_eq!(house.store.delete_project(shop()).await, Err(ProjectWriteError::NotFound), "{name}");
-        let missing = house.store.update_project(project("shop"), [].into()).await;
+        assert!(house.store.secrets(library()).await.unwrap().is_empty(), "{name}");
+        assert_eq!(house.store.delete_project(library()).await, Err(ProjectWriteError::NotFound), "{name}");
+        let late = house.engine.create_job(&project("library"), new_job("a"), free()).await;
+        assert_eq!(late, Err(UpdateError::NoProject), "{name}");
+        let missing = house.store.update_project(project("library"), [].into()).await;
         assert_eq!(missing, Err(ProjectWriteError::NotFound), "{name}");
     }
 }
 
 #[tokio::test]
 async fn keys_and_their_audit_log() {
-    for house in all() {
+    for house in all().await {
         let name = house.name;
         let key = ApiKey {
             id: KeyId::from_uuid(Uuid::from_u128(7)),
@@ -330,7 +411,7 @@ async fn keys_and_their_audit_log() {
 
 #[tokio::test]
 async fn a_branch_has_at_most_one_open_pull_request() {
-    for house in all() {
+    for house in all().await {
         let name = house.name;
         let new = |head: &str| NewPull {
             title: "T".into(),

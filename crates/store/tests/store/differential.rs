@@ -158,7 +158,7 @@ fn every_store_answers_a_plan_alike() {
     let plans = proptest::collection::vec(step(), 1..60);
     TestRunner::new(config)
         .run(&plans, |plan| {
-            let houses = all();
+            let houses = runtime.block_on(all());
             let seen: Vec<_> = houses.iter().map(|house| runtime.block_on(carry_out(house, &plan))).collect();
             for (house, other) in houses.iter().zip(&seen).skip(1) {
                 prop_assert_eq!(&seen[0], other, "memory and {} differ", house.name);

@@ -11,7 +11,7 @@ use crate::given::{World, free, master_key, new_job, project, prompt, shop, sqli
 
 #[tokio::test]
 async fn what_was_accepted_is_there_after_reopening_beside_the_open_store() {
-    let house = sqlite();
+    let house = sqlite().await;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
@@ -21,7 +21,7 @@ async fn what_was_accepted_is_there_after_reopening_beside_the_open_store() {
 
 #[tokio::test]
 async fn many_requests_share_transactions() {
-    let house = Arc::new(sqlite());
+    let house = Arc::new(sqlite().await);
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let mut sent = tokio::task::JoinSet::new();
     for number in 0..90 {
@@ -57,7 +57,7 @@ fn a_file_that_is_no_database_is_refused() {
 
 #[tokio::test]
 async fn an_unreadable_row_is_named() {
-    let house = sqlite();
+    let house = sqlite().await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
     let db = Connection::open(path).unwrap();
@@ -75,9 +75,9 @@ async fn an_unreadable_row_is_named() {
 
 #[tokio::test]
 async fn no_secret_is_in_the_file_and_another_key_opens_none() {
-    let house = sqlite();
+    let house = sqlite().await;
     let secrets = [("TOKEN".to_owned(), Some(SecretValue("s3cr3t-v4lue".to_owned())))].into();
-    house.store.create_project(project("shop"), secrets).await.unwrap();
+    house.store.update_project(project("shop"), secrets).await.unwrap();
     let dir = house.dir.as_ref().unwrap().path();
     for file in std::fs::read_dir(dir).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
@@ -90,7 +90,7 @@ async fn no_secret_is_in_the_file_and_another_key_opens_none() {
 
 #[tokio::test]
 async fn a_full_disk_is_an_error_and_nothing_is_half_written() {
-    let house = sqlite();
+    let house = sqlite().await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
     // A trigger that fails stands in for a disk that refuses the log's row after the message's was written.

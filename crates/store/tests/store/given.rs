@@ -59,25 +59,27 @@ pub(crate) struct House {
 }
 
 impl House {
-    fn new(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Option<tempfile::TempDir>) -> Self {
+    /// With the project [`shop`] in it.
+    async fn new(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Option<tempfile::TempDir>) -> Self {
         let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
+        store.create_project(project("shop"), [].into()).await.unwrap();
         Self { name, world, store, engine, dir }
     }
 }
 
-pub(crate) fn memory() -> House {
-    House::new("memory", World::new(), Arc::new(MemoryStore::default()), None)
+pub(crate) async fn memory() -> House {
+    House::new("memory", World::new(), Arc::new(MemoryStore::default()), None).await
 }
 
-pub(crate) fn sqlite() -> House {
-    let (world, dir) = (World::new(), tempfile::tempdir().unwrap());
+pub(crate) async fn sqlite() -> House {
+    let (dir, world) = (tempfile::tempdir().unwrap(), World::new());
     let store = SqliteStore::open(&dir.path().join("journeyman.db"), master_key(), world.clone()).unwrap();
-    House::new("sqlite", world, Arc::new(store), Some(dir))
+    House::new("sqlite", world, Arc::new(store), Some(dir)).await
 }
 
 /// One of each kind.
-pub(crate) fn all() -> Vec<House> {
-    vec![memory(), sqlite()]
+pub(crate) async fn all() -> Vec<House> {
+    vec![memory().await, sqlite().await]
 }
 
 pub(crate) fn master_key() -> MasterKey {

@@ -51,6 +51,7 @@ pub(super) fn token_of(hand: &Hand) -> Option<Token> {
 /// Without counters that no decision within the bounds depends on, and with times as "now" or "later".
 pub(super) fn normal(mut job: Job) -> Job {
     job.last_seq = LAST_SEQ;
+    job.warm = None;
     match &mut job.state {
         JobState::Active(Work::Running { delivery, lease }) => {
             delivery.attempts = 0;

@@ -95,6 +95,9 @@ pub struct LimitChanges {
     /// Bytes that one file in a commit may have; 104857600 unless given.
     #[schema(minimum = 1)]
     pub file_bytes: Option<u64>,
+    /// Runs at a time, on all workers together; as many as there are places unless given.
+    #[schema(minimum = 1)]
+    pub concurrent_runs: Option<u32>,
 }
 
 /// How a project's agents are contained.
@@ -149,6 +152,7 @@ impl ProjectChanges {
                 create_per_hour: limits.create_per_hour,
                 message_per_hour: limits.message_per_hour,
                 file_bytes: limits.file_bytes,
+                concurrent_runs: limits.concurrent_runs,
             },
             sandbox: SandboxSettings { permissions: permissions.into() },
             environment: self.environment.unwrap_or_default(),

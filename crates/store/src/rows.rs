@@ -1,0 +1,257 @@
+//! From rows of a database to values, the same for every database. An unknown value is an error that names table and
+//! row.
+
+use std::str::FromStr;
+
+use journeyman_core::idempotency::{Fingerprint, Remembered};
+use journeyman_core::job::Job;
+use journeyman_core::job::event::LogEntry;
+use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::message::Message;
+use journeyman_core::ports::{AuditEntry, StoreError};
+use journeyman_core::project::Project;
+use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::rate::Window;
+use journeyman_core::run::Run;
+use journeyman_core::time::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A row of a database; null is `None`.
+pub(crate) trait Columns {
+    /// Why a column could not be read.
+    type Error: From<StoreError>;
+
+    fn text(&self, column: &str) -> Result<Option<String>, Self::Error>;
+    fn number(&self, column: &str) -> Result<Option<i64>, Self::Error>;
+    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, Self::Error>;
+}
+
+/// A row of a known table, for reading with errors that say where.
+struct At<'a, R: Columns> {
+    table: &'static str,
+    key: String,
+    row: &'a R,
+}
+
+type Read<T, R> = Result<T, <R as Columns>::Error>;
+
+impl<'a, R: Columns> At<'a, R> {
+    /// The row's key is made of the columns `key`.
+    fn new(table: &'static str, row: &'a R, key: &[&'static str]) -> Read<Self, R> {
+        let mut at = Self { table, key: String::new(), row };
+        for column in key {
+            if !at.key.is_empty() {
+                at.key.push('/');
+            }
+            let part = at.text(column)?;
+            at.key.push_str(&part);
+        }
+        Ok(at)
+    }
+
+    fn corrupt(&self, detail: impl std::fmt::Display) -> R::Error {
+        let (table, row) = (self.table, self.key.clone());
+        StoreError::Corrupt { table, row, detail: detail.to_string() }.into()
+    }
+
+    fn there<T>(&self, column: &str, value: Option<T>) -> Read<T, R> {
+        value.ok_or_else(|| self.corrupt(format!("{column} is null")))
+    }
+
+    fn text(&self, column: &str) -> Read<String, R> {
+        self.there(column, self.row.text(column)?)
+    }
+
+    fn number<T: TryFrom<i64>>(&self, column: &str) -> Read<T, R> {
+        let number = self.there(column, self.row.number(column)?)?;
+        T::try_from(number).map_err(|_| self.corrupt(format!("{column} is out of range: {number}")))
+    }
+
+    fn hash(&self, column: &str) -> Read<[u8; 32], R> {
+        let bytes = self.there(column, self.row.bytes(column)?)?;
+        bytes.try_into().map_err(|_| self.corrupt(format!("{column} has not 32 bytes")))
+    }
+
+    fn parse<T: FromStr>(&self, column: &str, text: &str) -> Read<T, R>
+    where
+        T::Err: std::fmt::Display,
+    {
+        text.parse().map_err(|error| self.corrupt(format!("{column}: {error}")))
+    }
+
+    /// An id, slug or commit.
+    fn parsed<T: FromStr>(&self, column: &str) -> Read<T, R>
+    where
+        T::Err: std::fmt::Display,
+    {
+        self.parse(column, &self.text(column)?)
+    }
+
+    fn parsed_or_null<T: FromStr>(&self, column: &str) -> Read<Option<T>, R>
+    where
+        T::Err: std::fmt::Display,
+    {
+        self.row.text(column)?.map(|text| self.parse(column, &text)).transpose()
+    }
+
+    fn time(&self, column: &str) -> Read<Timestamp, R> {
+        self.number(column).map(Timestamp::from_micros)
+    }
+
+    fn time_or_null(&self, column: &str) -> Read<Option<Timestamp>, R> {
+        Ok(self.row.number(column)?.map(Timestamp::from_micros))
+    }
+
+    fn from_json<T: DeserializeOwned>(&self, column: &str, text: &str) -> Read<T, R> {
+        serde_json::from_str(text).map_err(|error| self.corrupt(format!("{column}: {error}")))
+    }
+
+    fn json<T: DeserializeOwned>(&self, column: &str) -> Read<T, R> {
+        self.from_json(column, &self.text(column)?)
+    }
+
+    fn json_or_null<T: DeserializeOwned>(&self, column: &str) -> Read<Option<T>, R> {
+        self.row.text(column)?.map(|text| self.from_json(column, &text)).transpose()
+    }
+
+    /// An enum that serde names, such as `queued`.
+    fn named<T: DeserializeOwned>(&self, column: &str) -> Read<T, R> {
+        let value = serde_json::Value::String(self.text(column)?);
+        serde_json::from_value(value).map_err(|error| self.corrupt(format!("{column}: {error}")))
+    }
+}
+
+pub(crate) fn job<R: Columns>(row: &R) -> Read<Job, R> {
+    At::new("jobs", row, &["id"])?.json("state")
+}
+
+pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
+    let at = At::new("messages", row, &["id"])?;
+    Ok(Message {
+        id: at.parsed("id")?,
+        job: at.parsed("job")?,
+        prompt: at.text("prompt")?,
+        origin: at.named("origin")?,
+        author: at.row.text("author")?,
+        delivery: at.named("delivery")?,
+        status: at.named("status")?,
+        created_at: at.time("created_at")?,
+        delivered_at: at.time_or_null("delivered_at")?,
+        finished_at: at.time_or_null("finished_at")?,
+        run: at.parsed_or_null("run")?,
+        commits: at.json("commits")?,
+        pr_link: at.row.text("pr_link")?,
+    })
+}
+
+pub(crate) fn run<R: Columns>(row: &R) -> Read<Run, R> {
+    let at = At::new("runs", row, &["id"])?;
+    Ok(Run {
+        id: at.parsed("id")?,
+        job: at.parsed("job")?,
+        message: at.parsed("message")?,
+        attempt: at.number("attempt")?,
+        status: at.named("status")?,
+        reason: at.json_or_null("reason")?,
+        worker: at.parsed("worker")?,
+        started_at: at.time("started_at")?,
+        finished_at: at.time_or_null("finished_at")?,
+        usage: at.json("usage")?,
+        commits: at.json("commits")?,
+    })
+}
+
+pub(crate) fn log_entry<R: Columns>(row: &R) -> Read<LogEntry, R> {
+    let at = At::new("log", row, &["job"])?;
+    Ok(LogEntry {
+        seq: at.number("seq")?,
+        kind: at.text("type")?,
+        at: at.time("at")?,
+        run_id: at.parsed_or_null("run")?,
+        data: at.json("data")?,
+    })
+}
+
+pub(crate) fn remembered<R: Columns>(row: &R) -> Read<Remembered, R> {
+    let at = At::new("idempotency_keys", row, &["project", "key"])?;
+    let fingerprint = Fingerprint(at.hash("fingerprint")?);
+    Ok(Remembered { fingerprint, at: at.time("at")?, record: at.json("record")? })
+}
+
+pub(crate) fn window<R: Columns>(row: &R) -> Read<Window, R> {
+    let at = At::new("rate_windows", row, &["project", "kind"])?;
+    Ok(Window { started_at: at.time("started_at")?, used: at.number("used")? })
+}
+
+/// `secret_names` are rows of their own.
+pub(crate) fn project<R: Columns>(row: &R, secret_names: Vec<String>) -> Read<Project, R> {
+    let at = At::new("projects", row, &["id"])?;
+    Ok(Project {
+        id: at.parsed("id")?,
+        repository: at.text("repository")?,
+        reference: at.row.text("ref")?,
+        agent: at.text("agent")?,
+        model: at.text("model")?,
+        created_at: at.time("created_at")?,
+        settings: at.json("settings")?,
+        secret_names,
+    })
+}
+
+pub(crate) fn key<R: Columns>(row: &R) -> Read<ApiKey, R> {
+    let at = At::new("keys", row, &["id"])?;
+    Ok(ApiKey {
+        id: at.parsed("id")?,
+        name: at.text("name")?,
+        prefix: at.text("prefix")?,
+        hash: KeyHash(at.hash("hash")?),
+        scopes: at.json("scopes")?,
+        projects: at.json_or_null("projects")?,
+        expires_at: at.time_or_null("expires_at")?,
+        allowed_ips: at.json_or_null("allowed_ips")?,
+        created_at: at.time("created_at")?,
+        last_used_at: at.time_or_null("last_used_at")?,
+        revoked_at: at.time_or_null("revoked_at")?,
+    })
+}
+
+pub(crate) fn audit_entry<R: Columns>(row: &R) -> Read<AuditEntry, R> {
+    let at = At::new("audit", row, &["subject"])?;
+    let (actor, action, subject) = (at.text("actor")?, at.text("action")?, at.text("subject")?);
+    Ok(AuditEntry { at: at.time("at")?, actor, action, subject })
+}
+
+pub(crate) fn pull<R: Columns>(row: &R) -> Read<LocalPull, R> {
+    let mut at = At::new("pulls", row, &["repository"])?;
+    let number: u64 = at.number("number")?;
+    at.key = format!("{}#{number}", at.key);
+    let state = at.text("state")?;
+    let known = [PullState::Open, PullState::Merged, PullState::Closed];
+    let state = known.into_iter().find(|known| known.name() == state);
+    let (base, head) = (at.parsed_or_null("ended_base")?, at.parsed_or_null("ended_head")?);
+    Ok(LocalPull {
+        repository: at.text("repository")?,
+        number,
+        title: at.text("title")?,
+        body: at.text("body")?,
+        state: state.ok_or_else(|| at.corrupt("state is unknown"))?,
+        draft: at.number::<i64>("draft")? != 0,
+        head: at.text("head")?,
+        base: at.text("base")?,
+        labels: at.json("labels")?,
+        created_at: at.time("created_at")?,
+        ended_at: at.time_or_null("ended_at")?,
+        ended_between: base.zip(head),
+    })
+}
+
+/// A value as JSON text.
+pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Unavailable(format!("a value has no JSON: {error}")))
+}
+
+/// The name that serde gives to an enum's variant.
+pub(crate) fn name_of<T: Serialize>(value: &T) -> Result<String, StoreError> {
+    Ok(to_json(value)?.trim_matches('"').to_owned())
+}
