@@ -216,8 +216,8 @@ impl Engine {
 }
 
 fn guard(project: &ProjectId, kind: RateKind, admission: Admission) -> Guard {
-    let rate = RateCharge { project: project.clone(), kind, limit: admission.limit };
-    Guard { idempotency: admission.idempotency, rate: Some(rate) }
+    let charge = || RateCharge { project: project.clone(), kind, limit: admission.limit };
+    Guard { idempotency: admission.idempotency, rate: (admission.limit > 0).then(charge) }
 }
 
 fn decide(command: Command, now: Timestamp) -> Decide {

@@ -304,6 +304,12 @@ impl Job {
         }
     }
 
+    /// Whether a worker may find something to do, now or soon.
+    #[must_use]
+    pub const fn may_be_claimed(&self) -> bool {
+        matches!(self.state, JobState::Active(Work::Waiting | Work::Retrying { .. }))
+    }
+
     /// The worker that the job had better go to: the one that has its workspace. An attempt that is repeated begins with
     /// a new workspace, wherever.
     #[must_use]

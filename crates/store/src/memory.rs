@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use journeyman_core::idempotency::{self, Remembered};
+use journeyman_core::idempotency::{self, Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
@@ -13,14 +13,15 @@ use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, KeyStore, PATIENCE, ProjectStore,
-    ProjectWriteError, PullStore, Store, StoreError, UpdateError,
+    ProjectWriteError, PullStore, RateCharge, Store, StoreError, UpdateError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
-use journeyman_core::rate::{self, RateState, Window};
+use journeyman_core::rate::{self, Window};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 
+use crate::accept::{self, Ledger};
 use crate::wakeups::Wakeups;
 
 /// A store that forgets everything with its process.
@@ -55,29 +56,9 @@ impl MemoryStore {
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn committed(&self, change: &Change) {
-        self.wakeups.committed(change.job.id, change.job.last_seq, change.wakes_workers());
-    }
 }
 
 impl Tables {
-    /// The answer to give again, if the request was done before.
-    fn replay(&self, guard: &Guard, now: Timestamp) -> Result<Option<Accepted>, UpdateError> {
-        let Some(claim) = &guard.idempotency else { return Ok(None) };
-        let known = self.idempotency.get(&(claim.project.clone(), claim.key.clone())).cloned();
-        let record = idempotency::check(claim, known, now)?;
-        Ok(record.map(|record| Accepted { record, replayed: true, rate: None, job: None }))
-    }
-
-    /// The window to store and what is left of the limit.
-    fn charge(&self, guard: &Guard, now: Timestamp) -> Result<Option<(Window, RateState)>, UpdateError> {
-        let Some(charge) = &guard.rate else { return Ok(None) };
-        let window = self.rates.get(&(charge.project.clone(), charge.kind.name())).copied();
-        let refused = |state| UpdateError::RateLimited(charge.kind, state);
-        rate::charge(window, charge.limit, now).map(Some).map_err(refused)
-    }
-
     /// The job that [`ClaimQuery`] describes.
     fn pick(&self, ClaimQuery { now, worker }: ClaimQuery) -> Option<&Job> {
         let live = |project: &ProjectId| {
@@ -91,19 +72,6 @@ impl Tables {
                 && limit.is_none_or(|limit| live(&job.project) < limit as usize)
         };
         self.jobs.values().filter(may).min_by_key(|job| (live(&job.project), job.due_at(), job.id))
-    }
-
-    fn accept(&mut self, guard: Guard, rate: Option<(Window, RateState)>, change: &Change, now: Timestamp) -> Accepted {
-        let record = change.job.record();
-        if let (Some(charge), Some((window, _))) = (guard.rate, rate) {
-            self.rates.insert((charge.project, charge.kind.name()), window);
-        }
-        if let Some(claim) = guard.idempotency {
-            let known = Remembered { fingerprint: claim.fingerprint, at: now, record: record.clone() };
-            self.idempotency.insert((claim.project, claim.key), known);
-        }
-        self.write(change);
-        Accepted { record, replayed: false, rate: rate.map(|(_, state)| state), job: Some(change.job.clone()) }
     }
 
     fn write(&mut self, change: &Change) {
@@ -149,21 +117,51 @@ impl Tables {
     }
 }
 
+impl Ledger for Tables {
+    type Error = UpdateError;
+
+    fn remembered(&mut self, claim: &Claim) -> Result<Option<Remembered>, UpdateError> {
+        Ok(self.idempotency.get(&(claim.project.clone(), claim.key.clone())).cloned())
+    }
+
+    fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, UpdateError> {
+        Ok(self.rates.get(&(charge.project.clone(), charge.kind.name())).copied())
+    }
+
+    fn has_project(&mut self, project: &ProjectId) -> Result<bool, UpdateError> {
+        Ok(self.projects.contains_key(project))
+    }
+
+    fn job(&mut self, id: JobId) -> Result<Option<Job>, UpdateError> {
+        Ok(self.jobs.get(&id).cloned())
+    }
+
+    fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), UpdateError> {
+        self.idempotency.insert((claim.project.clone(), claim.key.clone()), known);
+        Ok(())
+    }
+
+    fn count(&mut self, charge: &RateCharge, window: Window) -> Result<(), UpdateError> {
+        self.rates.insert((charge.project.clone(), charge.kind.name()), window);
+        Ok(())
+    }
+
+    fn insert(&mut self, change: &Change) -> Result<(), UpdateError> {
+        self.write(change);
+        Ok(())
+    }
+
+    fn update(&mut self, change: &Change) -> Result<(), UpdateError> {
+        self.write(change);
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl JobStore for MemoryStore {
     async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
-        let accepted = {
-            let mut tables = self.tables();
-            if let Some(replay) = tables.replay(&guard, now)? {
-                return Ok(replay);
-            }
-            if !tables.projects.contains_key(&change.job.project) {
-                return Err(UpdateError::NoProject);
-            }
-            let rate = tables.charge(&guard, now)?;
-            tables.accept(guard, rate, &change, now)
-        };
-        self.committed(&change);
+        let accepted = accept::create(&mut *self.tables(), &guard, &change, now)?;
+        self.wakeups.accepted(&accepted);
         Ok(accepted)
     }
 
@@ -175,20 +173,8 @@ impl JobStore for MemoryStore {
         mut decide: Decide,
         now: Timestamp,
     ) -> Result<Accepted, UpdateError> {
-        let (accepted, change) = {
-            let mut tables = self.tables();
-            if let Some(replay) = tables.replay(&guard, now)? {
-                return Ok(replay);
-            }
-            let job = tables.jobs.get(&id).ok_or(UpdateError::NotFound)?;
-            if project.is_some_and(|project| project != job.project) {
-                return Err(UpdateError::NotFound);
-            }
-            let change = decide(job)?;
-            let rate = tables.charge(&guard, now)?;
-            (tables.accept(guard, rate, &change, now), change)
-        };
-        self.committed(&change);
+        let accepted = accept::update(&mut *self.tables(), id, project.as_ref(), &guard, &mut decide, now)?;
+        self.wakeups.accepted(&accepted);
         Ok(accepted)
     }
 
@@ -199,7 +185,7 @@ impl JobStore for MemoryStore {
             tables.write(&change);
             change
         };
-        self.committed(&change);
+        self.wakeups.committed(&change.job);
         Ok(Some(change.job))
     }
 

@@ -4,6 +4,7 @@
 
 mod jobs;
 mod keys;
+mod ledger;
 mod migrate;
 mod projects;
 mod pulls;

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use journeyman_core::ids::JobId;
+use journeyman_core::job::Job;
+use journeyman_core::ports::Accepted;
 use tokio::sync::watch;
 
 /// Who waits for what.
@@ -18,8 +20,20 @@ impl Wakeups {
         Self { work: watch::Sender::new(0), jobs: Mutex::new(HashMap::new()) }
     }
 
+    /// A request was accepted; a replay is no news.
+    pub(crate) fn accepted(&self, accepted: &Accepted) {
+        if let Some(job) = &accepted.job {
+            self.committed(job);
+        }
+    }
+
+    /// A job was written.
+    pub(crate) fn committed(&self, job: &Job) {
+        self.news(job.id, job.last_seq, job.may_be_claimed());
+    }
+
     /// A job's log has grown to `last_seq`; workers are woken if there may be work.
-    pub(crate) fn committed(&self, job: JobId, last_seq: u64, work: bool) {
+    pub(crate) fn news(&self, job: JobId, last_seq: u64, work: bool) {
         if let Some(sender) = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).get(&job) {
             sender.send_replace(last_seq);
         }

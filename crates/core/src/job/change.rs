@@ -9,7 +9,7 @@ use crate::job::apply::apply;
 use crate::job::command::Command;
 use crate::job::decide::{Rejected, decide};
 use crate::job::event::{Event, LogEntry};
-use crate::job::{Job, JobState, Work};
+use crate::job::Job;
 use crate::message::{Message, MessageStatus, NewMessage};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -30,12 +30,6 @@ impl Change {
     #[must_use]
     pub fn is_empty(&self, before: &Job) -> bool {
         self.rows.is_empty() && self.log.is_empty() && self.job == *before
-    }
-
-    /// Whether a worker may find something to do now.
-    #[must_use]
-    pub const fn wakes_workers(&self) -> bool {
-        matches!(self.job.state, JobState::Active(Work::Waiting | Work::Retrying { .. }))
     }
 }
 

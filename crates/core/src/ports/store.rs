@@ -73,7 +73,7 @@ pub struct RateCharge {
     pub project: ProjectId,
     /// Of what.
     pub kind: RateKind,
-    /// Uses in an hour; 0: no limit.
+    /// Uses in an hour, at least 1.
     pub limit: u32,
 }
 
@@ -83,7 +83,7 @@ pub struct RateCharge {
 pub struct Guard {
     /// The client's key.
     pub idempotency: Option<Claim>,
-    /// What it costs.
+    /// What it costs; `None` where there is no limit.
     pub rate: Option<RateCharge>,
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use journeyman_core::ports::StoreError;
+use journeyman_core::ports::{StoreError, UpdateError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -29,6 +29,12 @@ pub(super) enum OpError<E> {
 impl<E: From<StoreError>> From<StoreError> for OpError<E> {
     fn from(error: StoreError) -> Self {
         Self::Refused(E::from(error))
+    }
+}
+
+impl From<UpdateError> for OpError<UpdateError> {
+    fn from(error: UpdateError) -> Self {
+        Self::Refused(error)
     }
 }
 

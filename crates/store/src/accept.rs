@@ -1,0 +1,100 @@
+//! How a request becomes a change, the same for every store: first the idempotency key, then the command, then the
+//! limit, then everything is written. A store gives its tables; the rules are here once.
+
+use journeyman_core::idempotency::{self, Claim, Remembered};
+use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::job::Job;
+use journeyman_core::job::change::Change;
+use journeyman_core::ports::{Accepted, Guard, RateCharge, UpdateError};
+use journeyman_core::rate::{self, RateState, Window};
+use journeyman_core::time::Timestamp;
+
+/// The tables that accepting reads and writes, under the store's lock.
+pub(crate) trait Ledger {
+    /// A refusal, or what the store itself can meet.
+    type Error: From<UpdateError>;
+
+    fn remembered(&mut self, claim: &Claim) -> Result<Option<Remembered>, Self::Error>;
+    fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, Self::Error>;
+    fn has_project(&mut self, project: &ProjectId) -> Result<bool, Self::Error>;
+    fn job(&mut self, id: JobId) -> Result<Option<Job>, Self::Error>;
+
+    fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), Self::Error>;
+    fn count(&mut self, charge: &RateCharge, window: Window) -> Result<(), Self::Error>;
+    /// Writes the new job with the rows and lines that come with it.
+    fn insert(&mut self, change: &Change) -> Result<(), Self::Error>;
+    /// Writes the job as it is now, and the rows and lines that come with that.
+    fn update(&mut self, change: &Change) -> Result<(), Self::Error>;
+}
+
+/// Stores a new job.
+pub(crate) fn create<L: Ledger>(
+    ledger: &mut L,
+    guard: &Guard,
+    change: &Change,
+    now: Timestamp,
+) -> Result<Accepted, L::Error> {
+    if let Some(replay) = replay(ledger, guard, now)? {
+        return Ok(replay);
+    }
+    if !ledger.has_project(&change.job.project)? {
+        return Err(UpdateError::NoProject.into());
+    }
+    let rate = charge(ledger, guard, now)?;
+    ledger.insert(change)?;
+    accept(ledger, guard, rate, change, now)
+}
+
+/// Changes a job as `decide` says.
+pub(crate) fn update<L: Ledger>(
+    ledger: &mut L,
+    id: JobId,
+    project: Option<&ProjectId>,
+    guard: &Guard,
+    decide: &mut journeyman_core::ports::Decide,
+    now: Timestamp,
+) -> Result<Accepted, L::Error> {
+    if let Some(replay) = replay(ledger, guard, now)? {
+        return Ok(replay);
+    }
+    let job = ledger.job(id)?.filter(|job| project.is_none_or(|own| *own == job.project));
+    let job = job.ok_or(UpdateError::NotFound)?;
+    let change = decide(&job).map_err(UpdateError::Rejected)?;
+    let rate = charge(ledger, guard, now)?;
+    if !change.is_empty(&job) {
+        ledger.update(&change)?;
+    }
+    accept(ledger, guard, rate, &change, now)
+}
+
+/// The answer to give again, if the request was done before.
+fn replay<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Option<Accepted>, L::Error> {
+    let Some(claim) = &guard.idempotency else { return Ok(None) };
+    let known = ledger.remembered(claim)?;
+    let record = idempotency::check(claim, known, now).map_err(UpdateError::KeyReused)?;
+    Ok(record.map(|record| Accepted { record, replayed: true, rate: None, job: None }))
+}
+
+/// What is left of the limit after this use.
+fn charge<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Option<RateState>, L::Error> {
+    let Some(charge) = &guard.rate else { return Ok(None) };
+    let refused = |state| UpdateError::RateLimited(charge.kind, state);
+    let (window, state) = rate::charge(ledger.window(charge)?, charge.limit, now).map_err(refused)?;
+    ledger.count(charge, window)?;
+    Ok(Some(state))
+}
+
+fn accept<L: Ledger>(
+    ledger: &mut L,
+    guard: &Guard,
+    rate: Option<RateState>,
+    change: &Change,
+    now: Timestamp,
+) -> Result<Accepted, L::Error> {
+    let record = change.job.record();
+    if let Some(claim) = &guard.idempotency {
+        let known = Remembered { fingerprint: claim.fingerprint, at: now, record: record.clone() };
+        ledger.remember(claim, known)?;
+    }
+    Ok(Accepted { record, replayed: false, rate, job: Some(change.job.clone()) })
+}

@@ -1,0 +1,191 @@
+//! What accepting reads and writes, as statements.
+
+use journeyman_core::idempotency::{Claim, Remembered};
+use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::job::Job;
+use journeyman_core::job::change::{Change, Row};
+use journeyman_core::message::MessageStatus;
+use journeyman_core::ports::{RateCharge, UpdateError};
+use journeyman_core::rate::Window;
+use journeyman_core::run::RunStatus;
+use journeyman_core::time::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::jobs::job_by_id;
+use super::rows::ReadError;
+use super::write::OpError;
+use crate::accept::Ledger;
+use crate::rows::{self, name_of, to_json};
+
+type Op<T> = Result<T, OpError<UpdateError>>;
+
+/// The tables, inside a transaction.
+pub(super) struct Tables<'a>(pub(super) &'a Connection);
+
+impl Ledger for Tables<'_> {
+    type Error = OpError<UpdateError>;
+
+    fn remembered(&mut self, claim: &Claim) -> Op<Option<Remembered>> {
+        let mut query = self.0.prepare_cached("SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2")?;
+        let mut rows = query.query([claim.project.as_str(), &claim.key])?;
+        Ok(rows.next()?.map(rows::remembered).transpose()?)
+    }
+
+    fn window(&mut self, charge: &RateCharge) -> Op<Option<Window>> {
+        let mut query = self.0.prepare_cached("SELECT * FROM rate_windows WHERE project = ?1 AND kind = ?2")?;
+        let mut rows = query.query([charge.project.as_str(), charge.kind.name()])?;
+        Ok(rows.next()?.map(rows::window).transpose()?)
+    }
+
+    fn has_project(&mut self, project: &ProjectId) -> Op<bool> {
+        Ok(self.0.prepare_cached("SELECT 1 FROM projects WHERE id = ?1")?.exists([project.as_str()])?)
+    }
+
+    fn job(&mut self, id: JobId) -> Op<Option<Job>> {
+        Ok(job_by_id(self.0, id)?)
+    }
+
+    fn remember(&mut self, claim: &Claim, known: Remembered) -> Op<()> {
+        let (project, record) = (claim.project.as_str(), to_json(&known.record)?);
+        self.0
+            .prepare_cached(
+                "INSERT OR REPLACE INTO idempotency_keys (project, key, fingerprint, at, record)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![project, claim.key, known.fingerprint.0, known.at.as_micros(), record])?;
+        Ok(())
+    }
+
+    fn count(&mut self, charge: &RateCharge, window: Window) -> Op<()> {
+        let (project, kind) = (charge.project.as_str(), charge.kind.name());
+        self.0
+            .prepare_cached(
+                "INSERT OR REPLACE INTO rate_windows (project, kind, started_at, used) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![project, kind, window.started_at.as_micros(), window.used])?;
+        Ok(())
+    }
+
+    fn insert(&mut self, change: &Change) -> Op<()> {
+        insert_job(self.0, &change.job)?;
+        Ok(write_rows(self.0, change)?)
+    }
+
+    fn update(&mut self, change: &Change) -> Op<()> {
+        Ok(write(self.0, change)?)
+    }
+}
+
+fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
+    db.prepare_cached(
+        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, state)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        job.id.to_string(),
+        job.project.as_str(),
+        job.status().name(),
+        job.title,
+        job.created_at.as_micros(),
+        job.due_at().map(Timestamp::as_micros),
+        job.lease().map(|lease| lease.worker.to_string()),
+        job.prefers().map(|warm| warm.to_string()),
+        to_json(job)?
+    ])?;
+    Ok(())
+}
+
+/// Writes a job that exists, with the rows and lines that come with the change.
+pub(super) fn write(db: &Connection, change: &Change) -> Result<(), ReadError> {
+    update_job(db, &change.job)?;
+    write_rows(db, change)
+}
+
+fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
+    let text = "UPDATE jobs SET status = ?2, due_at = ?3, worker = ?4, prefers = ?5, state = ?6 WHERE id = ?1";
+    db.prepare_cached(text)?.execute(params![
+        job.id.to_string(),
+        job.status().name(),
+        job.due_at().map(Timestamp::as_micros),
+        job.lease().map(|lease| lease.worker.to_string()),
+        job.prefers().map(|warm| warm.to_string()),
+        to_json(job)?
+    ])?;
+    Ok(())
+}
+
+fn write_rows(db: &Connection, change: &Change) -> Result<(), ReadError> {
+    for row in &change.rows {
+        write_row(db, row)?;
+    }
+    let insert = "INSERT INTO log (job, seq, type, at, run, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    for entry in &change.log {
+        db.prepare_cached(insert)?.execute(params![
+            change.job.id.to_string(),
+            i64::try_from(entry.seq).unwrap_or(i64::MAX),
+            entry.kind,
+            entry.at.as_micros(),
+            entry.run_id.map(|run| run.to_string()),
+            entry.data.to_string()
+        ])?;
+    }
+    Ok(())
+}
+
+fn write_row(db: &Connection, row: &Row) -> Result<(), ReadError> {
+    match row {
+        Row::InsertMessage(message) => db
+            .prepare_cached(
+                "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, commits)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')",
+            )?
+            .execute(params![
+                message.id.to_string(),
+                message.job.to_string(),
+                message.prompt,
+                name_of(&message.origin)?,
+                message.author,
+                name_of(&message.delivery)?,
+                name_of(&message.status)?,
+                message.created_at.as_micros()
+            ])?,
+        Row::MessageDelivered { id, run, at } => db
+            .prepare_cached(
+                "UPDATE messages SET status = ?2, run = ?3, delivered_at = coalesce(delivered_at, ?4) WHERE id = ?1",
+            )?
+            .execute(params![id.to_string(), name_of(&MessageStatus::Delivered)?, run.to_string(), at.as_micros()])?,
+        Row::MessageEnded { id, status, at, commits, pr_link } => db
+            .prepare_cached(
+                "UPDATE messages SET status = ?2, finished_at = ?3, commits = ?4, pr_link = ?5 WHERE id = ?1",
+            )?
+            .execute(params![id.to_string(), name_of(status)?, at.as_micros(), to_json(commits)?, pr_link])?,
+        Row::InsertRun(run) => db
+            .prepare_cached(
+                "INSERT INTO runs (id, job, message, attempt, status, worker, started_at, usage, commits)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')",
+            )?
+            .execute(params![
+                run.id.to_string(),
+                run.job.to_string(),
+                run.message.to_string(),
+                run.attempt,
+                name_of(&RunStatus::Running)?,
+                run.worker.to_string(),
+                run.started_at.as_micros(),
+                to_json(&run.usage)?
+            ])?,
+        Row::RunEnded { id, status, reason, at, usage, commits } => db
+            .prepare_cached(
+                "UPDATE runs SET status = ?2, reason = ?3, finished_at = ?4, usage = ?5, commits = ?6 WHERE id = ?1",
+            )?
+            .execute(params![
+                id.to_string(),
+                name_of(status)?,
+                reason.as_ref().map(to_json).transpose()?,
+                at.as_micros(),
+                to_json(usage)?,
+                to_json(commits)?
+            ])?,
+    };
+    Ok(())
+}
