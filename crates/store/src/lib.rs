@@ -1,15 +1,18 @@
 //! Where jobs are kept. The only crate with SQL.
 //!
-//! [`SqliteStore`] keeps them on disk, [`MemoryStore`] is the reference that it is compared with in tests. Both take
-//! what to write from [`journeyman_core::job::change`], so they cannot disagree about what a command means.
+//! [`SqliteStore`] keeps them in a file, [`PostgresStore`] in a database that many machines share, [`MemoryStore`] is the
+//! reference that both are compared with in tests. All take what to write from [`journeyman_core::job::change`], and
+//! how a request is accepted from one module, so they cannot disagree about what a command means.
 
 mod accept;
 mod memory;
+mod postgres;
 mod rows;
 mod sqlite;
 mod vault;
 mod wakeups;
 
 pub use memory::MemoryStore;
+pub use postgres::{OpenError as PostgresOpenError, PostgresStore, Schema, UrlError};
 pub use sqlite::{OpenError, SqliteStore};
 pub use vault::{MasterKey, VaultError};

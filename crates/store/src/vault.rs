@@ -3,12 +3,15 @@
 //! A stored secret is: one byte of format (1), 12 bytes of nonce, ciphertext with its tag. The associated data names
 //! project and secret, so that a value copied to another row does not open.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::project::SecretValue;
+use journeyman_core::ports::StoreError;
+use journeyman_core::project::{SecretChanges, SecretValue};
+use journeyman_core::time::IdGen;
 
 const FORMAT: u8 = 1;
 const NONCE_BYTES: usize = 12;
@@ -92,6 +95,43 @@ impl MasterKey {
     fn cipher(&self) -> Aes256GcmSiv {
         Aes256GcmSiv::new(&self.0.into())
     }
+}
+
+/// Secrets as they are stored; `None` removes one.
+pub(crate) type Sealed = Vec<(String, Option<Vec<u8>>)>;
+
+/// Seals what is to be stored, with nonces from `ids`.
+pub(crate) fn seal_all(
+    key: &MasterKey,
+    ids: &dyn IdGen,
+    project: &ProjectId,
+    secrets: SecretChanges,
+) -> Result<Sealed, StoreError> {
+    let seal = |(name, value): (String, Option<SecretValue>)| {
+        let mut nonce = [0; NONCE_BYTES];
+        ids.fill(&mut nonce);
+        let value = value.map(|value| key.seal(project, &name, &value, nonce)).transpose()?;
+        Ok((name, value))
+    };
+    let sealed: Result<Sealed, VaultError> = secrets.into_iter().map(seal).collect();
+    sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// Opens what was stored.
+pub(crate) fn open_all(
+    key: &MasterKey,
+    project: &ProjectId,
+    sealed: Vec<(String, Vec<u8>)>,
+) -> Result<BTreeMap<String, SecretValue>, StoreError> {
+    let open = |(name, value): (String, Vec<u8>)| {
+        let opened = key.open(project, &name, &value);
+        opened.map(|value| (name.clone(), value)).map_err(|error| StoreError::Corrupt {
+            table: "project_secrets",
+            row: format!("{project}/{name}"),
+            detail: error.to_string(),
+        })
+    };
+    sealed.into_iter().map(open).collect()
 }
 
 fn place(project: &ProjectId, name: &str) -> String {

@@ -12,7 +12,15 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Wakeups {
     work: watch::Sender<u64>,
-    jobs: Mutex<HashMap<JobId, watch::Sender<u64>>>,
+    jobs: Mutex<HashMap<JobId, watch::Sender<News>>>,
+}
+
+/// What is known of a job's log.
+#[derive(Debug, Clone, Copy, Default)]
+struct News {
+    last_seq: u64,
+    /// Grows when news may have been missed.
+    gap: u64,
 }
 
 impl Wakeups {
@@ -35,11 +43,20 @@ impl Wakeups {
     /// A job's log has grown to `last_seq`; workers are woken if there may be work.
     pub(crate) fn news(&self, job: JobId, last_seq: u64, work: bool) {
         if let Some(sender) = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).get(&job) {
-            sender.send_replace(last_seq);
+            // News that come late say nothing new.
+            sender.send_modify(|known| known.last_seq = known.last_seq.max(last_seq));
         }
         if work {
             self.work.send_modify(|version| *version += 1);
         }
+    }
+
+    /// News may have been missed: everybody looks.
+    pub(crate) fn everyone(&self) {
+        for sender in self.jobs.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            sender.send_modify(|known| known.gap += 1);
+        }
+        self.work.send_modify(|version| *version += 1);
     }
 
     pub(crate) fn work_version(&self) -> u64 {
@@ -55,8 +72,9 @@ impl Wakeups {
     /// then not missed.
     pub(crate) fn listen(&self, job: JobId) -> Listener<'_> {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = jobs.entry(job).or_insert_with(|| watch::Sender::new(0)).subscribe();
-        Listener { wakeups: self, job, receiver: Some(receiver) }
+        let receiver = jobs.entry(job).or_insert_with(|| watch::Sender::new(News::default())).subscribe();
+        let gap = receiver.borrow().gap;
+        Listener { wakeups: self, job, gap, receiver: Some(receiver) }
     }
 }
 
@@ -65,14 +83,16 @@ impl Wakeups {
 pub(crate) struct Listener<'a> {
     wakeups: &'a Wakeups,
     job: JobId,
-    receiver: Option<watch::Receiver<u64>>,
+    gap: u64,
+    receiver: Option<watch::Receiver<News>>,
 }
 
 impl Listener<'_> {
-    /// Returns when the log has grown beyond `after`.
+    /// Returns when the log has grown beyond `after`, or may have.
     pub(crate) async fn beyond(&mut self, after: u64) {
+        let gap = self.gap;
         if let Some(receiver) = &mut self.receiver {
-            let _ = receiver.wait_for(|seq| *seq > after).await;
+            let _ = receiver.wait_for(|known| known.last_seq > after || known.gap != gap).await;
         }
     }
 }

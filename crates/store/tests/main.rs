@@ -10,3 +10,5 @@ mod differential;
 mod durability;
 #[path = "store/given.rs"]
 mod given;
+#[path = "store/postgres.rs"]
+mod postgres;

@@ -12,17 +12,14 @@ use super::SqliteStore;
 use super::rows::{ReadError, collect};
 use super::write::OpError;
 use crate::rows::{self, to_json};
-use crate::vault::VaultError;
+use crate::vault::{self, Sealed};
 
 type Op<T> = Result<T, OpError<ProjectWriteError>>;
-
-/// Secrets as they are stored; `None` removes one.
-type Sealed = Vec<(String, Option<Vec<u8>>)>;
 
 #[async_trait]
 impl ProjectStore for SqliteStore {
     async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
-        let sealed = self.seal(&project.id, secrets)?;
+        let sealed = vault::seal_all(&self.master_key, &*self.ids, &project.id, secrets)?;
         self.writer
             .write(move |db| {
                 if exists(db, &project.id)? {
@@ -34,7 +31,7 @@ impl ProjectStore for SqliteStore {
     }
 
     async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
-        let sealed = self.seal(&project.id, secrets)?;
+        let sealed = vault::seal_all(&self.master_key, &*self.ids, &project.id, secrets)?;
         self.writer
             .write(move |db| {
                 if !exists(db, &project.id)? {
@@ -96,28 +93,7 @@ impl ProjectStore for SqliteStore {
             let rows = query.query_map([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
             Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
         });
-        let open = |(name, value): (String, Vec<u8>)| {
-            let opened = self.master_key.open(&project, &name, &value);
-            opened.map(|value| (name.clone(), value)).map_err(|error| StoreError::Corrupt {
-                table: "project_secrets",
-                row: format!("{project}/{name}"),
-                detail: error.to_string(),
-            })
-        };
-        sealed.await?.into_iter().map(open).collect()
-    }
-}
-
-impl SqliteStore {
-    fn seal(&self, project: &ProjectId, secrets: SecretChanges) -> Result<Sealed, ProjectWriteError> {
-        let seal = |(name, value): (String, Option<SecretValue>)| {
-            let mut nonce = [0; 12];
-            self.ids.fill(&mut nonce);
-            let value = value.map(|value| self.master_key.seal(project, &name, &value, nonce)).transpose()?;
-            Ok((name, value))
-        };
-        let sealed: Result<Sealed, VaultError> = secrets.into_iter().map(seal).collect();
-        sealed.map_err(|error| StoreError::Unavailable(error.to_string()).into())
+        vault::open_all(&self.master_key, &project, sealed.await?)
     }
 }
 

@@ -12,7 +12,8 @@ use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::Store;
 use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
 use journeyman_core::time::{Clock, IdGen, Timestamp};
-use journeyman_store::{MasterKey, MemoryStore, SqliteStore};
+use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
+use journeyman_testkit::Postgres;
 use uuid::Uuid;
 
 /// A clock that is set by hand and ids that count.
@@ -77,9 +78,15 @@ pub(crate) async fn sqlite() -> House {
     House::new("sqlite", world, Arc::new(store), Some(dir)).await
 }
 
+pub(crate) async fn postgres_at(url: &str) -> House {
+    let world = World::new();
+    let store = PostgresStore::open(url, 8, Schema::Migrate, master_key(), world.clone()).await.unwrap();
+    House::new("postgres", world, Arc::new(store), None).await
+}
+
 /// One of each kind.
 pub(crate) async fn all() -> Vec<House> {
-    vec![memory().await, sqlite().await]
+    vec![memory().await, sqlite().await, postgres_at(&Postgres::shared().database()).await]
 }
 
 pub(crate) fn master_key() -> MasterKey {

@@ -1,0 +1,188 @@
+//! PostgreSQL, 14 or later: many processes on many machines over one database.
+//!
+//! Why `tokio-postgres`, and what a request costs, is in `docs/decisions/0009-postgresql.md`. All tables are in a schema
+//! of their own, `journeyman`.
+
+mod accept;
+mod batch;
+mod connect;
+mod error;
+mod jobs;
+mod keys;
+mod migrate;
+mod news;
+mod pipeline;
+mod projects;
+mod pulls;
+mod rows;
+mod session;
+mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use deadpool_postgres::Pool;
+use journeyman_core::idempotency::LIFETIME;
+use journeyman_core::ports::{Store, StoreError};
+use journeyman_core::rate::WINDOW;
+use journeyman_core::time::{IdGen, Timestamp};
+use tokio_postgres::Row;
+
+use self::batch::Batches;
+pub use self::connect::UrlError;
+use self::connect::Connector;
+use self::error::PgError;
+use self::news::{Messenger, News};
+use self::pipeline::{Call, call};
+use self::session::Session;
+use crate::vault::MasterKey;
+
+/// A store in a PostgreSQL database.
+pub struct PostgresStore {
+    pool: Pool,
+    batches: Batches,
+    news: Arc<News>,
+    _messenger: Messenger,
+    master_key: MasterKey,
+    ids: Arc<dyn IdGen>,
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL cannot be used.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// The server cannot be reached, or refuses.
+    #[error("the database cannot be opened: {0}")]
+    Database(StoreError),
+    /// A later version has changed the schema in a way that this program cannot work with.
+    #[error(
+        "the database has schema version {found}, which needs a Journeyman that knows version {needs}, and this one \
+         knows {known}: start a newer one"
+    )]
+    Newer {
+        /// The schema's version.
+        found: i64,
+        /// The version that a program must know.
+        needs: i64,
+        /// The newest that this program knows.
+        known: i64,
+    },
+    /// The schema was not brought up to date.
+    #[error("the database has schema version {found}, and this program needs {known}; run: journeyman migrate")]
+    Older {
+        /// The schema's version; 0 if there is none.
+        found: i64,
+        /// The one that this program needs.
+        known: i64,
+    },
+}
+
+impl From<PgError> for OpenError {
+    fn from(error: PgError) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+/// Whether opening may change the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    /// It is brought up to date.
+    Migrate,
+    /// It is used as it is, or refused.
+    Check,
+}
+
+impl PostgresStore {
+    /// Connects to the database at `url` with at most `connections` connections and one to listen with.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses; the schema is not one that this program can work with.
+    pub async fn open(
+        url: &str,
+        connections: usize,
+        schema: Schema,
+        master_key: MasterKey,
+        ids: Arc<dyn IdGen>,
+    ) -> Result<Self, OpenError> {
+        let connector = Connector::new(url)?;
+        let pool = connector.pool(connections)?;
+        match schema {
+            Schema::Migrate => {
+                migrate::migrate(&connector).await?;
+            }
+            Schema::Check => migrate::check(&*pool.get().await.map_err(PgError::from)?).await?,
+        }
+        let news = News::new();
+        let batches = Batches::start(&pool, &news);
+        let messenger = Messenger::start(&news, pool.clone(), connector);
+        Ok(Self { pool, batches, news, _messenger: messenger, master_key, ids })
+    }
+
+    /// Brings the schema of the database at `url` up to date; how many steps were missing.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`].
+    pub async fn migrate(url: &str) -> Result<usize, OpenError> {
+        migrate::migrate(&Connector::new(url)?).await
+    }
+
+    /// Runs one query.
+    async fn read(&self, call: Call) -> Result<Vec<Row>, PgError> {
+        Ok(self.read_all(&[call]).await?.pop().unwrap_or_default())
+    }
+
+    /// Runs queries in one go, each seeing what was committed when its turn came.
+    async fn read_all(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+        let mut again = true;
+        loop {
+            match self.try_read(calls).await {
+                // A connection that was idle may have been lost with the server that was restarted since.
+                Err(error) if error.is_lost() && again => again = false,
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_read(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+        let session = Session::open(&self.pool).await?;
+        let read = session.run(calls).await;
+        if read.as_ref().err().is_none_or(|error| !error.is_lost()) {
+            session.release();
+        }
+        read
+    }
+
+    /// Runs statements as one transaction.
+    async fn write(&self, mut calls: Vec<Call>) -> Result<Vec<Vec<Row>>, PgError> {
+        calls.insert(0, call!("BEGIN"));
+        calls.push(call!("COMMIT"));
+        let session = Session::open(&self.pool).await?;
+        let mut answers = session.run(&calls).await?;
+        session.release();
+        answers.remove(0);
+        answers.pop();
+        Ok(answers)
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.read(call!("SELECT 1")).await?;
+        Ok(())
+    }
+
+    async fn sweep(&self, now: Timestamp, limit: usize) -> Result<(), StoreError> {
+        let (keys_before, windows_before) = ((now - LIFETIME).as_micros(), (now - WINDOW).as_micros());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        // Of processes that sweep at the same time each takes other rows.
+        let keys = "DELETE FROM idempotency_keys WHERE (project, key) IN
+            (SELECT project, key FROM idempotency_keys WHERE at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
+        let windows = "DELETE FROM rate_windows WHERE (project, kind) IN
+            (SELECT project, kind FROM rate_windows WHERE started_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
+        self.write(vec![call!(keys, keys_before, limit), call!(windows, windows_before, limit)]).await?;
+        Ok(())
+    }
+}

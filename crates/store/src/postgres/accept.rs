@@ -1,0 +1,206 @@
+//! Many requests as one transaction of two round trips: the first locks and reads everything that they need, the second
+//! writes everything that follows, and commits.
+//!
+//! Locks are taken in one order by everybody, so that nobody waits in a circle: projects, then idempotency keys and
+//! limits (by advisory locks, because there may be no row yet), then jobs; each kind by its key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use journeyman_core::idempotency::{Claim, Fingerprint, Remembered};
+use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::job::Job;
+use journeyman_core::job::change::Change;
+use journeyman_core::ports::{Accepted, Decide, Guard, RateCharge, UpdateError};
+use journeyman_core::rate::Window;
+use journeyman_core::time::Timestamp;
+use tokio_postgres::Row;
+
+use super::error::PgError;
+use super::pipeline::{Call, call};
+use super::write::Writes;
+use crate::accept::{self, Ledger};
+use crate::rows;
+
+/// A request.
+pub(super) struct Request {
+    pub(super) what: What,
+    pub(super) guard: Guard,
+    pub(super) now: Timestamp,
+}
+
+pub(super) enum What {
+    Create(Box<Change>),
+    Update { id: JobId, project: Option<ProjectId>, decide: Decide },
+}
+
+impl Request {
+    /// Decides the request on what was read; may be done again on something else that was read.
+    pub(super) fn decide(&mut self, tables: &mut Tables) -> Result<Accepted, UpdateError> {
+        match &mut self.what {
+            What::Create(change) => accept::create(tables, &self.guard, change, self.now),
+            What::Update { id, project, decide } => {
+                accept::update(tables, *id, project.as_ref(), &self.guard, decide, self.now)
+            }
+        }
+    }
+}
+
+/// What requests touch.
+#[derive(Default)]
+pub(super) struct Needs {
+    projects: BTreeSet<String>,
+    keys: BTreeSet<(String, String)>,
+    windows: BTreeSet<(String, &'static str)>,
+    jobs: BTreeSet<String>,
+}
+
+impl Needs {
+    pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Request>) -> Self {
+        let mut needs = Self::default();
+        for request in requests {
+            match &request.what {
+                What::Create(change) => needs.projects.insert(change.job.project.to_string()),
+                What::Update { id, .. } => needs.jobs.insert(id.to_string()),
+            };
+            if let Some(claim) = &request.guard.idempotency {
+                needs.keys.insert((claim.project.to_string(), claim.key.clone()));
+            }
+            if let Some(charge) = &request.guard.rate {
+                needs.windows.insert((charge.project.to_string(), charge.kind.name()));
+            }
+        }
+        needs
+    }
+
+    /// The first round trip. The transaction's number comes first: by it a commit whose answer was lost is asked after
+    /// while it is under way.
+    pub(super) fn calls(&self) -> Vec<Call> {
+        let mut calls = vec![call!("BEGIN"), call!("SELECT pg_current_xact_id()::text")];
+        if !self.projects.is_empty() {
+            calls.push(call!(
+                "SELECT id FROM projects WHERE id = ANY($1::text[]) ORDER BY id FOR KEY SHARE",
+                Vec::from_iter(self.projects.clone())
+            ));
+        }
+        let locks = self.locks();
+        if !locks.is_empty() {
+            calls.push(call!("SELECT pg_advisory_xact_lock(place) FROM unnest($1::bigint[]) AS place", locks));
+        }
+        if !self.jobs.is_empty() {
+            calls.push(call!(
+                "SELECT id, state FROM jobs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE",
+                Vec::from_iter(self.jobs.clone())
+            ));
+        }
+        if !self.keys.is_empty() {
+            calls.push(call!(
+                "SELECT * FROM idempotency_keys WHERE (project, key) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
+                Vec::from_iter(self.keys.iter().map(|(project, _)| project.clone())),
+                Vec::from_iter(self.keys.iter().map(|(_, key)| key.clone())),
+            ));
+        }
+        if !self.windows.is_empty() {
+            calls.push(call!(
+                "SELECT * FROM rate_windows WHERE (project, kind) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
+                Vec::from_iter(self.windows.iter().map(|(project, _)| project.clone())),
+                Vec::from_iter(self.windows.iter().map(|(_, kind)| *kind)),
+            ));
+        }
+        calls
+    }
+
+    /// The advisory locks, in order. Two things that fall on one number wait for each other, and no more.
+    fn locks(&self) -> Vec<i64> {
+        let number = |kind: &str, project: &str, name: &str| {
+            let hash = Fingerprint::of(kind, format!("{project}/{name}").as_bytes()).0;
+            i64::from_le_bytes(std::array::from_fn(|place| hash[place]))
+        };
+        let keys = self.keys.iter().map(|(project, key)| number("idempotency", project, key));
+        let windows = self.windows.iter().map(|(project, kind)| number("rate", project, kind));
+        let locks: BTreeSet<i64> = keys.chain(windows).collect();
+        locks.into_iter().collect()
+    }
+}
+
+/// What the first round trip has read, and what is to be written.
+#[derive(Default)]
+pub(super) struct Tables {
+    /// The number of the transaction.
+    pub(super) transaction: String,
+    pub(super) writes: Writes,
+    projects: BTreeSet<String>,
+    keys: BTreeMap<(String, String), Remembered>,
+    windows: BTreeMap<(String, String), Window>,
+    jobs: BTreeMap<JobId, Job>,
+}
+
+impl Tables {
+    /// From the answers to [`Needs::calls`], told apart by their columns.
+    pub(super) fn read(answers: &[Vec<Row>]) -> Result<Self, PgError> {
+        let mut tables = Self::default();
+        for row in answers.iter().flatten() {
+            let text = |column: &str| row.try_get::<_, String>(column);
+            let names: Vec<&str> = row.columns().iter().map(|column| column.name()).collect();
+            match names.as_slice() {
+                ["pg_current_xact_id"] => tables.transaction = text("pg_current_xact_id")?,
+                ["id"] => {
+                    tables.projects.insert(text("id")?);
+                }
+                ["id", "state"] => {
+                    let job = rows::job(row)?;
+                    tables.jobs.insert(job.id, job);
+                }
+                ["project", "key", ..] => {
+                    tables.keys.insert((text("project")?, text("key")?), rows::remembered(row)?);
+                }
+                ["project", "kind", ..] => {
+                    tables.windows.insert((text("project")?, text("kind")?), rows::window(row)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(tables)
+    }
+}
+
+impl Ledger for Tables {
+    type Error = UpdateError;
+
+    fn remembered(&mut self, claim: &Claim) -> Result<Option<Remembered>, UpdateError> {
+        Ok(self.keys.get(&(claim.project.to_string(), claim.key.clone())).cloned())
+    }
+
+    fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, UpdateError> {
+        Ok(self.windows.get(&(charge.project.to_string(), charge.kind.name().to_owned())).copied())
+    }
+
+    fn has_project(&mut self, project: &ProjectId) -> Result<bool, UpdateError> {
+        Ok(self.projects.contains(project.as_str()))
+    }
+
+    fn job(&mut self, id: JobId) -> Result<Option<Job>, UpdateError> {
+        Ok(self.jobs.get(&id).cloned())
+    }
+
+    fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), UpdateError> {
+        self.writes.remember(&claim.project, &claim.key, known.clone());
+        self.keys.insert((claim.project.to_string(), claim.key.clone()), known);
+        Ok(())
+    }
+
+    fn count(&mut self, charge: &RateCharge, window: Window) -> Result<(), UpdateError> {
+        self.writes.count(&charge.project, charge.kind, window);
+        self.windows.insert((charge.project.to_string(), charge.kind.name().to_owned()), window);
+        Ok(())
+    }
+
+    fn insert(&mut self, change: &Change) -> Result<(), UpdateError> {
+        Ok(self.writes.insert(change)?)
+    }
+
+    fn update(&mut self, change: &Change) -> Result<(), UpdateError> {
+        self.writes.update(change)?;
+        self.jobs.insert(change.job.id, change.job.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! From a URL to connections.
+//!
+//! The URL is that of PostgreSQL's own programs, with `sslmode` as they know it: `prefer` (unless given) and `require`
+//! encrypt without asking who answers, `verify-full` (and `verify-ca`, which is taken for it) checks the certificate
+//! against the system's roots, or against those in the file `sslrootcert`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Timeouts};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio_postgres::config::SslMode;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// How long one may take to make, and how long one may be waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// After how long a silent peer is given up: a network that swallows packets tells nobody.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// Run on each connection. The limits keep a process that was stopped in the middle of a transaction, or a network that
+/// was cut, from holding its locks for long.
+const SET_UP: &str = "
+    SET search_path TO journeyman;
+    SET statement_timeout = '10s';
+    SET lock_timeout = '5s';
+    SET idle_in_transaction_session_timeout = '10s'";
+
+/// Why no connection can be made with a URL.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It is none, or has a parameter that is not known. The text of the URL is not shown: it may hold a password.
+    #[error(
+        "the URL of the database is not one that PostgreSQL's programs would take: {0}; write it like \
+         postgres://user:password@host:5432/database?sslmode=verify-full"
+    )]
+    Malformed(String),
+    /// The certificates that it names cannot be used.
+    #[error("sslrootcert: {0}")]
+    Roots(String),
+    /// The TLS library has nothing to verify with.
+    #[error("TLS cannot be used: {0}")]
+    Tls(String),
+}
+
+/// What connections are made with.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub(super) config: tokio_postgres::Config,
+    pub(super) tls: MakeRustlsConnect,
+}
+
+impl Connector {
+    pub(super) fn new(url: &str) -> Result<Self, UrlError> {
+        let (plain, verify, roots) = take_tls(url)?;
+        let malformed =
+            |error: tokio_postgres::Error| UrlError::Malformed(super::error::with_causes(&error));
+        let mut config: tokio_postgres::Config = plain.parse().map_err(malformed)?;
+        if config.get_hosts().is_empty() {
+            return Err(UrlError::Malformed("it names no host".to_owned()));
+        }
+        if verify {
+            config.ssl_mode(SslMode::Require);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("journeyman");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(PATIENCE);
+        }
+        config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 5).keepalives_retries(3).tcp_user_timeout(SILENCE);
+        Ok(Self { config, tls: MakeRustlsConnect::new(tls(verify, roots.as_deref().map(Path::new))?) })
+    }
+
+    /// At most `size` connections, made when they are wanted.
+    pub(super) fn pool(&self, size: usize) -> Result<Pool, UrlError> {
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(self.config.clone(), self.tls.clone(), manager);
+        let set_up = Hook::async_fn(|client, _| {
+            Box::pin(async move { client.batch_execute(SET_UP).await.map_err(HookError::Backend) })
+        });
+        let timeouts = Timeouts { wait: Some(PATIENCE), create: Some(PATIENCE), recycle: Some(PATIENCE) };
+        let pool = Pool::builder(manager).max_size(size).timeouts(timeouts).post_create(set_up);
+        let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
+        pool.map_err(|error| UrlError::Malformed(error.to_string()))
+    }
+}
+
+/// The URL without what the driver does not know, whether to verify, and the file with roots.
+fn take_tls(url: &str) -> Result<(String, bool, Option<String>), UrlError> {
+    let Some((before, query)) = url.split_once('?') else { return Ok((url.to_owned(), false, None)) };
+    let (mut rest, mut verify, mut roots) = (Vec::new(), false, None);
+    for pair in query.split('&') {
+        match pair.split_once('=') {
+            Some(("sslmode", "verify-full" | "verify-ca")) => verify = true,
+            // Between encrypting and not the server cannot choose for us.
+            Some(("sslmode", "allow")) => rest.push("sslmode=prefer"),
+            Some(("sslrootcert", path)) => roots = Some(decode(path)?),
+            _ => rest.push(pair),
+        }
+    }
+    let query = rest.join("&");
+    let plain = if query.is_empty() { before.to_owned() } else { format!("{before}?{query}") };
+    Ok((plain, verify, roots))
+}
+
+/// Undoes the percent-encoding of a URL.
+fn decode(text: &str) -> Result<String, UrlError> {
+    let malformed = || UrlError::Malformed("sslrootcert is not percent-encoded well".to_owned());
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == b'%' {
+            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(malformed)?;
+            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| malformed())?);
+            rest = &after[2..];
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| malformed())
+}
+
+fn tls(verify: bool, roots: Option<&Path>) -> Result<ClientConfig, UrlError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let failed = |error: rustls::Error| UrlError::Tls(error.to_string());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().map_err(failed)?;
+    let config = match (verify, roots) {
+        (false, _) => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
+        (true, None) => builder.with_platform_verifier().map_err(failed)?,
+        (true, Some(path)) => builder.with_root_certificates(read_roots(path)?),
+    };
+    Ok(config.with_no_client_auth())
+}
+
+fn read_roots(path: &Path) -> Result<RootCertStore, UrlError> {
+    let failed = |error: &dyn std::fmt::Display| UrlError::Roots(format!("{}: {error}", path.display()));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))? {
+        let certificate = certificate.map_err(|error| failed(&error))?;
+        roots.add(certificate).map_err(|error| failed(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(failed(&"there is no certificate in it"));
+    }
+    Ok(roots)
+}
+
+/// Takes whatever certificate it is shown, as `sslmode=prefer` and `sslmode=require` ask for: it keeps those out who
+/// only listen. Signatures are checked all the same.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_modes_of_tls_are_those_of_postgresql() {
+        let of = |url: &str| Connector::new(url).map(|connector| connector.config.get_ssl_mode());
+        assert_eq!(of("postgres://u@h/d"), Ok(SslMode::Prefer));
+        assert_eq!(of("postgres://u@h/d?sslmode=disable"), Ok(SslMode::Disable));
+        assert_eq!(of("postgres://u@h/d?sslmode=require&connect_timeout=3"), Ok(SslMode::Require));
+        assert_eq!(of("postgres://u@h/d?sslmode=verify-full"), Ok(SslMode::Require));
+        assert!(matches!(of("postgres://u@h/d?sslmode=verify-full&sslrootcert=%2Fnone"), Err(UrlError::Roots(_))));
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_refused_without_showing_its_password() {
+        for url in ["postgres://u:hush@h/d?colour=red", "postgres://u:hush@h:port/d", "postgres:///d?password=hush"] {
+            let error = Connector::new(url).err().expect(url).to_string();
+            assert!(!error.contains("hush"), "{error}");
+        }
+    }
+}

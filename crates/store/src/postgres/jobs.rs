@@ -1,0 +1,205 @@
+//! Jobs, messages, runs and logs.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::ids::{JobId, MessageId, ProjectId};
+use journeyman_core::job::Job;
+use journeyman_core::job::change::Change;
+use journeyman_core::job::event::LogEntry;
+use journeyman_core::message::Message;
+use journeyman_core::ports::{
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, PATIENCE, StoreError, UpdateError,
+};
+use journeyman_core::run::Run;
+use journeyman_core::time::Timestamp;
+use tokio_postgres::Row;
+
+use super::PostgresStore;
+use super::accept::{Request, What};
+use super::error::PgError;
+use super::pipeline::{Call, call};
+use super::session::Session;
+use super::write::Writes;
+use crate::rows;
+
+/// How long a waiter relies on being told: a notification may be lost with its connection.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The jobs that [`ClaimQuery`] describes, the first that nobody else is picking. The first part walks from project to
+/// project along the index over due jobs, so that the cost grows with the projects that have any, and not with their
+/// jobs; of each a few are looked at, because others may be picking the first ones at this moment.
+pub(super) const DUE_JOB: &str = "
+    WITH RECURSIVE owners (project) AS (
+        (SELECT min(project) FROM jobs WHERE due_at IS NOT NULL)
+        UNION ALL
+        SELECT (SELECT min(project) FROM jobs WHERE due_at IS NOT NULL AND project > owners.project)
+        FROM owners WHERE owners.project IS NOT NULL
+    ), shares AS (
+        SELECT project,
+            (SELECT count(*) FROM jobs
+             WHERE jobs.project = owners.project AND due_at > $1 AND worker IS NOT NULL) AS live,
+            (SELECT concurrent_runs FROM projects WHERE id = owners.project) AS most
+        FROM owners WHERE project IS NOT NULL
+    ), heads AS MATERIALIZED (
+        SELECT shares.live, shares.most, head.id, head.due_at
+        FROM shares CROSS JOIN LATERAL (
+            SELECT id, due_at FROM jobs
+            WHERE jobs.project = shares.project AND due_at <= $1
+                AND (prefers IS NULL OR prefers = $2 OR due_at <= $3)
+            ORDER BY due_at, id LIMIT 8
+        ) AS head
+        WHERE shares.most IS NULL OR shares.live < shares.most
+    )
+    SELECT jobs.id, jobs.state, jobs.project, heads.most
+    FROM heads JOIN jobs ON jobs.id = heads.id
+    WHERE jobs.due_at <= $1
+    ORDER BY heads.live, heads.due_at, heads.id LIMIT 1
+    FOR UPDATE OF jobs SKIP LOCKED";
+
+#[async_trait]
+impl JobStore for PostgresStore {
+    async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
+        self.batches.add(Request { what: What::Create(Box::new(change)), guard, now }).await
+    }
+
+    async fn update_job(
+        &self,
+        id: JobId,
+        project: Option<ProjectId>,
+        guard: Guard,
+        decide: Decide,
+        now: Timestamp,
+    ) -> Result<Accepted, UpdateError> {
+        self.batches.add(Request { what: What::Update { id, project, decide }, guard, now }).await
+    }
+
+    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
+        let session = Session::open(&self.pool).await?;
+        let (now, worker) = (query.now.as_micros(), query.worker.to_string());
+        let waited = (query.now - PATIENCE).as_micros();
+        let mut found = session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited)]).await?;
+        let row = found.pop().and_then(|mut rows| rows.pop());
+        let picked = match &row {
+            Some(row) if has_place(&session, row, now).await? => Some(rows::job(row)?),
+            _ => None,
+        };
+        // What was picked is due; a refusal can only mean that there is nothing to do after all.
+        let Some(Ok(change)) = picked.as_ref().map(&mut claim) else {
+            session.run(&[call!("ROLLBACK")]).await?;
+            session.release();
+            return Ok(None);
+        };
+        let mut writes = Writes::default();
+        writes.update(&change)?;
+        let mut calls = writes.calls()?;
+        calls.push(call!("COMMIT"));
+        session.run(&calls).await?;
+        session.release();
+        self.news.committed(&change.job);
+        Ok(Some(change.job))
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        let found = self.read(call!("SELECT id, state FROM jobs WHERE id = $1", id.to_string())).await?;
+        Ok(found.first().map(rows::job).transpose()?)
+    }
+
+    async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
+        let found = self.read(list(&filter)).await?;
+        Ok(found.iter().map(rows::job).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn active_jobs(&self) -> Result<u64, StoreError> {
+        let found = self.read(call!("SELECT count(*) AS active FROM jobs WHERE due_at IS NOT NULL")).await?;
+        let count = found.first().map(|row| row.try_get::<_, i64>("active")).transpose().map_err(PgError::from)?;
+        Ok(u64::try_from(count.unwrap_or(0)).unwrap_or(0))
+    }
+
+    async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
+        let found = self.read(call!("SELECT * FROM messages WHERE job = $1 ORDER BY number", job.to_string())).await?;
+        Ok(found.iter().map(rows::message).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
+        let found = self.read(call!("SELECT * FROM messages WHERE id = $1", id.to_string())).await?;
+        Ok(found.first().map(rows::message).transpose()?)
+    }
+
+    async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
+        let found = self.read(call!("SELECT * FROM runs WHERE job = $1 ORDER BY number", job.to_string())).await?;
+        Ok(found.iter().map(rows::run).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+        let text = "SELECT * FROM log WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+        let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+        let found = self.read(call!(text, job.to_string(), after, limit)).await?;
+        Ok(found.iter().map(rows::log_entry).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn job_changed(&self, job: JobId, after: u64) {
+        let mut listener = self.news.wakeups.listen(job);
+        // A failing read wakes the caller too: it will meet the error itself.
+        if !matches!(self.job(job).await, Ok(Some(job)) if job.last_seq <= after) {
+            return;
+        }
+        // Waking without a reason is allowed.
+        let _ = tokio::time::timeout(LOOK_AGAIN, listener.beyond(after)).await;
+    }
+
+    fn work_version(&self) -> u64 {
+        self.news.wakeups.work_version()
+    }
+
+    async fn work_changed(&self, seen: u64) {
+        self.news.wakeups.work_changed(seen).await;
+    }
+}
+
+/// Whether the project of the job in `row` may have one more run. Two workers that pick jobs of one project at the same
+/// moment see the same number: where there is a limit they count again, one after the other.
+async fn has_place(session: &Session, row: &Row, now: i64) -> Result<bool, PgError> {
+    let Some(most) = row.try_get::<_, Option<i64>>("most")? else { return Ok(true) };
+    let project: String = row.try_get("project")?;
+    let lock = call!("SELECT pg_advisory_xact_lock(hashtextextended('runs/' || $1, 0))", project.clone());
+    let count = "SELECT count(*) AS live FROM jobs WHERE project = $1 AND due_at > $2 AND worker IS NOT NULL";
+    let mut answers = session.run(&[lock, call!(count, project, now)]).await?;
+    let live = answers.pop().and_then(|mut rows| rows.pop()).map(|row| row.try_get::<_, i64>("live")).transpose()?;
+    Ok(live.is_some_and(|live| live < most))
+}
+
+/// The newest jobs of a project; what was not asked for is a value that lets everything through. Case is that of ASCII
+/// letters, as in SQLite.
+macro_rules! list {
+    ($status:literal) => {
+        concat!(
+            "SELECT id, state FROM jobs
+             WHERE project = $1 AND created_at > $2 AND created_at < $3 AND (created_at, id) < ($4, $5)
+               AND strpos(lower(title), lower($6 COLLATE \"C\")) > 0 AND ",
+            $status,
+            " ORDER BY created_at DESC, id DESC LIMIT $7"
+        )
+    };
+}
+
+pub(super) const LIST: &str = list!("$8 = ''");
+
+/// A text of its own, because only so its index is used.
+pub(super) const LIST_OF_STATUS: &str = list!("status = $8");
+
+fn list(filter: &JobFilter) -> Call {
+    let status = filter.status.map(|status| status.name());
+    let (place_at, place_id) = filter.after.map(|place| (place.created_at.as_micros(), place.id.to_string())).unzip();
+    call!(
+        if status.is_some() { LIST_OF_STATUS } else { LIST },
+        filter.project.to_string(),
+        filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
+        filter.created_before.map_or(i64::MAX, Timestamp::as_micros),
+        place_at.unwrap_or(i64::MAX),
+        place_id.unwrap_or_default(),
+        filter.title_contains.clone().unwrap_or_default(),
+        i64::try_from(filter.limit).unwrap_or(i64::MAX),
+        status.unwrap_or_default(),
+    )
+}

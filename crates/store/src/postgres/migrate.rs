@@ -1,0 +1,86 @@
+//! Brings the schema up to date, and says whether this program can work with the one that is there.
+//!
+//! Machines are upgraded one after the other, so a program meets a schema that is newer than it knows. A migration says
+//! which program it needs: one that only adds ("expand") leaves the number as it was, and programs of before go on
+//! beside; one that takes away what they use ("contract") raises it, and is released when they are gone.
+
+use tokio_postgres::Client;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::OpenError;
+use super::connect::Connector;
+use super::error::PgError;
+
+/// A step of the schema.
+pub(super) struct Migration {
+    pub(super) sql: &'static str,
+    /// The oldest program that can work with the schema after it, as the number of migrations that it knows.
+    pub(super) needs: i64,
+}
+
+/// In order; a migration that was released is never changed.
+pub(super) const MIGRATIONS: &[Migration] = &[
+    Migration { sql: include_str!("../../migrations/postgres/0001_start.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0002_claims.sql"), needs: 2 },
+];
+
+/// Whoever migrates holds this lock, so that processes that start together do it once.
+const LOCK: &str = "SELECT pg_advisory_lock(hashtextextended('journeyman/migrate', 0))";
+
+const SCHEMA: &str = "
+    CREATE SCHEMA IF NOT EXISTS journeyman;
+    CREATE TABLE IF NOT EXISTS journeyman.migrations (
+        number BIGINT PRIMARY KEY,
+        needs  BIGINT NOT NULL,
+        at     TIMESTAMPTZ NOT NULL DEFAULT now()
+    );
+    SET search_path TO journeyman";
+
+/// Makes the migrations that are missing; how many there were.
+pub(super) async fn migrate(connector: &Connector) -> Result<usize, OpenError> {
+    // A connection of its own without limits of time: others may be migrating, and a large table takes its time. The
+    // lock goes with it.
+    let (client, connection) = connector.config.connect(connector.tls.clone()).await.map_err(PgError::from)?;
+    let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
+    client.batch_execute(LOCK).await.map_err(PgError::from)?;
+    client.batch_execute(SCHEMA).await.map_err(PgError::from)?;
+    run(&client).await
+}
+
+async fn run(client: &Client) -> Result<usize, OpenError> {
+    let mut made = 0;
+    for (number, migration) in (1_i64..).zip(MIGRATIONS) {
+        if newest(client).await?.is_some_and(|(newest, _)| newest >= number) {
+            continue;
+        }
+        // One transaction: a process that is killed half-way leaves the schema of before.
+        let note = format!("INSERT INTO migrations (number, needs) VALUES ({number}, {})", migration.needs);
+        let text = format!("BEGIN; {}; {note}; COMMIT", migration.sql);
+        client.batch_execute(&text).await.map_err(PgError::from)?;
+        made += 1;
+    }
+    check(client).await?;
+    Ok(made)
+}
+
+/// Whether the schema is one that this program can work with.
+pub(super) async fn check(client: &Client) -> Result<(), OpenError> {
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let there = "SELECT to_regclass('journeyman.migrations') IS NOT NULL AS there";
+    let there: bool = client.query_one(there, &[]).await.and_then(|row| row.try_get("there")).map_err(PgError::from)?;
+    let newest = if there { newest(client).await? } else { None };
+    match newest {
+        Some((found, needs)) if needs > known => Err(OpenError::Newer { found, needs, known }),
+        Some((found, _)) if found >= known => Ok(()),
+        older => Err(OpenError::Older { found: older.map_or(0, |(found, _)| found), known }),
+    }
+}
+
+/// The number of the last migration that was made, and the program that the schema needs.
+async fn newest(client: &Client) -> Result<Option<(i64, i64)>, PgError> {
+    let text = "SELECT max(number) AS number, max(needs) AS needs FROM migrations";
+    let row = client.query_one(text, &[]).await?;
+    let number: Option<i64> = row.try_get("number")?;
+    let needs: Option<i64> = row.try_get("needs")?;
+    Ok(number.zip(needs))
+}

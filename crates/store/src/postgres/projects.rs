@@ -1,0 +1,172 @@
+//! Projects and their sealed secrets.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::ports::{ProjectStore, ProjectWriteError, StoreError};
+use journeyman_core::project::{Project, SecretChanges, SecretValue};
+use tokio_postgres::Row;
+
+use super::PostgresStore;
+use super::error::PgError;
+use super::pipeline::{Call, call};
+use super::session::Session;
+use crate::rows::{self, to_json};
+use crate::vault;
+
+#[async_trait]
+impl ProjectStore for PostgresStore {
+    async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
+        let insert = call!(
+            "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING RETURNING id",
+            project.id.to_string(),
+            project.repository.clone(),
+            project.reference.clone(),
+            project.agent.clone(),
+            project.model.clone(),
+            project.created_at.as_micros(),
+            to_json(&project.settings)?,
+            project.settings.limits.concurrent_runs.map(i64::from),
+        );
+        self.put(insert, project, secrets, ProjectWriteError::Exists).await
+    }
+
+    async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
+        let update = call!(
+            "UPDATE projects SET repository = $2, ref = $3, agent = $4, model = $5, settings = $6, concurrent_runs = $7
+             WHERE id = $1 RETURNING id",
+            project.id.to_string(),
+            project.repository.clone(),
+            project.reference.clone(),
+            project.agent.clone(),
+            project.model.clone(),
+            to_json(&project.settings)?,
+            project.settings.limits.concurrent_runs.map(i64::from),
+        );
+        self.put(update, project, secrets, ProjectWriteError::NotFound).await
+    }
+
+    async fn delete_project(&self, id: ProjectId) -> Result<(), ProjectWriteError> {
+        let session = Session::open(&self.pool).await?;
+        let text = || id.to_string();
+        // The lock keeps new jobs out: to make one is to hold the project's row.
+        let look = [
+            call!("BEGIN"),
+            call!("SELECT id FROM projects WHERE id = $1 FOR UPDATE", text()),
+            call!("SELECT 1 FROM jobs WHERE project = $1 AND due_at IS NOT NULL LIMIT 1", text()),
+        ];
+        let found = session.run(&look).await?;
+        let refused = match found.as_slice() {
+            [_, project, _] if project.is_empty() => Some(ProjectWriteError::NotFound),
+            [_, _, active] if !active.is_empty() => Some(ProjectWriteError::Busy),
+            _ => None,
+        };
+        if let Some(refused) = refused {
+            session.run(&[call!("ROLLBACK")]).await?;
+            session.release();
+            return Err(refused);
+        }
+        let delete = [
+            // Many rows may go.
+            call!("SET LOCAL statement_timeout = '10min'"),
+            call!("DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = $1)", text()),
+            call!("DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = $1)", text()),
+            call!("DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = $1)", text()),
+            call!("DELETE FROM jobs WHERE project = $1", text()),
+            call!("DELETE FROM idempotency_keys WHERE project = $1", text()),
+            call!("DELETE FROM rate_windows WHERE project = $1", text()),
+            call!("DELETE FROM projects WHERE id = $1", text()),
+            call!("COMMIT"),
+        ];
+        session.run_long(&delete).await?;
+        session.release();
+        Ok(())
+    }
+
+    async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
+        let found = self.read_all(&of_project(id.as_str())).await?;
+        Ok(projects(&found)?.pop())
+    }
+
+    async fn projects(&self) -> Result<Vec<Project>, StoreError> {
+        let calls = [
+            call!("SELECT * FROM projects ORDER BY id"),
+            call!("SELECT project, name FROM project_secrets ORDER BY project, name"),
+        ];
+        Ok(projects(&self.read_all(&calls).await?)?)
+    }
+
+    async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
+        let text = "SELECT name, value FROM project_secrets WHERE project = $1";
+        let found = self.read(call!(text, id.to_string())).await?;
+        let sealed = found.iter().map(|row| Ok((row.try_get("name")?, row.try_get("value")?)));
+        let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
+        vault::open_all(&self.master_key, &id, sealed.map_err(PgError::from)?)
+    }
+}
+
+impl PostgresStore {
+    /// Writes the project's row by `put`, which answers with a row if it could, and its secrets.
+    async fn put(
+        &self,
+        put: Call,
+        project: Project,
+        secrets: SecretChanges,
+        refused: ProjectWriteError,
+    ) -> Result<Project, ProjectWriteError> {
+        let sealed = vault::seal_all(&self.master_key, &*self.ids, &project.id, secrets)?;
+        let session = Session::open(&self.pool).await?;
+        let done = session.run(&[call!("BEGIN"), put]).await?;
+        if done.last().is_none_or(Vec::is_empty) {
+            session.run(&[call!("ROLLBACK")]).await?;
+            session.release();
+            return Err(refused);
+        }
+        let id = project.id.to_string();
+        let mut calls: Vec<Call> = sealed.into_iter().map(|(name, value)| secret(&id, name, value)).collect();
+        let [read_project, read_names] = of_project(&id);
+        calls.extend([read_project, read_names, call!("COMMIT")]);
+        let answers = session.run(&calls).await?;
+        session.release();
+        let read = answers.len().saturating_sub(3);
+        let stored = projects(answers.get(read..).unwrap_or_default())?.pop();
+        stored.ok_or(ProjectWriteError::NotFound)
+    }
+}
+
+fn secret(project: &str, name: String, value: Option<Vec<u8>>) -> Call {
+    let project = project.to_owned();
+    match value {
+        Some(value) => call!(
+            "INSERT INTO project_secrets (project, name, value) VALUES ($1, $2, $3)
+             ON CONFLICT (project, name) DO UPDATE SET value = excluded.value",
+            project,
+            name,
+            value
+        ),
+        None => call!("DELETE FROM project_secrets WHERE project = $1 AND name = $2", project, name),
+    }
+}
+
+fn of_project(id: &str) -> [Call; 2] {
+    [
+        call!("SELECT * FROM projects WHERE id = $1", id.to_owned()),
+        call!("SELECT project, name FROM project_secrets WHERE project = $1 ORDER BY name", id.to_owned()),
+    ]
+}
+
+/// From rows of projects and rows of the names of their secrets.
+fn projects(answers: &[Vec<Row>]) -> Result<Vec<Project>, PgError> {
+    let [found, secrets, ..] = answers else { return Ok(Vec::new()) };
+    let mut names: HashMap<String, Vec<String>> = HashMap::new();
+    for row in secrets {
+        names.entry(row.try_get("project")?).or_default().push(row.try_get("name")?);
+    }
+    let project = |row: &Row| {
+        let id: String = row.try_get("id")?;
+        rows::project(row, names.get(&id).cloned().unwrap_or_default())
+    };
+    found.iter().map(project).collect()
+}

@@ -1,0 +1,22 @@
+//! Rows of PostgreSQL.
+
+use tokio_postgres::Row;
+
+use super::error::PgError;
+use crate::rows::Columns;
+
+impl Columns for Row {
+    type Error = PgError;
+
+    fn text(&self, column: &str) -> Result<Option<String>, PgError> {
+        Ok(self.try_get(column)?)
+    }
+
+    fn number(&self, column: &str) -> Result<Option<i64>, PgError> {
+        Ok(self.try_get(column)?)
+    }
+
+    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, PgError> {
+        Ok(self.try_get(column)?)
+    }
+}

@@ -1,0 +1,343 @@
+//! Changes of jobs as statements: one for each kind of row, however many rows there are.
+
+use std::collections::BTreeMap;
+
+use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::idempotency::Remembered;
+use journeyman_core::job::Job;
+use journeyman_core::job::change::{Change, Row};
+use journeyman_core::job::event::LogEntry;
+use journeyman_core::message::{Message, MessageStatus};
+use journeyman_core::ports::StoreError;
+use journeyman_core::rate::{RateKind, Window};
+use journeyman_core::run::{Run, RunStatus};
+use journeyman_core::time::Timestamp;
+
+use super::pipeline::{Call, call};
+use crate::rows::{name_of, to_json};
+
+/// What a transaction writes.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    /// Jobs that are new.
+    inserted: Vec<Job>,
+    /// Jobs as they are at the end.
+    updated: BTreeMap<JobId, Job>,
+    messages: Vec<Message>,
+    delivered: Vec<Delivered>,
+    ended: Vec<Ended>,
+    runs: Vec<Run>,
+    finished: Vec<Finished>,
+    log: Vec<(JobId, LogEntry)>,
+    windows: BTreeMap<(ProjectId, &'static str), Window>,
+    keys: BTreeMap<(ProjectId, String), Remembered>,
+}
+
+#[derive(Debug)]
+struct Delivered {
+    id: String,
+    run: String,
+    at: i64,
+}
+
+#[derive(Debug)]
+struct Ended {
+    id: String,
+    status: String,
+    at: i64,
+    commits: String,
+    pr_link: Option<String>,
+}
+
+#[derive(Debug)]
+struct Finished {
+    id: String,
+    status: String,
+    reason: Option<String>,
+    at: i64,
+    usage: String,
+    commits: String,
+}
+
+impl Writes {
+    pub(super) fn insert(&mut self, change: &Change) -> Result<(), StoreError> {
+        self.inserted.push(change.job.clone());
+        self.rows(change)
+    }
+
+    pub(super) fn update(&mut self, change: &Change) -> Result<(), StoreError> {
+        self.updated.insert(change.job.id, change.job.clone());
+        self.rows(change)
+    }
+
+    pub(super) fn count(&mut self, project: &ProjectId, kind: RateKind, window: Window) {
+        self.windows.insert((project.clone(), kind.name()), window);
+    }
+
+    pub(super) fn remember(&mut self, project: &ProjectId, key: &str, known: Remembered) {
+        self.keys.insert((project.clone(), key.to_owned()), known);
+    }
+
+    fn rows(&mut self, change: &Change) -> Result<(), StoreError> {
+        for row in &change.rows {
+            match row {
+                Row::InsertMessage(message) => self.messages.push(message.clone()),
+                Row::MessageDelivered { id, run, at } => {
+                    let (id, run) = (id.to_string(), run.to_string());
+                    self.delivered.push(Delivered { id, run, at: at.as_micros() });
+                }
+                Row::MessageEnded { id, status, at, commits, pr_link } => self.ended.push(Ended {
+                    id: id.to_string(),
+                    status: name_of(status)?,
+                    at: at.as_micros(),
+                    commits: to_json(commits)?,
+                    pr_link: pr_link.clone(),
+                }),
+                Row::InsertRun(run) => self.runs.push(run.clone()),
+                Row::RunEnded { id, status, reason, at, usage, commits } => self.finished.push(Finished {
+                    id: id.to_string(),
+                    status: name_of(status)?,
+                    reason: reason.as_ref().map(to_json).transpose()?,
+                    at: at.as_micros(),
+                    usage: to_json(usage)?,
+                    commits: to_json(commits)?,
+                }),
+            }
+        }
+        self.log.extend(change.log.iter().map(|entry| (change.job.id, entry.clone())));
+        Ok(())
+    }
+
+    /// A query that finds something if, and only if, this was committed: a transaction is there with all of its rows or
+    /// with none. `None` where nothing is written but states that may be written again: a heartbeat, a turn that began
+    /// or ended.
+    pub(super) fn evidence(&self) -> Option<Call> {
+        if let Some(message) = self.messages.first() {
+            return Some(call!("SELECT 1 FROM messages WHERE id = $1", message.id.to_string()));
+        }
+        let (job, entry) = self.log.first()?;
+        // Another may have taken the number of a line that was lost; it has not the same line at the same microsecond.
+        Some(call!(
+            "SELECT 1 FROM log WHERE job = $1 AND seq = $2 AND type = $3 AND at = $4 AND data = $5",
+            job.to_string(),
+            i64::try_from(entry.seq).unwrap_or(i64::MAX),
+            entry.kind.clone(),
+            entry.at.as_micros(),
+            entry.data.to_string(),
+        ))
+    }
+
+    /// The statements, in an order in which rows are there before they are changed; none where there is nothing to
+    /// write.
+    pub(super) fn calls(&self) -> Result<Vec<Call>, StoreError> {
+        let mut calls = Vec::new();
+        if !self.inserted.is_empty() {
+            calls.push(insert_jobs(&self.inserted)?);
+        }
+        if !self.updated.is_empty() {
+            calls.push(update_jobs(self.updated.values())?);
+        }
+        if !self.messages.is_empty() {
+            calls.push(insert_messages(&self.messages)?);
+        }
+        if !self.runs.is_empty() {
+            calls.push(insert_runs(&self.runs)?);
+        }
+        if !self.delivered.is_empty() {
+            calls.push(deliver_messages(&self.delivered)?);
+        }
+        if !self.ended.is_empty() {
+            calls.push(end_messages(&self.ended));
+        }
+        if !self.finished.is_empty() {
+            calls.push(finish_runs(&self.finished));
+        }
+        if !self.log.is_empty() {
+            calls.push(insert_log(&self.log));
+        }
+        if !self.windows.is_empty() {
+            calls.push(put_windows(&self.windows));
+        }
+        if !self.keys.is_empty() {
+            calls.push(put_keys(&self.keys)?);
+        }
+        Ok(calls)
+    }
+}
+
+/// One column of many rows, as an array.
+fn column<'a, R: 'a, T>(rows: impl IntoIterator<Item = &'a R>, value: impl Fn(&R) -> T) -> Vec<T> {
+    rows.into_iter().map(value).collect()
+}
+
+/// As [`column`], for values that may have no form.
+fn try_column<'a, R: 'a, T>(
+    rows: impl IntoIterator<Item = &'a R>,
+    value: impl Fn(&R) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    rows.into_iter().map(value).collect()
+}
+
+fn due_at(job: &Job) -> Option<i64> {
+    job.due_at().map(Timestamp::as_micros)
+}
+
+fn worker(job: &Job) -> Option<String> {
+    job.lease().map(|lease| lease.worker.to_string())
+}
+
+fn prefers(job: &Job) -> Option<String> {
+    job.prefers().map(|worker| worker.to_string())
+}
+
+fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, state)
+         SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
+                              $8::text[], $9::text[])",
+        column(jobs, |job| job.id.to_string()),
+        column(jobs, |job| job.project.to_string()),
+        column(jobs, |job| job.status().name()),
+        column(jobs, |job| job.title.clone()),
+        column(jobs, |job| job.created_at.as_micros()),
+        column(jobs, due_at),
+        column(jobs, worker),
+        column(jobs, prefers),
+        try_column(jobs, to_json)?,
+    ))
+}
+
+fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, StoreError> {
+    Ok(call!(
+        "UPDATE jobs
+         SET status = new.status, due_at = new.due_at, worker = new.worker, prefers = new.prefers, state = new.state
+         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[])
+             AS new (id, status, due_at, worker, prefers, state)
+         WHERE jobs.id = new.id",
+        column(jobs.clone(), |job| job.id.to_string()),
+        column(jobs.clone(), |job| job.status().name()),
+        column(jobs.clone(), due_at),
+        column(jobs.clone(), worker),
+        column(jobs.clone(), prefers),
+        try_column(jobs, to_json)?,
+    ))
+}
+
+fn insert_messages(messages: &[Message]) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, commits)
+         SELECT id, job, prompt, origin, author, delivery, status, created_at, '[]'
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[])
+             WITH ORDINALITY AS new (id, job, prompt, origin, author, delivery, status, created_at, place)
+         ORDER BY place",
+        column(messages, |message| message.id.to_string()),
+        column(messages, |message| message.job.to_string()),
+        column(messages, |message| message.prompt.clone()),
+        try_column(messages, |message| name_of(&message.origin))?,
+        column(messages, |message| message.author.clone()),
+        try_column(messages, |message| name_of(&message.delivery))?,
+        try_column(messages, |message| name_of(&message.status))?,
+        column(messages, |message| message.created_at.as_micros()),
+    ))
+}
+
+fn insert_runs(runs: &[Run]) -> Result<Call, StoreError> {
+    let running = name_of(&RunStatus::Running)?;
+    Ok(call!(
+        "INSERT INTO runs (id, job, message, attempt, worker, started_at, usage, status, commits)
+         SELECT id, job, message, attempt, worker, started_at, usage, $8::text, '[]'
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[])
+             WITH ORDINALITY AS new (id, job, message, attempt, worker, started_at, usage, place)
+         ORDER BY place",
+        column(runs, |run| run.id.to_string()),
+        column(runs, |run| run.job.to_string()),
+        column(runs, |run| run.message.to_string()),
+        column(runs, |run| i64::from(run.attempt)),
+        column(runs, |run| run.worker.to_string()),
+        column(runs, |run| run.started_at.as_micros()),
+        try_column(runs, |run| to_json(&run.usage))?,
+        running,
+    ))
+}
+
+fn deliver_messages(delivered: &[Delivered]) -> Result<Call, StoreError> {
+    Ok(call!(
+        "UPDATE messages
+         SET status = $4::text, run = new.run, delivered_at = coalesce(messages.delivered_at, new.at)
+         FROM unnest($1::text[], $2::text[], $3::bigint[]) AS new (id, run, at) WHERE messages.id = new.id",
+        column(delivered, |row| row.id.clone()),
+        column(delivered, |row| row.run.clone()),
+        column(delivered, |row| row.at),
+        name_of(&MessageStatus::Delivered)?,
+    ))
+}
+
+fn end_messages(ended: &[Ended]) -> Call {
+    call!(
+        "UPDATE messages
+         SET status = new.status, finished_at = new.at, commits = new.commits, pr_link = new.pr_link
+         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[])
+             AS new (id, status, at, commits, pr_link)
+         WHERE messages.id = new.id",
+        column(ended, |row| row.id.clone()),
+        column(ended, |row| row.status.clone()),
+        column(ended, |row| row.at),
+        column(ended, |row| row.commits.clone()),
+        column(ended, |row| row.pr_link.clone()),
+    )
+}
+
+fn finish_runs(finished: &[Finished]) -> Call {
+    call!(
+        "UPDATE runs
+         SET status = new.status, reason = new.reason, finished_at = new.at, usage = new.usage, commits = new.commits
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])
+             AS new (id, status, reason, at, usage, commits)
+         WHERE runs.id = new.id",
+        column(finished, |row| row.id.clone()),
+        column(finished, |row| row.status.clone()),
+        column(finished, |row| row.reason.clone()),
+        column(finished, |row| row.at),
+        column(finished, |row| row.usage.clone()),
+        column(finished, |row| row.commits.clone()),
+    )
+}
+
+fn insert_log(log: &[(JobId, LogEntry)]) -> Call {
+    call!(
+        "INSERT INTO log (job, seq, type, at, run, data)
+         SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[])",
+        column(log, |(job, _)| job.to_string()),
+        column(log, |(_, entry)| i64::try_from(entry.seq).unwrap_or(i64::MAX)),
+        column(log, |(_, entry)| entry.kind.clone()),
+        column(log, |(_, entry)| entry.at.as_micros()),
+        column(log, |(_, entry)| entry.run_id.map(|run| run.to_string())),
+        column(log, |(_, entry)| entry.data.to_string()),
+    )
+}
+
+fn put_windows(windows: &BTreeMap<(ProjectId, &'static str), Window>) -> Call {
+    call!(
+        "INSERT INTO rate_windows (project, kind, started_at, used)
+         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
+         ON CONFLICT (project, kind) DO UPDATE SET started_at = excluded.started_at, used = excluded.used",
+        column(windows.keys(), |(project, _)| project.to_string()),
+        column(windows.keys(), |(_, kind)| *kind),
+        column(windows.values(), |window| window.started_at.as_micros()),
+        column(windows.values(), |window| i64::from(window.used)),
+    )
+}
+
+fn put_keys(keys: &BTreeMap<(ProjectId, String), Remembered>) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO idempotency_keys (project, key, fingerprint, at, record)
+         SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::text[])
+         ON CONFLICT (project, key) DO UPDATE
+         SET fingerprint = excluded.fingerprint, at = excluded.at, record = excluded.record",
+        column(keys.keys(), |(project, _)| project.to_string()),
+        column(keys.keys(), |(_, key)| key.clone()),
+        column(keys.values(), |known| known.fingerprint.0.to_vec()),
+        column(keys.values(), |known| known.at.as_micros()),
+        try_column(keys.values(), |known| to_json(&known.record))?,
+    ))
+}

@@ -1,0 +1,259 @@
+//! What PostgreSQL alone must hold: many processes over one database, a server that comes and goes, schemas of other
+//! versions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use journeyman_core::engine::{Admission, Engine};
+use journeyman_core::ports::{Store, StoreError, UpdateError};
+use journeyman_store::{PostgresOpenError, PostgresStore, Schema};
+use journeyman_testkit::Postgres;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::given::{House, World, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, worker};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Two processes' stores over one database, with one clock.
+async fn two() -> (House, Engine, Arc<dyn Store>) {
+    let url = Postgres::shared().database();
+    let first = postgres_at(&url).await;
+    let second = PostgresStore::open(&url, 4, Schema::Check, master_key(), first.world.clone()).await.unwrap();
+    let second: Arc<dyn Store> = Arc::new(second);
+    let engine = Engine::new(Arc::clone(&second), first.world.clone(), first.world.clone());
+    (first, engine, second)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_stored_by_one_process_wakes_those_who_wait_in_another() {
+    let (here, _, there) = two().await;
+    let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let job = there.job(id).await.unwrap().unwrap();
+    // Far below the time after which waiters look without being told.
+    let soon = Duration::from_secs(3);
+    let (waiting, seen) = (Arc::clone(&there), there.work_version());
+    let work = tokio::spawn(async move { waiting.work_changed(seen).await });
+    let waiting = Arc::clone(&there);
+    let news = tokio::spawn(async move { waiting.job_changed(id, job.last_seq).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    here.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+    tokio::time::timeout(soon, work).await.expect("work").unwrap();
+    tokio::time::timeout(soon, news).await.expect("news").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn duplicates_sent_to_two_processes_at_once_are_one_message() {
+    let (here, engine, _) = two().await;
+    let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    for round in 0..10 {
+        let key = format!("k{round}");
+        let mut sent = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let engine = if number % 2 == 0 { here.engine.clone() } else { engine.clone() };
+            let admission = keyed(&key, "b");
+            sent.spawn(async move { engine.add_message(&shop(), id, prompt("b"), admission).await.unwrap().replayed });
+        }
+        let replayed = sent.join_all().await.into_iter().filter(|replayed| *replayed).count();
+        assert_eq!(replayed, 7, "round {round}");
+    }
+    assert_eq!(here.store.messages(id).await.unwrap().len(), 11);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_holds_over_two_processes() {
+    let (here, engine, _) = two().await;
+    let limited = || Admission { idempotency: None, limit: 20 };
+    let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let mut sent = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        let engine = if number % 2 == 0 { here.engine.clone() } else { engine.clone() };
+        sent.spawn(async move { engine.add_message(&shop(), id, prompt("b"), limited()).await.is_ok() });
+    }
+    let accepted = sent.join_all().await.into_iter().filter(|accepted| *accepted).count();
+    assert_eq!(accepted, 20);
+    assert_eq!(here.store.messages(id).await.unwrap().len(), 21);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_never_begin_more_runs_than_a_project_may_have() {
+    let (here, engine, _) = two().await;
+    let mut limited = project("shop");
+    limited.settings.limits.concurrent_runs = Some(3);
+    here.store.update_project(limited, [].into()).await.unwrap();
+    for _ in 0..12 {
+        here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
+    }
+    let mut claims = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let engine = if number % 2 == 0 { here.engine.clone() } else { engine.clone() };
+        claims.spawn(async move { engine.claim(worker(number), LEASE).await.unwrap().is_some() });
+    }
+    let begun = claims.join_all().await.into_iter().filter(|begun| *begun).count();
+    assert!((1..=3).contains(&begun), "{begun}");
+}
+
+#[tokio::test]
+async fn a_request_that_the_server_does_not_take_leaves_its_neighbours_alone() {
+    let house = postgres_at(&Postgres::shared().database()).await;
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    // PostgreSQL keeps no text with a NUL in it; the interface refuses it long before.
+    let shop = shop();
+    let (good, bad, last) = tokio::join!(
+        house.engine.add_message(&shop, id, prompt("b"), free()),
+        house.engine.add_message(&shop, id, prompt("\0"), free()),
+        house.engine.add_message(&shop, id, prompt("c"), free()),
+    );
+    good.unwrap();
+    last.unwrap();
+    assert!(matches!(bad, Err(UpdateError::Store(StoreError::Unavailable(_)))), "{bad:?}");
+    let prompts: Vec<String> = house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
+    assert_eq!(prompts, ["a", "b", "c"]);
+}
+
+/// While the server crashes and comes back, clients send, and send again where they are told that nothing was stored;
+/// every other one has no idempotency key to save it. Every message is there once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_crashes_in_the_middle_of_commits_loses_and_doubles_nothing() {
+    let server = Arc::new(Postgres::durable());
+    let url = server.database();
+    let house = Arc::new(postgres_at(&url).await);
+    let mut jobs = Vec::new();
+    for _ in 0..4 {
+        jobs.push(house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id);
+    }
+    let mut clients = tokio::task::JoinSet::new();
+    for (number, id) in jobs.iter().copied().enumerate() {
+        let house = Arc::clone(&house);
+        clients.spawn(async move {
+            let (shop, mut accepted) = (shop(), Vec::new());
+            for message in 0..60 {
+                let text = format!("{number}-{message}");
+                let admission = || if number % 2 == 0 { keyed(&text, &text) } else { free() };
+                let send = || house.engine.add_message(&shop, id, prompt(&text), admission());
+                while let Err(error) = send().await {
+                    assert!(matches!(error, UpdateError::Store(StoreError::Unavailable(_))), "{error}");
+                }
+                accepted.push(text);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            (id, accepted)
+        });
+    }
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let server = Arc::clone(&server);
+        let restart = move || {
+            server.crash();
+            server.up();
+        };
+        tokio::task::spawn_blocking(restart).await.unwrap();
+    }
+    for (id, accepted) in clients.join_all().await {
+        let stored: Vec<String> = house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
+        assert_eq!(stored[1..], accepted);
+    }
+}
+
+#[tokio::test]
+async fn an_absent_server_is_an_error_that_says_so_and_passes() {
+    let server = Postgres::durable();
+    let house = postgres_at(&server.database()).await;
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    server.stop();
+    let refused = house.engine.add_message(&shop(), id, prompt("b"), free()).await;
+    assert!(matches!(refused, Err(UpdateError::Store(StoreError::Unavailable(_)))), "{refused:?}");
+    assert!(house.store.ready().await.is_err());
+    assert!(house.store.job(id).await.is_err());
+    server.up();
+    house.store.ready().await.unwrap();
+    house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+    assert_eq!(house.store.messages(id).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_schema_is_made_once_and_those_of_other_versions_are_told_apart() {
+    let server = Postgres::shared();
+    let url = server.database();
+    let database = url.rsplit('/').next().unwrap();
+    let open = |schema| PostgresStore::open(&url, 2, schema, master_key(), World::new());
+    let error = open(Schema::Check).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Older { found: 0, .. }), "{error}");
+    assert!(error.to_string().contains("journeyman migrate"), "{error}");
+    let made = tokio::join!(PostgresStore::migrate(&url), PostgresStore::migrate(&url), PostgresStore::migrate(&url));
+    let made = [made.0.unwrap(), made.1.unwrap(), made.2.unwrap()];
+    assert_eq!(made.iter().filter(|made| **made > 0).count(), 1, "one of three makes it: {made:?}");
+    open(Schema::Check).await.unwrap();
+    let next = made.iter().sum::<usize>() + 1;
+    server.sql(database, &format!("INSERT INTO journeyman.migrations (number, needs) VALUES ({next}, 1)"));
+    open(Schema::Migrate).await.expect("a later version has only added something");
+    server.sql(database, &format!("UPDATE journeyman.migrations SET needs = {next} WHERE number = {next}"));
+    let error = open(Schema::Migrate).await.err().unwrap();
+    assert!(matches!(error, PostgresOpenError::Newer { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_database_is_said_without_its_password() {
+    let server = Postgres::shared();
+    let cases = [
+        (server.url("nowhere").replace("journeyman@", "journeyman:hush@"), "does not exist"),
+        ("postgres://u:hush@127.0.0.1:1/d".to_owned(), "refused"),
+        ("postgres://u:hush@127.0.0.1:1/d?sslmode=sometimes".to_owned(), "sslmode"),
+        (format!("{}?sslmode=require", server.database()), "TLS"),
+    ];
+    for (url, expected) in cases {
+        let error = PostgresStore::open(&url, 1, Schema::Migrate, master_key(), World::new()).await.err().unwrap();
+        let text = error.to_string();
+        assert!(text.contains(expected) && !text.contains("hush"), "{text}");
+    }
+}
+
+/// Stands between a store and its server, and cuts the connection in the place of the answer to a commit.
+async fn cutting_proxy(to: String, cut: Arc<AtomicBool>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (to, cut) = (to.clone(), Arc::clone(&cut));
+            tokio::spawn(async move {
+                let server = TcpStream::connect(to).await.unwrap();
+                let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+                    (client.into_split(), server.into_split());
+                let up = tokio::io::copy(&mut from_client, &mut to_server);
+                let down = async {
+                    let mut bytes = vec![0; 1 << 16];
+                    while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+                        let answer = &bytes[..count];
+                        // The tag of a committed transaction; that of one without writes is the same.
+                        let commit = answer.windows(7).any(|part| part == b"COMMIT\0");
+                        if commit && cut.swap(false, Ordering::SeqCst) {
+                            return;
+                        }
+                        to_client.write_all(answer).await.unwrap();
+                    }
+                };
+                tokio::select! {
+                    _ = up => {}
+                    () = down => {}
+                }
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_is_lost_is_not_done_again() {
+    let url = Postgres::shared().database();
+    let (cut, server) = (Arc::new(AtomicBool::new(false)), url.split(['@', '/']).nth(3).unwrap().to_owned());
+    let port = cutting_proxy(server.clone(), Arc::clone(&cut)).await;
+    let house = postgres_at(&url.replace(&server, &format!("127.0.0.1:{port}"))).await;
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    for round in 0..5 {
+        cut.store(true, Ordering::SeqCst);
+        house.engine.add_message(&shop(), id, prompt(&format!("b{round}")), free()).await.unwrap();
+        assert!(!cut.load(Ordering::SeqCst), "an answer was lost");
+        assert_eq!(house.store.messages(id).await.unwrap().len(), round + 2);
+    }
+}

@@ -1,0 +1,195 @@
+//! A PostgreSQL server of the tests' own, from the programs that Debian's package `postgresql` installs.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Ends the server, and removes its files, when the pipe at its input is closed: also where the tests were killed.
+const KEEPER: &str = r#"
+    "$1/postgres" -D "$2/data" -p "$3" -k "$2" -c listen_addresses=127.0.0.1 -c max_connections=200 $4 >>"$2/log" 2>&1 &
+    server=$!
+    while read -r order; do
+        case $order in
+            crash) kill -QUIT $server; wait $server; echo down ;;
+            stop) kill -INT $server; wait $server; echo down ;;
+        esac
+    done
+    kill -QUIT $server
+    wait $server
+    [ "$5" = keep ] || rm -rf "$2"
+"#;
+
+/// A running server.
+#[derive(Debug)]
+pub struct Postgres {
+    programs: PathBuf,
+    dir: PathBuf,
+    port: u16,
+    options: &'static str,
+    /// What the keeper does with the files at the end: a shared server is never dropped, so they go with the keeper.
+    files: &'static str,
+    user: Option<(u32, u32)>,
+    keeper: Mutex<Option<Keeper>>,
+    databases: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Keeper {
+    orders: Option<ChildStdin>,
+    shell: Child,
+}
+
+impl Postgres {
+    /// The server that all tests of a program share. It forgets what it knew when its machine fails, which tests of
+    /// crashes of processes do not mind, and is quick.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Postgres> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start("-c fsync=off -c synchronous_commit=off -c full_page_writes=off", "remove"))
+    }
+
+    /// A server that can be stopped and started; durable as installations are.
+    #[must_use]
+    pub fn durable() -> Self {
+        Self::start("", "keep")
+    }
+
+    fn start(options: &'static str, files: &'static str) -> Self {
+        let programs = programs();
+        let dir = tempfile::Builder::new().prefix("journeyman-postgres-").tempdir().unwrap().keep();
+        // PostgreSQL refuses to run as root.
+        let user = rustix::process::geteuid().is_root().then(user_to_be);
+        if let Some((uid, gid)) = user {
+            chown(&dir, Some(uid), Some(gid)).unwrap();
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let keeper = Mutex::new(None);
+        let server = Self { programs, dir, port, options, files, user, keeper, databases: AtomicU64::new(0) };
+        let mut make = server.command("initdb");
+        make.args(["--auth=trust", "--no-sync", "--username=journeyman", "--encoding=UTF8", "--locale=C", "-D"]);
+        let made = make.arg(server.dir.join("data")).output().unwrap();
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        server.up();
+        server
+    }
+
+    /// The URL of a new database.
+    pub fn database(&self) -> String {
+        let name = format!("d{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        self.url(&name)
+    }
+
+    /// The URL of a database.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://journeyman@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// What `psql` answers to a statement.
+    pub fn sql(&self, database: &str, statement: &str) -> String {
+        let mut psql = self.command("psql");
+        psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement, &self.url(database)]);
+        let ran = psql.output().unwrap();
+        assert!(ran.status.success(), "{statement}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Ends the server at once, as if its machine had lost power: what was not committed is gone.
+    pub fn crash(&self) {
+        self.down("crash\n");
+    }
+
+    /// Ends the server after ending its connections.
+    pub fn stop(&self) {
+        self.down("stop\n");
+    }
+
+    fn down(&self, order: &str) {
+        use std::io::Write;
+        let mut keeper = self.keeper.lock().unwrap();
+        let Some(mut keeper) = keeper.take() else { panic!("the server is down") };
+        keeper.orders.as_mut().unwrap().write_all(order.as_bytes()).unwrap();
+        let mut done = [0; 5];
+        keeper.shell.stdout.as_mut().unwrap().read_exact(&mut done).unwrap();
+        keeper.end();
+    }
+
+    /// Starts it (again), and waits until it answers.
+    pub fn up(&self) {
+        let mut shell = self.wrapped("sh");
+        let (programs, dir) = (&self.programs, &self.dir);
+        shell.args(["-c", KEEPER, "sh"]).arg(programs).arg(dir).arg(self.port.to_string()).args([self.options, self.files]);
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let orders = shell.stdin.take();
+        *self.keeper.lock().unwrap() = Some(Keeper { orders, shell });
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !self.answers() {
+            let log = || std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+            assert!(Instant::now() < patience, "PostgreSQL did not start: {}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn answers(&self) -> bool {
+        if TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            return false;
+        }
+        let mut ask = self.command("pg_isready");
+        ask.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]).status().unwrap().success()
+    }
+
+    fn command(&self, program: &str) -> Command {
+        self.wrapped(&self.programs.join(program).to_string_lossy())
+    }
+
+    fn wrapped(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.dir);
+        if let Some((uid, gid)) = self.user {
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+}
+
+impl Keeper {
+    fn end(mut self) {
+        drop(self.orders.take());
+        let _ = self.shell.wait();
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.lock().unwrap().take() {
+            keeper.end();
+        }
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Where Debian keeps the newest server's programs.
+fn programs() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions.map(|entry| entry.path()).filter(|path| path.join("bin/initdb").exists()).max_by_key(number);
+    newest.expect("PostgreSQL is not installed; run: make setup").join("bin")
+}
+
+/// The user that Debian's package makes, else nobody; with its group.
+fn user_to_be() -> (u32, u32) {
+    let users = std::fs::read_to_string(Path::new("/etc/passwd")).unwrap();
+    let find = |name: &str| {
+        let fields: Vec<&str> = users.lines().map(|line| line.split(':')).find_map(|mut fields| {
+            (fields.next() == Some(name)).then(|| fields.collect())
+        })?;
+        Some((fields[1].parse().ok()?, fields[2].parse().ok()?))
+    };
+    find("postgres").or_else(|| find("nobody")).expect("a user that is not root")
+}
