@@ -1,13 +1,13 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: demo test check bench fmt setup openapi
+.PHONY: demo test check bench fmt setup setup-test openapi
 
 ## Set up what is missing, build, show the main job step by step, and serve on until Ctrl-C.
 demo: setup
 	cargo run --locked --package journeyman -- demo
 
 ## Set up what is missing, then run all tests.
-test: setup
+test: setup-test
 	cargo test --workspace --locked
 
 ## What CI checks before the tests.
@@ -30,3 +30,6 @@ openapi:
 
 setup:
 	@sh scripts/setup.sh
+
+setup-test:
+	@sh scripts/setup.sh test

@@ -49,6 +49,7 @@ allowed dashboard core
 allowed http core dashboard
 
 only rusqlite store
+only tokio-postgres store
 only axum http dashboard journeyman
 only agent-client-protocol worker agent
 only genai agent

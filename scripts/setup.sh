@@ -1,12 +1,17 @@
 #!/bin/sh
-# Installs what building and testing need and what is missing: git, a C compiler (SQLite, the TLS library), Rust's
-# formatter and linter. Only Debian and its kin are known; elsewhere it says what to install by hand.
+# Installs what building and testing need and what is missing: git and a C compiler (SQLite, the TLS library); with the
+# argument "test" also a PostgreSQL server, which the tests start for themselves. Only Debian and its kin are known;
+# elsewhere it says what to install by hand.
 set -eu
 
 missing=""
 command -v git >/dev/null 2>&1 || missing="$missing git"
 command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v make >/dev/null 2>&1 || missing="$missing make"
+
+if [ "${1:-}" = test ] && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+    missing="$missing postgresql"
+fi
 
 if [ -n "$missing" ]; then
     if ! command -v apt-get >/dev/null 2>&1; then
@@ -17,6 +22,15 @@ if [ -n "$missing" ]; then
     [ "$(id -u)" = 0 ] || sudo="sudo"
     echo "setup: installing$missing" >&2
     $sudo apt-get update -qq
+    case $missing in
+    *postgresql*)
+        # The package starts a server of its own unless it is told not to; the tests have no use for it.
+        if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+            $sudo mkdir -p /etc/postgresql-common
+            echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
+        fi
+        ;;
+    esac
     # shellcheck disable=SC2086 # a list of words
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing
 fi

@@ -11,6 +11,6 @@ pub use code_host::{
 };
 pub use sandbox::{Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
 pub use store::{
-    Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, KeyStore, ProjectStore,
-    ProjectWriteError, PATIENCE, PullStore, RateCharge, Store, StoreError, UpdateError,
+    Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, KeyStore, PATIENCE,
+    ProjectStore, ProjectWriteError, PullStore, RateCharge, Store, StoreError, UpdateError,
 };

@@ -48,6 +48,13 @@ pub struct Settings {
     pub version: String,
 }
 
+impl App {
+    pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
+        let metrics = Metrics::new(&settings.version);
+        Self { services, settings: Arc::new(settings), metrics, shutdown, noted: Arc::default() }
+    }
+}
+
 /// The state of every handler. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct App {

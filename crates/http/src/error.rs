@@ -215,6 +215,7 @@ mod tests {
         assert_eq!(answered(UpdateError::Store(away.clone())), (503, "store_unavailable", true));
         assert_eq!(answered(ProjectWriteError::Store(away.clone())), (503, "store_unavailable", true));
         assert_eq!(answered(StoreError::Busy), (503, "overloaded", true));
+        assert_eq!(answered(StoreError::Unknown("x".to_owned())), (504, "outcome_unknown", true));
         let corrupt = StoreError::Corrupt { table: "jobs", row: "x".to_owned(), detail: "y".to_owned() };
         assert_eq!(answered(corrupt), (500, "internal", false));
         assert!(!ApiError::from(away).problem.text.contains("/secret/path"), "what the log says is not for clients");

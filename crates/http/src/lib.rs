@@ -24,4 +24,4 @@ pub mod wire;
 
 pub use app::{Services, Settings};
 pub use document::document;
-pub use router::router;
+pub use router::{health_router, router};

@@ -65,6 +65,9 @@ pub(crate) const fn meaning(status: u16) -> &'static str {
         415 => "The content type is not JSON",
         422 => "The idempotency key was used with another body",
         429 => "The rate limit is used up or the job's queue is full; see Retry-After",
+        504 => {
+            "The store was lost in the moment of storing; it is not known whether it did. Send again with the same key"
+        }
         _ => "Shutting down, or the store cannot be reached; nothing was stored; see Retry-After",
     }
 }

@@ -9,9 +9,19 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::{App, Services, Settings};
-use crate::metrics::Metrics;
 use crate::origin::OurOrigins;
 use crate::{answer, auth, document, origin, routes};
+
+/// What a process that serves no clients answers: `/healthz`, `/readyz` and `/metrics`.
+pub fn health_router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
+    let app = App::new(services, settings, shutdown);
+    Router::new()
+        .merge(routes::system::health())
+        .fallback(answer::no_such_path)
+        .layer(CatchPanicLayer::custom(answer::panicked))
+        .layer(from_fn_with_state(app.clone(), answer::finish))
+        .with_state(app)
+}
 
 /// All routes. When `shutdown` fires, long polls and event streams end and requests that still come are answered 503.
 ///
@@ -20,8 +30,7 @@ use crate::{answer, auth, document, origin, routes};
 pub fn router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
     let pages = journeyman_dashboard::router(PullsState { pages: Arc::clone(&services.pulls) });
     let origins = OurOrigins::new(&settings.public_url);
-    let metrics = Metrics::new(&settings.version);
-    let app = App { services, settings: Arc::new(settings), metrics, shutdown, noted: Arc::default() };
+    let app = App::new(services, settings, shutdown);
 
     let (api, described) = routes::api().split_for_parts();
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));

@@ -9,22 +9,23 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use axum::Router;
 use journeyman_core::engine::Engine;
-use journeyman_core::ports::{KeyStore, Sandbox};
-use journeyman_core::time::IdGen;
+use journeyman_core::ids::WorkerId;
+use journeyman_core::ports::{Sandbox, Store};
+use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
 use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
 use journeyman_sandbox::NoSandbox;
-use journeyman_store::{MasterKey, SqliteStore};
+use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
 use journeyman_worker::Host;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Settings;
+use crate::config::{Database, Role, Settings};
 use crate::system::Machine;
 
 /// Everything behind the interface.
 pub(crate) struct App {
-    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Engine,
     pub(crate) hosts: CodeHosts,
     pub(crate) host: Arc<Host>,
@@ -36,13 +37,22 @@ pub(crate) struct App {
 ///
 /// # Errors
 /// The data directory, the master key or the database cannot be used.
-pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<Arc<SqliteStore>> {
+pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     make_private_dir(&settings.data_dir)?;
-    // SQLite gives its other files the mode of this one.
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&settings.database);
-    file.with_context(|| format!("the database {} cannot be opened", settings.database.display()))?;
-    let store = SqliteStore::open(&settings.database, master_key(settings)?, Arc::new(Machine))?;
-    Ok(Arc::new(store))
+    let (key, ids) = (master_key(settings)?, Arc::new(Machine));
+    match &settings.database {
+        Database::Sqlite(path) => {
+            // SQLite gives its other files the mode of this one.
+            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+            file.with_context(|| format!("the database {} cannot be opened", path.display()))?;
+            Ok(Arc::new(SqliteStore::open(path, key, ids)?))
+        }
+        Database::Postgres(url) => {
+            let schema = if settings.auto_migrate { Schema::Migrate } else { Schema::Check };
+            let opened = PostgresStore::open(url, settings.database_connections, schema, key, ids).await;
+            Ok(Arc::new(opened.with_context(|| settings.database.to_string())?))
+        }
+    }
 }
 
 /// Git as the service runs it, with the files it needs in the data directory.
@@ -62,8 +72,8 @@ pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
 }
 
 /// The code hosts.
-pub(crate) fn code_hosts(settings: &Settings, store: &Arc<SqliteStore>, public_url: &str) -> anyhow::Result<CodeHosts> {
-    let repositories = settings.data_dir.join("repositories");
+pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url: &str) -> anyhow::Result<CodeHosts> {
+    let repositories = settings.repositories.clone();
     make_private_dir(&repositories)?;
     let (pulls, secrets) = (Arc::clone(store), Arc::clone(store));
     Ok(CodeHosts::new(git(settings)?, repositories, public_url.to_owned(), pulls, secrets, Arc::new(Machine)))
@@ -73,8 +83,8 @@ pub(crate) fn code_hosts(settings: &Settings, store: &Arc<SqliteStore>, public_u
 ///
 /// # Errors
 /// As [`open_store`].
-pub(crate) fn build(settings: Settings, public_url: String) -> anyhow::Result<App> {
-    let store = open_store(&settings)?;
+pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Result<App> {
+    let store = open_store(&settings).await?;
     let engine = Engine::new(store.clone(), Arc::new(Machine), Arc::new(Machine));
     let hosts = code_hosts(&settings, &store, &public_url)?;
     // Little of the machine's environment reaches agents: where programs are, and a language that prints UTF-8.
@@ -99,7 +109,7 @@ pub(crate) fn sandbox() -> Arc<dyn Sandbox> {
 }
 
 impl App {
-    /// The HTTP interface.
+    /// What this process answers over HTTP: the interface, or whether it is well.
     pub(crate) fn router(&self, shutdown: CancellationToken) -> Router {
         let local = Arc::new(self.hosts.local().clone());
         let services = Services {
@@ -119,12 +129,32 @@ impl App {
             agents: self.settings.agents.keys().cloned().collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        journeyman_http::router(services, settings, shutdown)
+        if self.settings.roles.contains(&Role::Api) {
+            journeyman_http::router(services, settings, shutdown)
+        } else {
+            journeyman_http::health_router(services, settings, shutdown)
+        }
     }
 
     /// Whether anybody could call the interface.
     pub(crate) async fn has_keys(&self) -> anyhow::Result<bool> {
         Ok(self.store.keys().await?.iter().any(|key| key.revoked_at.is_none()))
+    }
+}
+
+/// The worker's name. It is kept in the data directory, because what makes a worker a good one for a job is there: the
+/// job's workspace.
+pub(crate) fn worker_id(settings: &Settings) -> anyhow::Result<WorkerId> {
+    let path = settings.data_dir.join("worker.id");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.trim().parse().with_context(|| format!("{} holds no worker's id", path.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let id = WorkerId::from_uuid(Machine.uuid(Machine.now()));
+            std::fs::write(&path, format!("{id}\n"))
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+            Ok(id)
+        }
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod agent;
 mod completions;
+mod copy;
 mod demo;
 mod doctor;
 mod job;
 mod key;
+mod migrate;
 mod project;
 mod serve;
 mod store;
@@ -38,6 +40,10 @@ enum Command {
     Key(key::KeyArgs),
     /// Makes, changes and lists projects, beside a running service or without one
     Project(project::ProjectArgs),
+    /// Brings the schema of the database up to date, for those who do not want it at the start of the service
+    Migrate(migrate::MigrateArgs),
+    /// Works on the database as a whole
+    Store(copy::StoreCommandArgs),
     /// The built-in coding agent: speaks the Agent Client Protocol on its standard streams
     Agent(agent::AgentArgs),
     /// Prints a script that completes commands in a shell
@@ -55,6 +61,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Job(arguments) => job::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Project(arguments) => project::run(arguments),
+        Command::Migrate(arguments) => migrate::run(arguments),
+        Command::Store(arguments) => copy::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, Cli::command()),
         Command::Openapi => completions::openapi(),

@@ -14,8 +14,8 @@ use std::path::Path;
 use anyhow::Context;
 use journeyman_core::agent::Agents;
 
-pub(crate) use self::layer::{Layer, LogFormat};
-pub(crate) use self::settings::Settings;
+pub(crate) use self::layer::{Layer, LogFormat, Role};
+pub(crate) use self::settings::{Database, Settings};
 
 /// The settings that hold for these flags, in this process.
 pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::serve::ListenerExt;
-use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::Store;
-use journeyman_core::time::{Clock, IdGen};
+use journeyman_core::time::Clock;
 use journeyman_worker::{Limits, Worker};
 use tokio::net::TcpListener;
 
 use crate::app::{self, App};
-use crate::config::Settings;
+use crate::config::{Role, Settings};
 use crate::lifecycle::Stages;
 use crate::system::Machine;
 
@@ -48,7 +47,7 @@ impl Server {
         let listener = TcpListener::bind(settings.listen).await;
         let listener = listener.with_context(|| format!("the address {} cannot be listened on", settings.listen))?;
         let public_url = settings.public_url(listener.local_addr()?);
-        let app = app::build(settings.clone(), public_url.clone())?;
+        let app = app::build(settings.clone(), public_url.clone()).await?;
         Ok(Self { app, public_url, settings, listener, _lock: lock })
     }
 
@@ -66,11 +65,15 @@ impl Server {
             }
         };
         let limits = Limits { runs: self.settings.workers, lease: self.settings.lease, ..Limits::default() };
-        let id = WorkerId::from_uuid(Machine.uuid(Machine.now()));
-        let worker = Worker::new(Arc::clone(&self.app.host), id, limits);
+        let worker = Worker::new(Arc::clone(&self.app.host), app::worker_id(&self.settings)?, limits);
+        let work = async {
+            if self.settings.roles.contains(&Role::Worker) {
+                worker.work(stages.drain.clone(), stages.stop.clone()).await;
+            }
+        };
         let sweeper =
             tokio::spawn(sweep(Arc::clone(&self.app.host), self.app.store.clone(), self.settings.workspace_idle));
-        let (served, ()) = tokio::join!(http, worker.work(stages.drain.clone(), stages.stop.clone()));
+        let (served, ()) = tokio::join!(http, work);
         sweeper.abort();
         served
     }

@@ -5,6 +5,7 @@
 //! how a request is accepted from one module, so they cannot disagree about what a command means.
 
 mod accept;
+mod copy;
 mod memory;
 mod postgres;
 mod rows;
@@ -12,6 +13,7 @@ mod sqlite;
 mod vault;
 mod wakeups;
 
+pub use copy::{CopyError, copy_to_postgres};
 pub use memory::MemoryStore;
 pub use postgres::{OpenError as PostgresOpenError, PostgresStore, Schema, UrlError};
 pub use sqlite::{OpenError, SqliteStore};

@@ -29,13 +29,13 @@ use journeyman_core::time::{IdGen, Timestamp};
 use tokio_postgres::Row;
 
 use self::batch::Batches;
+pub(crate) use self::connect::Connector;
 pub use self::connect::UrlError;
-use self::connect::Connector;
-use self::error::PgError;
+pub(crate) use self::error::PgError;
 use self::news::{Messenger, News};
 use self::pipeline::{Call, call};
 use self::session::Session;
-use crate::vault::MasterKey;
+use crate::vault::{MasterKey, VaultError};
 
 /// A store in a PostgreSQL database.
 pub struct PostgresStore {
@@ -56,6 +56,9 @@ pub enum OpenError {
     /// The server cannot be reached, or refuses.
     #[error("the database cannot be opened: {0}")]
     Database(StoreError),
+    /// The secrets in it cannot be opened with this key.
+    #[error(transparent)]
+    Key(#[from] VaultError),
     /// A later version has changed the schema in a way that this program cannot work with.
     #[error(
         "the database has schema version {found}, which needs a Journeyman that knows version {needs}, and this one \
@@ -114,6 +117,7 @@ impl PostgresStore {
             }
             Schema::Check => migrate::check(&*pool.get().await.map_err(PgError::from)?).await?,
         }
+        check_master_key(&pool, &master_key, &*ids).await?;
         let news = News::new();
         let batches = Batches::start(&pool, &news);
         let messenger = Messenger::start(&news, pool.clone(), connector);
@@ -159,11 +163,32 @@ impl PostgresStore {
         calls.insert(0, call!("BEGIN"));
         calls.push(call!("COMMIT"));
         let session = Session::open(&self.pool).await?;
-        let mut answers = session.run(&calls).await?;
+        let mut answers = session.run(&calls).await.map_err(PgError::of_commit)?;
         session.release();
         answers.remove(0);
         answers.pop();
         Ok(answers)
+    }
+}
+
+/// Whether it is the installation's key; the first one becomes it.
+async fn check_master_key(pool: &Pool, key: &MasterKey, ids: &dyn IdGen) -> Result<(), OpenError> {
+    let mut nonce = [0; 12];
+    ids.fill(&mut nonce);
+    let calls = [
+        call!(
+            "INSERT INTO meta (name, value) VALUES ('master_key', $1) ON CONFLICT (name) DO NOTHING",
+            key.proof(nonce)?
+        ),
+        call!("SELECT value FROM meta WHERE name = 'master_key'"),
+    ];
+    let session = Session::open(pool).await?;
+    let rows = session.run(&calls).await?;
+    session.release();
+    let proof = rows.iter().flatten().next().map(|row| row.try_get::<_, Vec<u8>>("value")).transpose();
+    match proof.map_err(PgError::from)? {
+        Some(proof) if key.sealed_the_proof(&proof) => Ok(()),
+        _ => Err(VaultError::OtherKey.into()),
     }
 }
 

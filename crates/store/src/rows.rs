@@ -103,16 +103,16 @@ impl<'a, R: Columns> At<'a, R> {
         Ok(self.row.number(column)?.map(Timestamp::from_micros))
     }
 
-    fn from_json<T: DeserializeOwned>(&self, column: &str, text: &str) -> Read<T, R> {
+    fn read_json<T: DeserializeOwned>(&self, column: &str, text: &str) -> Read<T, R> {
         serde_json::from_str(text).map_err(|error| self.corrupt(format!("{column}: {error}")))
     }
 
     fn json<T: DeserializeOwned>(&self, column: &str) -> Read<T, R> {
-        self.from_json(column, &self.text(column)?)
+        self.read_json(column, &self.text(column)?)
     }
 
     fn json_or_null<T: DeserializeOwned>(&self, column: &str) -> Read<Option<T>, R> {
-        self.row.text(column)?.map(|text| self.from_json(column, &text)).transpose()
+        self.row.text(column)?.map(|text| self.read_json(column, &text)).transpose()
     }
 
     /// An enum that serde names, such as `queued`.

@@ -21,11 +21,12 @@ use journeyman_core::idempotency::LIFETIME;
 use journeyman_core::ports::{Store, StoreError};
 use journeyman_core::rate::WINDOW;
 use journeyman_core::time::{IdGen, Timestamp};
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
+pub(crate) use self::migrate::SCHEMA_VERSION;
 use self::read::Readers;
 use self::write::Writer;
-use crate::vault::MasterKey;
+use crate::vault::{MasterKey, VaultError};
 use crate::wakeups::Wakeups;
 
 /// How long a connection waits for a lock that another process holds, such as the command line beside a server.
@@ -51,6 +52,9 @@ pub enum OpenError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
+    /// The secrets in it cannot be opened with this key.
+    #[error(transparent)]
+    Key(#[from] VaultError),
     /// A later version has changed the schema.
     #[error(
         "the database {path} has schema version {found}, and this program knows {known}: it was used by a newer \
@@ -81,11 +85,36 @@ impl SqliteStore {
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection, path)?;
+        check_master_key(&connection, &master_key, &*ids).map_err(failed)??;
         let writer = Writer::start(connection)
             .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
         let readers = Readers::new(path.to_owned());
         Ok(Self { writer, readers, wakeups: Arc::new(Wakeups::new()), master_key, ids })
     }
+}
+
+/// Whether it is the installation's key; the first one becomes it.
+fn check_master_key(
+    connection: &Connection,
+    key: &MasterKey,
+    ids: &dyn IdGen,
+) -> rusqlite::Result<Result<(), VaultError>> {
+    let read = || {
+        let text = "SELECT value FROM meta WHERE name = 'master_key'";
+        connection.query_row(text, [], |row| row.get::<_, Vec<u8>>(0)).optional()
+    };
+    if let Some(proof) = read()? {
+        return Ok(if key.sealed_the_proof(&proof) { Ok(()) } else { Err(VaultError::OtherKey) });
+    }
+    let mut nonce = [0; 12];
+    ids.fill(&mut nonce);
+    let proof = match key.proof(nonce) {
+        Ok(proof) => proof,
+        Err(error) => return Ok(Err(error)),
+    };
+    connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES ('master_key', ?1)", [proof])?;
+    // Another process may have been first, with another key.
+    Ok(if read()?.is_some_and(|proof| key.sealed_the_proof(&proof)) { Ok(()) } else { Err(VaultError::OtherKey) })
 }
 
 /// A connection that only reads.

@@ -16,6 +16,9 @@ use journeyman_core::time::IdGen;
 const FORMAT: u8 = 1;
 const NONCE_BYTES: usize = 12;
 
+const PROOF_PLACE: &str = "meta/value/master_key";
+const PROOF: &[u8] = b"journeyman";
+
 /// The key that all secrets of an installation are sealed with. Its `Debug` shows nothing.
 #[derive(Clone)]
 pub struct MasterKey([u8; 32]);
@@ -35,6 +38,12 @@ pub enum VaultError {
     /// Another key, or a damaged value.
     #[error("a secret cannot be opened: it was sealed with another master key, or is damaged")]
     Sealed,
+    /// The installation's secrets were sealed with another key.
+    #[error(
+        "the master key is not the one that this database's secrets are sealed with; give the right one by \
+         JOURNEYMAN_MASTER_KEY or master-key-file"
+    )]
+    OtherKey,
     /// A value too long for the cipher.
     #[error("a secret is too long to be sealed")]
     TooLong,
@@ -76,20 +85,36 @@ impl MasterKey {
         value: &SecretValue,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Vec<u8>, VaultError> {
-        let place = place(project, name);
-        let payload = Payload { msg: value.0.as_bytes(), aad: place.as_bytes() };
+        self.seal_at(&place(project, name), value.0.as_bytes(), nonce)
+    }
+
+    fn seal_at(&self, place: &str, text: &[u8], nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, VaultError> {
+        let payload = Payload { msg: text, aad: place.as_bytes() };
         let sealed = self.cipher().encrypt(&Nonce::from(nonce), payload).map_err(|_| VaultError::TooLong)?;
         Ok([&[FORMAT], nonce.as_slice(), &sealed].concat())
     }
 
     /// Opens a value that was sealed for its place.
     pub(crate) fn open(&self, project: &ProjectId, name: &str, sealed: &[u8]) -> Result<SecretValue, VaultError> {
+        let value = self.open_at(&place(project, name), sealed)?;
+        String::from_utf8(value).map(SecretValue).map_err(|_| VaultError::Sealed)
+    }
+
+    fn open_at(&self, place: &str, sealed: &[u8]) -> Result<Vec<u8>, VaultError> {
         let Some((&FORMAT, rest)) = sealed.split_first() else { return Err(VaultError::Sealed) };
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(VaultError::Sealed)?;
-        let place = place(project, name);
         let payload = Payload { msg: sealed, aad: place.as_bytes() };
-        let value = self.cipher().decrypt(&Nonce::from(*nonce), payload).map_err(|_| VaultError::Sealed)?;
-        String::from_utf8(value).map(SecretValue).map_err(|_| VaultError::Sealed)
+        self.cipher().decrypt(&Nonce::from(*nonce), payload).map_err(|_| VaultError::Sealed)
+    }
+
+    /// A sealed text by which [`MasterKey::sealed_the_proof`] knows the key again; `nonce` must be random.
+    pub(crate) fn proof(&self, nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, VaultError> {
+        self.seal_at(PROOF_PLACE, PROOF, nonce)
+    }
+
+    /// Whether the proof was sealed with this key.
+    pub(crate) fn sealed_the_proof(&self, proof: &[u8]) -> bool {
+        self.open_at(PROOF_PLACE, proof).is_ok_and(|text| text == PROOF)
     }
 
     fn cipher(&self) -> Aes256GcmSiv {
@@ -156,6 +181,8 @@ mod tests {
         let mut damaged = sealed;
         damaged[20] ^= 1;
         assert_eq!(key.open(&shop, "TOKEN", &damaged), Err(VaultError::Sealed), "damage");
+        let proof = key.proof([2; 12]).unwrap();
+        assert!(key.sealed_the_proof(&proof) && !MasterKey::new([8; 32]).sealed_the_proof(&proof));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 
 #[path = "store/conformance.rs"]
 mod conformance;
+#[path = "store/copy.rs"]
+mod copy;
 #[path = "store/differential.rs"]
 mod differential;
 #[path = "store/durability.rs"]

@@ -124,7 +124,12 @@ impl Postgres {
     pub fn up(&self) {
         let mut shell = self.wrapped("sh");
         let (programs, dir) = (&self.programs, &self.dir);
-        shell.args(["-c", KEEPER, "sh"]).arg(programs).arg(dir).arg(self.port.to_string()).args([self.options, self.files]);
+        shell
+            .args(["-c", KEEPER, "sh"])
+            .arg(programs)
+            .arg(dir)
+            .arg(self.port.to_string())
+            .args([self.options, self.files]);
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let orders = shell.stdin.take();
         *self.keeper.lock().unwrap() = Some(Keeper { orders, shell });
@@ -179,16 +184,17 @@ fn programs() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
     let newest = versions.map(|entry| entry.path()).filter(|path| path.join("bin/initdb").exists()).max_by_key(number);
-    newest.expect("PostgreSQL is not installed; run: make setup").join("bin")
+    newest.expect("PostgreSQL is not installed; run: make setup-test").join("bin")
 }
 
 /// The user that Debian's package makes, else nobody; with its group.
 fn user_to_be() -> (u32, u32) {
     let users = std::fs::read_to_string(Path::new("/etc/passwd")).unwrap();
     let find = |name: &str| {
-        let fields: Vec<&str> = users.lines().map(|line| line.split(':')).find_map(|mut fields| {
-            (fields.next() == Some(name)).then(|| fields.collect())
-        })?;
+        let fields: Vec<&str> = users
+            .lines()
+            .map(|line| line.split(':'))
+            .find_map(|mut fields| (fields.next() == Some(name)).then(|| fields.collect()))?;
         Some((fields[1].parse().ok()?, fields[2].parse().ok()?))
     };
     find("postgres").or_else(|| find("nobody")).expect("a user that is not root")

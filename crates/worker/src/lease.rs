@@ -33,7 +33,9 @@ async fn beat(engine: &Engine, claimed: &Claimed, lease: Duration, signals: &Sig
         let beat = Report::Heartbeat { lease_until: engine.now() + lease };
         match engine.report(claimed.job.id, claimed.lease.token, beat).await {
             Ok(_) => {}
-            Err(UpdateError::Rejected(_) | UpdateError::NotFound | UpdateError::NoProject) => return signals.lost.cancel(),
+            Err(UpdateError::Rejected(_) | UpdateError::NotFound | UpdateError::NoProject) => {
+                return signals.lost.cancel();
+            }
             // The store is away: the lease holds for a while, and if it runs out the next beat is refused.
             Err(error) => tracing::warn!(job = %claimed.job.id, %error, "a heartbeat was not taken"),
         }

@@ -5,11 +5,11 @@
 use serde_json::{Value, json};
 
 use crate::ids::{JobId, MessageId, RunId, Sha};
+use crate::job::Job;
 use crate::job::apply::apply;
 use crate::job::command::Command;
 use crate::job::decide::{Rejected, decide};
 use crate::job::event::{Event, LogEntry};
-use crate::job::Job;
 use crate::message::{Message, MessageStatus, NewMessage};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;

@@ -31,9 +31,9 @@ use crate::wire::job::{CreateJob, JobPage, JobRecord, Status};
 /// The longest time that a client may ask to wait, in seconds.
 const WAIT_SECONDS: u64 = 60;
 
-errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 429, 503);
+errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 429, 503, 504);
 errors!(ReadErrors: 400, 401, 403, 404, 503);
-errors!(ChangeErrors: 401, 403, 404, 503);
+errors!(ChangeErrors: 401, 403, 404, 503, 504);
 
 /// Create a job
 ///

@@ -16,8 +16,8 @@ use crate::openapi::errors;
 use crate::wire::key::{CreateKey, CreatedKey, KeyList};
 
 errors!(ListErrors: 401, 403, 503);
-errors!(CreateErrors: 400, 401, 403, 413, 415, 503);
-errors!(RevokeErrors: 401, 403, 404, 503);
+errors!(CreateErrors: 400, 401, 403, 413, 415, 503, 504);
+errors!(RevokeErrors: 401, 403, 404, 503, 504);
 
 /// List keys
 #[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys",

@@ -15,9 +15,9 @@ use crate::routes::jobs::{accepted, prompt, record};
 use crate::wire::job::JobRecord;
 use crate::wire::message::{MessageList, SendMessage};
 
-errors!(SendErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503);
+errors!(SendErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
 errors!(ListErrors: 401, 403, 404, 503);
-errors!(WithdrawErrors: 401, 403, 404, 409, 503);
+errors!(WithdrawErrors: 401, 403, 404, 409, 503, 504);
 
 /// Send a follow-up message
 ///

@@ -15,10 +15,10 @@ use crate::routes::jobs::known_agent;
 use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
 
 errors!(ListErrors: 401, 403, 503);
-errors!(CreateErrors: 400, 401, 403, 409, 413, 415, 503);
+errors!(CreateErrors: 400, 401, 403, 409, 413, 415, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
-errors!(ChangeErrors: 400, 401, 403, 404, 413, 415, 503);
-errors!(DeleteErrors: 401, 403, 404, 409, 503);
+errors!(ChangeErrors: 400, 401, 403, 404, 413, 415, 503, 504);
+errors!(DeleteErrors: 401, 403, 404, 409, 503, 504);
 
 /// List projects
 #[utoipa::path(get, path = "/v2/projects", tag = "Projects", operation_id = "listProjects",

@@ -27,13 +27,12 @@ pub(crate) fn routes(document: &utoipa::openapi::OpenApi) -> Router<App> {
         let document = document.ok_or_else(|| ApiError::internal(&"the OpenAPI document has no JSON form"))?;
         Ok::<_, ApiError>(([(CONTENT_TYPE, "application/json")], document))
     };
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .route("/openapi.json", get(openapi))
-        .route("/docs", get(docs))
-        .route("/docs/redoc.js", get(redoc))
+    health().route("/openapi.json", get(openapi)).route("/docs", get(docs)).route("/docs/redoc.js", get(redoc))
+}
+
+/// The routes that every process has.
+pub(crate) fn health() -> Router<App> {
+    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).route("/metrics", get(metrics))
 }
 
 /// The process answers.

@@ -323,13 +323,8 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
             PullRequest { draft, base, title, body, labels }
         },
         limits: {
-            let project::LimitSettings {
-                run_seconds,
-                create_per_hour,
-                message_per_hour,
-                file_bytes,
-                concurrent_runs,
-            } = settings.limits;
+            let project::LimitSettings { run_seconds, create_per_hour, message_per_hour, file_bytes, concurrent_runs } =
+                settings.limits;
             Limits { run_seconds, create_per_hour, message_per_hour, file_bytes, concurrent_runs }
         },
         sandbox: Sandbox { permissions: settings.sandbox.permissions.into() },

@@ -4,18 +4,14 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use journeyman_core::agent::AgentSpec;
-use journeyman_core::ports::Store;
-use journeyman_store::SqliteStore;
 use serde::Serialize;
 
 use super::store::{StoreArgs, block_on, print, print_json};
 use crate::app;
-use crate::config::Settings;
-use crate::system::Machine;
+use crate::config::{Database, Settings};
 
 /// The oldest git that takes its settings from `GIT_CONFIG_COUNT`, on which the service's safety rests.
 const OLDEST_GIT: (u32, u32) = (2, 31);
@@ -133,17 +129,19 @@ fn master_key(settings: &Settings) -> Finding {
 
 async fn database(settings: &Settings) -> Finding {
     let check = "database";
-    let path = settings.database.display();
-    let Ok(key) = app::master_key(settings) else { return finding(check, Health::Failure, "needs the master key") };
-    if !settings.database.exists() {
-        return finding(check, Health::Ok, format!("{path} will be made at the first start"));
+    let database = &settings.database;
+    if app::master_key(settings).is_err() {
+        return finding(check, Health::Failure, "needs the master key");
     }
-    match SqliteStore::open(&settings.database, key, Arc::new(Machine)) {
+    if matches!(database, Database::Sqlite(path) if !path.exists()) {
+        return finding(check, Health::Ok, format!("{database} will be made at the first start"));
+    }
+    match app::open_store(settings).await {
         Ok(store) => match store.ready().await {
-            Ok(()) => finding(check, Health::Ok, format!("{path} answers")),
-            Err(error) => finding(check, Health::Failure, format!("{path}: {error}")),
+            Ok(()) => finding(check, Health::Ok, format!("{database} answers")),
+            Err(error) => finding(check, Health::Failure, format!("{database}: {error}")),
         },
-        Err(error) => finding(check, Health::Failure, error.to_string()),
+        Err(error) => finding(check, Health::Failure, format!("{error:#}")),
     }
 }
 

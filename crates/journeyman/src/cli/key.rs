@@ -82,9 +82,9 @@ fn lifetime(text: &str) -> Result<Lifetime, humantime::DurationError> {
 
 /// Carries out a command.
 pub(crate) fn run(arguments: KeyArgs) -> anyhow::Result<ExitCode> {
-    let (_, store) = arguments.store.open()?;
     let json = arguments.json;
     block_on(async move {
+        let (_, store) = arguments.store.open().await?;
         match arguments.command {
             KeyCommand::Create(create) => create_key(&*store, create, json).await,
             KeyCommand::List => list(&*store, json).await,

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::{Forges, ProjectStore};
+use journeyman_core::ports::{Forges, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Clock;
 use journeyman_http::wire::project::{ProjectList, change, create, show};
-use journeyman_store::SqliteStore;
 use serde_json::{Map, Value, json};
 
 use super::store::{StoreArgs, block_on, print_json, print_lines};
@@ -114,9 +113,9 @@ struct Fields {
 
 /// Carries out a command.
 pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
-    let (settings, store) = arguments.store.open()?;
     let json = arguments.json;
     block_on(async move {
+        let (settings, store) = arguments.store.open().await?;
         match arguments.command {
             ProjectCommand::Create { id, fields } => {
                 let mut body = fields.patch()?;
@@ -130,10 +129,10 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
                 print_project(&settings, &store.create_project(new, secrets).await?)
             }
             ProjectCommand::List => list(&settings, &store.projects().await?, json),
-            ProjectCommand::Show { id } => print_project(&settings, &find(&store, id).await?),
+            ProjectCommand::Show { id } => print_project(&settings, &find(&*store, id).await?),
             ProjectCommand::Update { id, fields } => {
                 let patch = Value::Object(fields.patch()?);
-                let (new, secrets) = change(find(&store, id).await?, patch).map_err(|error| anyhow!(error))?;
+                let (new, secrets) = change(find(&*store, id).await?, patch).map_err(|error| anyhow!(error))?;
                 known_agent(&settings, &new)?;
                 prepare(&settings, &store, &new).await?;
                 print_project(&settings, &store.update_project(new, secrets).await?)
@@ -205,7 +204,7 @@ fn read(path: &PathBuf) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
 }
 
-async fn find(store: &SqliteStore, id: ProjectId) -> anyhow::Result<Project> {
+async fn find(store: &dyn Store, id: ProjectId) -> anyhow::Result<Project> {
     let found = store.project(id.clone()).await?;
     found.with_context(|| format!("there is no project {id}; `journeyman project list` shows those there are"))
 }
@@ -218,7 +217,7 @@ fn known_agent(settings: &Settings, project: &Project) -> anyhow::Result<()> {
     bail!("no agent {:?} is configured; there are: {}", project.agent, known.join(", "))
 }
 
-async fn prepare(settings: &Settings, store: &Arc<SqliteStore>, project: &Project) -> anyhow::Result<()> {
+async fn prepare(settings: &Settings, store: &Arc<dyn Store>, project: &Project) -> anyhow::Result<()> {
     let hosts = app::code_hosts(settings, store, &settings.public_url(settings.listen))?;
     hosts.prepare(project).await.context("the repository could not be made")
 }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use journeyman_core::ids::KeyId;
-use journeyman_core::ports::AuditEntry;
+use journeyman_core::ports::{AuditEntry, Store};
 use journeyman_core::time::Clock;
-use journeyman_store::SqliteStore;
 use serde::Serialize;
 
 use crate::app;
@@ -40,9 +39,9 @@ impl StoreArgs {
     }
 
     /// The settings, and the store.
-    pub(super) fn open(self) -> anyhow::Result<(Settings, Arc<SqliteStore>)> {
+    pub(super) async fn open(self) -> anyhow::Result<(Settings, Arc<dyn Store>)> {
         let settings = self.settings()?;
-        let store = app::open_store(&settings)?;
+        let store = app::open_store(&settings).await?;
         Ok((settings, store))
     }
 }

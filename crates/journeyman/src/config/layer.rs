@@ -18,14 +18,34 @@ pub(crate) struct Layer {
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
 
+    /// What this process does: serve clients (api), carry out jobs (worker), or both. With PostgreSQL there may be any
+    /// number of each [default: api,worker]
+    #[arg(long, value_name = "ROLE", value_delimiter = ',')]
+    pub(crate) role: Option<Vec<Role>>,
+
     /// The folder for the database, repositories, workspaces and the master key [default: $XDG_DATA_HOME/journeyman, or
     /// ~/.local/share/journeyman]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// The database: sqlite:<path> [default: sqlite:<data-dir>/journeyman.db]
+    /// The database: sqlite:<path>, or postgres://<user>@<host>/<database>; one with a password is better given by file
+    /// or environment than here, where others see it [default: sqlite:<data-dir>/journeyman.db]
     #[arg(long, value_name = "URL")]
     pub(crate) database_url: Option<String>,
+
+    /// Connections to PostgreSQL at most, beside one to listen with [default: 10]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) database_connections: Option<usize>,
+
+    /// Whether the schema of a PostgreSQL database is brought up to date at the start; without, run journeyman migrate
+    /// [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) auto_migrate: Option<bool>,
+
+    /// The folder of the built-in code host; on several machines one that all of them share [default:
+    /// <data-dir>/repositories]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repositories: Option<PathBuf>,
 
     /// The file with the key that secrets in the database are sealed with: 64 hexadecimal digits, mode 0600; made at the
     /// first start. The variable JOURNEYMAN_MASTER_KEY with the key itself is used instead where it is set [default:
@@ -82,6 +102,16 @@ pub(crate) struct Layer {
     pub(crate) log_format: Option<LogFormat>,
 }
 
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Role {
+    /// Serves clients over HTTP.
+    Api,
+    /// Carries out jobs.
+    Worker,
+}
+
 /// The form of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,8 +128,12 @@ impl Layer {
     pub(crate) fn over(self, weaker: Self) -> Self {
         Self {
             config: self.config.or(weaker.config),
+            role: self.role.or(weaker.role),
             data_dir: self.data_dir.or(weaker.data_dir),
             database_url: self.database_url.or(weaker.database_url),
+            database_connections: self.database_connections.or(weaker.database_connections),
+            auto_migrate: self.auto_migrate.or(weaker.auto_migrate),
+            repositories: self.repositories.or(weaker.repositories),
             master_key_file: self.master_key_file.or(weaker.master_key_file),
             listen: self.listen.or(weaker.listen),
             public_url: self.public_url.or(weaker.public_url),

@@ -1,5 +1,6 @@
 //! The settings with their defaults filled in.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -12,15 +13,21 @@ use journeyman_core::project::DEFAULT_AGENT;
 use url::Url;
 
 use super::environment::MachineEnvironment;
-use super::layer::{Layer, LogFormat};
+use super::layer::{Layer, LogFormat, Role};
 use super::text;
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
-    /// The SQLite file.
-    pub(crate) database: PathBuf,
+    /// What this process does; never nothing.
+    pub(crate) roles: Vec<Role>,
+    pub(crate) database: Database,
+    /// To PostgreSQL, at most.
+    pub(crate) database_connections: usize,
+    pub(crate) auto_migrate: bool,
+    /// The folder of the built-in code host.
+    pub(crate) repositories: PathBuf,
     pub(crate) master_key_file: PathBuf,
     /// Whether the operator named that file: then it is not made.
     pub(crate) master_key_file_given: bool,
@@ -45,6 +52,38 @@ pub(crate) struct Settings {
     pub(crate) path: String,
 }
 
+/// Where everything is kept. Its `Debug` shows no password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Database {
+    /// The SQLite file.
+    Sqlite(PathBuf),
+    /// The URL of a PostgreSQL database.
+    Postgres(String),
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "{}", path.display()),
+            Self::Postgres(url) => {
+                // The host and the name of the database: what stands behind the last @, without parameters.
+                let address = url.rsplit('@').next().unwrap_or_default().split('?').next().unwrap_or_default();
+                let address = address.split_once("://").map_or(address, |(_, address)| address);
+                write!(f, "postgres://{address}")
+            }
+        }
+    }
+}
+
+/// With more connections than this PostgreSQL works slower and not faster.
+const MOST_CONNECTIONS: usize = 500;
+
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
 /// The search path of a machine that has none set.
@@ -68,10 +107,34 @@ impl Settings {
         if workers == 0 {
             bail!("workers must be at least 1");
         }
+        let roles = layer.role.unwrap_or_else(|| vec![Role::Api, Role::Worker]);
+        let database = database(layer.database_url.as_deref(), &data_dir)?;
+        let database_connections = layer.database_connections.unwrap_or(10);
+        if !(2..=MOST_CONNECTIONS).contains(&database_connections) {
+            bail!("database-connections must be 2 to {MOST_CONNECTIONS}");
+        }
+        if matches!(database, Database::Sqlite(_)) && !(roles.contains(&Role::Api) && roles.contains(&Role::Worker)) {
+            bail!(
+                "role: with SQLite one process does all of it, because others cannot reach its file safely; leave role \
+                 out, or give a database-url of PostgreSQL"
+            );
+        }
+        if matches!(database, Database::Postgres(_)) && layer.master_key_file.is_none() && machine.master_key.is_none()
+        {
+            bail!(
+                "with PostgreSQL the key that secrets are sealed with is shared by all machines and is not made by \
+                 itself: make one with `openssl rand -hex 32`, and give it to each as JOURNEYMAN_MASTER_KEY or in the \
+                 file of master-key-file"
+            );
+        }
         let mut all = Agents::from([(DEFAULT_AGENT.to_owned(), built_in(program)?)]);
         all.extend(agents);
         Ok(Self {
-            database: database(layer.database_url.as_deref(), &data_dir)?,
+            roles,
+            database,
+            database_connections,
+            auto_migrate: layer.auto_migrate.unwrap_or(true),
+            repositories: layer.repositories.map_or_else(|| Ok(data_dir.join("repositories")), std::path::absolute)?,
             master_key_file_given: layer.master_key_file.is_some(),
             master_key_file: layer.master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
             master_key: machine.master_key,
@@ -120,19 +183,19 @@ fn data_dir(given: Option<PathBuf>, machine: &MachineEnvironment) -> anyhow::Res
     std::path::absolute(&dir).with_context(|| format!("the data directory {} has no absolute path", dir.display()))
 }
 
-fn database(url: Option<&str>, data_dir: &Path) -> anyhow::Result<PathBuf> {
-    let Some(url) = url else { return Ok(data_dir.join("journeyman.db")) };
+fn database(url: Option<&str>, data_dir: &Path) -> anyhow::Result<Database> {
+    let Some(url) = url else { return Ok(Database::Sqlite(data_dir.join("journeyman.db"))) };
     match url.split_once(':') {
         Some(("sqlite", path)) if !path.trim_start_matches('/').is_empty() => {
             // sqlite:///a/b and sqlite:/a/b are the same file.
             let path = path.strip_prefix("//").unwrap_or(path);
-            Ok(std::path::absolute(path)?)
+            Ok(Database::Sqlite(std::path::absolute(path)?))
         }
-        Some(("postgres" | "postgresql", _)) => {
-            bail!("this version keeps its data in SQLite alone; write database-url as sqlite:<path>, or leave it out")
-        }
+        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Ok(Database::Postgres(url.to_owned())),
         // The text is not shown: a URL of a database may have a password in it.
-        _ => bail!("database-url is not one that is known; write it as sqlite:<path>"),
+        _ => bail!(
+            "database-url is not one that is known; write it as sqlite:<path> or postgres://<user>@<host>/<database>"
+        ),
     }
 }
 
@@ -169,7 +232,9 @@ mod tests {
     fn without_a_word_everything_has_a_default() {
         let settings = resolve(Layer::default()).expect("settings");
         assert_eq!(settings.data_dir, Path::new("/home/me/.local/share/journeyman"));
-        assert_eq!(settings.database, Path::new("/home/me/.local/share/journeyman/journeyman.db"));
+        let database = Database::Sqlite("/home/me/.local/share/journeyman/journeyman.db".into());
+        assert_eq!(settings.database, database);
+        assert_eq!(settings.roles, [Role::Api, Role::Worker]);
         assert_eq!(settings.public_url(settings.listen), "http://127.0.0.1:8080");
         assert_eq!(settings.public_url("0.0.0.0:80".parse().expect("an address")), "http://localhost:80");
         assert_eq!(settings.agents[DEFAULT_AGENT].command[0], "/usr/bin/journeyman");
@@ -177,10 +242,14 @@ mod tests {
 
     #[test]
     fn a_setting_that_makes_no_sense_is_refused() {
-        let cases: [(Layer, &str); 8] = [
+        let role = Some(vec![Role::Worker]);
+        let cases: [(Layer, &str); 11] = [
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),
             (Layer { lease: Some("1s".parse().expect("a span")), ..Layer::default() }, "lease"),
-            (Layer { database_url: Some("postgres://u:hush@h/d".into()), ..Layer::default() }, "SQLite"),
+            (Layer { database_url: Some("postgres://u:hush@h/d".into()), ..Layer::default() }, "JOURNEYMAN_MASTER_KEY"),
+            (Layer { database_url: Some("postgres:u:hush@h/d".into()), ..Layer::default() }, "database-url"),
+            (Layer { database_connections: Some(1), ..Layer::default() }, "database-connections"),
+            (Layer { role, ..Layer::default() }, "role"),
             (Layer { database_url: Some("mysql://u:hush@h/d".into()), ..Layer::default() }, "database-url"),
             (Layer { database_url: Some("sqlite:".into()), ..Layer::default() }, "database-url"),
             (Layer { public_url: Some("ftp://x".into()), ..Layer::default() }, "public-url"),
@@ -190,6 +259,13 @@ mod tests {
         for (layer, named) in cases {
             let error = format!("{:#}", resolve(layer).expect_err(named));
             assert!(error.contains(named) && !error.contains("hush"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_database_is_named_without_its_password() {
+        for url in ["postgres://u:h@sh@db.example:5432/jobs?password=hush", "postgres://db.example:5432/jobs"] {
+            assert_eq!(format!("{:?}", Database::Postgres(url.to_owned())), "postgres://db.example:5432/jobs");
         }
     }
 

@@ -51,16 +51,15 @@ pub enum UrlError {
 
 /// What connections are made with.
 #[derive(Clone)]
-pub(super) struct Connector {
-    pub(super) config: tokio_postgres::Config,
-    pub(super) tls: MakeRustlsConnect,
+pub(crate) struct Connector {
+    pub(crate) config: tokio_postgres::Config,
+    pub(crate) tls: MakeRustlsConnect,
 }
 
 impl Connector {
-    pub(super) fn new(url: &str) -> Result<Self, UrlError> {
+    pub(crate) fn new(url: &str) -> Result<Self, UrlError> {
         let (plain, verify, roots) = take_tls(url)?;
-        let malformed =
-            |error: tokio_postgres::Error| UrlError::Malformed(super::error::with_causes(&error));
+        let malformed = |error: tokio_postgres::Error| UrlError::Malformed(super::error::with_causes(&error));
         let mut config: tokio_postgres::Config = plain.parse().map_err(malformed)?;
         if config.get_hosts().is_empty() {
             return Err(UrlError::Malformed("it names no host".to_owned()));
@@ -74,7 +73,11 @@ impl Connector {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(PATIENCE);
         }
-        config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 5).keepalives_retries(3).tcp_user_timeout(SILENCE);
+        config
+            .keepalives_idle(SILENCE)
+            .keepalives_interval(SILENCE / 5)
+            .keepalives_retries(3)
+            .tcp_user_timeout(SILENCE);
         Ok(Self { config, tls: MakeRustlsConnect::new(tls(verify, roots.as_deref().map(Path::new))?) })
     }
 

@@ -8,6 +8,8 @@ use tokio_postgres::error::SqlState;
 pub(crate) enum PgError {
     /// The connection is gone, or none could be had: what was under way may or may not have happened.
     Lost(String),
+    /// The connection was lost during a transaction that wrote: it may have been committed.
+    Unsure(String),
     /// The server said no.
     Refused(SqlState, String),
     /// A row holds what this version does not know.
@@ -19,6 +21,15 @@ impl PgError {
     pub(super) fn is_conflict(&self) -> bool {
         let conflicts = [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED];
         matches!(self, Self::Refused(state, _) if conflicts.contains(&state))
+    }
+
+    /// As the error of statements that included a commit.
+    pub(super) fn of_commit(self) -> Self {
+        match self {
+            Self::Lost(text) => Self::Unsure(text),
+            Self::Refused(..) if self.is_lost() => Self::Unsure("the server ended the connection".to_owned()),
+            other => other,
+        }
     }
 
     /// The server ends connections, because it stops or somebody asked it to.
@@ -34,7 +45,7 @@ impl PgError {
                 ];
                 ends.contains(&state)
             }
-            Self::Corrupt(_) => false,
+            Self::Unsure(_) | Self::Corrupt(_) => false,
         }
     }
 }
@@ -68,6 +79,7 @@ impl From<PgError> for StoreError {
     fn from(error: PgError) -> Self {
         match error {
             PgError::Lost(text) => Self::Unavailable(format!("PostgreSQL: {text}")),
+            PgError::Unsure(text) => Self::Unknown(format!("PostgreSQL: {text}")),
             PgError::Refused(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED, _) => Self::Busy,
             PgError::Refused(state, text) => Self::Unavailable(format!("PostgreSQL: {text} ({})", state.code())),
             PgError::Corrupt(error) => error,

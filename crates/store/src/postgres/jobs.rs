@@ -94,7 +94,7 @@ impl JobStore for PostgresStore {
         writes.update(&change)?;
         let mut calls = writes.calls()?;
         calls.push(call!("COMMIT"));
-        session.run(&calls).await?;
+        session.run(&calls).await.map_err(PgError::of_commit)?;
         session.release();
         self.news.committed(&change.job);
         Ok(Some(change.job))

@@ -80,7 +80,7 @@ impl ProjectStore for PostgresStore {
             call!("DELETE FROM projects WHERE id = $1", text()),
             call!("COMMIT"),
         ];
-        session.run_long(&delete).await?;
+        session.run_long(&delete).await.map_err(PgError::of_commit)?;
         session.release();
         Ok(())
     }
@@ -128,7 +128,7 @@ impl PostgresStore {
         let mut calls: Vec<Call> = sealed.into_iter().map(|(name, value)| secret(&id, name, value)).collect();
         let [read_project, read_names] = of_project(&id);
         calls.extend([read_project, read_names, call!("COMMIT")]);
-        let answers = session.run(&calls).await?;
+        let answers = session.run(&calls).await.map_err(PgError::of_commit)?;
         session.release();
         let read = answers.len().saturating_sub(3);
         let stored = projects(answers.get(read..).unwrap_or_default())?.pop();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::idempotency::Remembered;
+use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::LogEntry;

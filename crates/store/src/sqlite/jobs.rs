@@ -37,9 +37,8 @@ impl JobStore for SqliteStore {
         mut decide: Decide,
         now: Timestamp,
     ) -> Result<Accepted, UpdateError> {
-        let update = move |db: &Connection| {
-            accept::update(&mut Tables(db), id, project.as_ref(), &guard, &mut decide, now)
-        };
+        let update =
+            move |db: &Connection| accept::update(&mut Tables(db), id, project.as_ref(), &guard, &mut decide, now);
         let accepted = self.writer.write(update).await?;
         self.wakeups.accepted(&accepted);
         Ok(accepted)

@@ -11,11 +11,16 @@ use super::OpenError;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_start.sql"),
     include_str!("../../migrations/sqlite/0002_claims.sql"),
+    include_str!("../../migrations/sqlite/0003_master_key.sql"),
 ];
+
+/// The version of a schema that is up to date.
+#[expect(clippy::cast_possible_wrap, reason = "there are a few")]
+pub(crate) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
-    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let known = SCHEMA_VERSION;
     loop {
         // The lock is taken before the version is read: two processes that start together do not migrate twice.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;

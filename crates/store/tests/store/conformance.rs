@@ -27,7 +27,7 @@ fn sha(digit: char) -> Sha {
 }
 
 /// Claims the job and reports a whole turn with one commit.
-async fn work_off(house: &House) {
+pub(crate) async fn work_off(house: &House) {
     let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
     let (job, token) = (claimed.job.id, claimed.lease.token);
     let begun =

@@ -20,11 +20,16 @@ use uuid::Uuid;
 pub(crate) struct World {
     micros: AtomicI64,
     count: AtomicU64,
+    bytes: AtomicU64,
 }
 
 impl World {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { micros: AtomicI64::new(1_800_000_000_000_000), count: AtomicU64::new(1) })
+        Arc::new(Self {
+            micros: AtomicI64::new(1_800_000_000_000_000),
+            count: AtomicU64::new(1),
+            bytes: AtomicU64::new(1),
+        })
     }
 
     pub(crate) fn pass(&self, time: Duration) {
@@ -45,7 +50,7 @@ impl IdGen for World {
 
     fn fill(&self, bytes: &mut [u8]) {
         for byte in bytes {
-            *byte = self.count.fetch_add(1, Ordering::SeqCst).to_le_bytes()[0];
+            *byte = self.bytes.fetch_add(1, Ordering::SeqCst).to_le_bytes()[0];
         }
     }
 }
@@ -60,11 +65,16 @@ pub(crate) struct House {
 }
 
 impl House {
+    /// Over a store as it is.
+    pub(crate) fn over(name: &'static str, world: Arc<World>, store: Arc<dyn Store>) -> Self {
+        let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
+        Self { name, world, store, engine, dir: None }
+    }
+
     /// With the project [`shop`] in it.
     async fn new(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Option<tempfile::TempDir>) -> Self {
-        let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
         store.create_project(project("shop"), [].into()).await.unwrap();
-        Self { name, world, store, engine, dir }
+        Self { dir, ..Self::over(name, world, store) }
     }
 }
 

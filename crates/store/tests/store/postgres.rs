@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use journeyman_core::engine::{Admission, Engine};
 use journeyman_core::ports::{Store, StoreError, UpdateError};
-use journeyman_store::{PostgresOpenError, PostgresStore, Schema};
+use journeyman_store::{MasterKey, PostgresOpenError, PostgresStore, Schema, VaultError};
 use journeyman_testkit::Postgres;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -256,4 +256,12 @@ async fn a_commit_whose_answer_is_lost_is_not_done_again() {
         assert!(!cut.load(Ordering::SeqCst), "an answer was lost");
         assert_eq!(house.store.messages(id).await.unwrap().len(), round + 2);
     }
+}
+
+#[tokio::test]
+async fn a_process_with_another_master_key_does_not_start() {
+    let url = Postgres::shared().database();
+    postgres_at(&url).await;
+    let other = PostgresStore::open(&url, 2, Schema::Migrate, MasterKey::new([1; 32]), World::new()).await;
+    assert!(matches!(other, Err(PostgresOpenError::Key(VaultError::OtherKey))));
 }

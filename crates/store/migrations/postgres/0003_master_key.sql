@@ -1,0 +1,7 @@
+-- What holds for the whole installation. `master_key` is a known text sealed with the key of the secrets, so that a
+-- process with another key is told so when it starts.
+
+CREATE TABLE meta (
+    name  TEXT COLLATE "C" PRIMARY KEY,
+    value BYTEA NOT NULL
+);

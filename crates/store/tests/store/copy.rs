@@ -1,0 +1,87 @@
+//! Moving from SQLite to PostgreSQL.
+
+use std::time::Duration;
+
+use journeyman_core::project::SecretValue;
+use journeyman_store::{CopyError, PostgresStore, Schema, copy_to_postgres};
+use journeyman_testkit::Postgres;
+
+use crate::conformance::work_off;
+use crate::given::{House, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
+
+/// A store with something in every table.
+async fn lived_in() -> House {
+    let house = sqlite().await;
+    let secrets = [("TOKEN".to_owned(), Some(SecretValue("s3cret".to_owned())))].into();
+    house.store.update_project(project("shop"), secrets).await.unwrap();
+    for number in 0..3 {
+        let id = house.engine.create_job(&project("shop"), new_job("Schön"), free()).await.unwrap().record.id;
+        house.engine.add_message(&shop(), id, prompt("b"), keyed(&number.to_string(), "b")).await.unwrap();
+        work_off(&house).await;
+    }
+    house
+}
+
+async fn contents(house: &House) -> Vec<String> {
+    let mut seen = vec![format!("{:?}", house.store.projects().await.unwrap())];
+    seen.push(format!("{:?}", house.store.secrets(shop()).await.unwrap()));
+    let all = journeyman_core::ports::JobFilter {
+        project: shop(),
+        status: None,
+        created_after: None,
+        created_before: None,
+        title_contains: None,
+        after: None,
+        limit: 100,
+    };
+    for job in house.store.jobs(all).await.unwrap() {
+        seen.push(format!("{job:?}"));
+        seen.push(format!("{:?}", house.store.messages(job.id).await.unwrap()));
+        seen.push(format!("{:?}", house.store.runs(job.id).await.unwrap()));
+        seen.push(format!("{:?}", house.store.log(job.id, 0, 1000).await.unwrap()));
+    }
+    seen
+}
+
+#[tokio::test]
+async fn everything_is_there_and_work_goes_on() {
+    let (old, url) = (lived_in().await, Postgres::shared().database());
+    let file = old.dir.as_ref().unwrap().path().join("journeyman.db");
+    let copied = copy_to_postgres(&file, &url).await.unwrap();
+    let rows = |table: &str| copied.iter().find(|(name, _)| *name == table).unwrap().1;
+    assert_eq!((rows("jobs"), rows("messages"), rows("runs"), rows("idempotency_keys")), (3, 6, 3, 3));
+    let store = PostgresStore::open(&url, 4, Schema::Check, master_key(), old.world.clone()).await.unwrap();
+    let new = House::over("postgres", old.world.clone(), std::sync::Arc::new(store));
+    assert_eq!(contents(&new).await, contents(&old).await);
+    // Numbers go on behind those that were copied, and a key is known again.
+    new.world.pass(Duration::from_secs(60));
+    work_off(&new).await;
+    let id = new.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let again = new.engine.add_message(&shop(), id, prompt("b"), keyed("0", "b")).await.unwrap();
+    assert!(again.replayed);
+}
+
+#[tokio::test]
+async fn a_target_that_holds_something_is_refused() {
+    let (old, url) = (lived_in().await, Postgres::shared().database());
+    let file = old.dir.as_ref().unwrap().path().join("journeyman.db");
+    copy_to_postgres(&file, &url).await.unwrap();
+    assert!(matches!(copy_to_postgres(&file, &url).await, Err(CopyError::NotEmpty("meta"))));
+}
+
+#[tokio::test]
+async fn a_row_that_comes_out_different_is_found_and_nothing_is_copied() {
+    let (old, server) = (lived_in().await, Postgres::shared());
+    let url = server.database();
+    let database = url.rsplit('/').next().unwrap();
+    PostgresStore::migrate(&url).await.unwrap();
+    let spoil = "
+        CREATE FUNCTION journeyman.spoil() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN NEW.prompt = NEW.prompt || '?'; RETURN NEW; END $$;
+        CREATE TRIGGER spoil BEFORE INSERT ON journeyman.messages FOR EACH ROW EXECUTE FUNCTION journeyman.spoil()";
+    server.sql(database, spoil);
+    let file = old.dir.as_ref().unwrap().path().join("journeyman.db");
+    let refused = copy_to_postgres(&file, &url).await;
+    assert!(matches!(refused, Err(CopyError::Differs { table: "messages", row: 1 })), "{refused:?}");
+    assert_eq!(server.sql(database, "SELECT count(*) FROM journeyman.jobs"), "0");
+}
