@@ -41,6 +41,7 @@ only() {
 allowed core
 allowed git core
 allowed store core
+allowed blobs core
 allowed sandbox core
 allowed forge core git
 allowed worker core git
@@ -50,6 +51,7 @@ allowed http core dashboard
 
 only rusqlite store
 only tokio-postgres store
+only object_store blobs
 only axum http dashboard journeyman
 only agent-client-protocol worker agent
 only genai agent

@@ -110,6 +110,8 @@ impl Engine {
             branch: None,
             pull: None,
             session: None,
+            archive: None,
+            bundle: None,
             token: Token(0),
             last_seq: 0,
         };

@@ -79,6 +79,12 @@ pub struct Job {
     pub pull: Option<Pull>,
     /// The agent's session, to be resumed.
     pub session: Option<String>,
+    /// The blob with the agent's home as the last turn that ended left it.
+    #[serde(default)]
+    pub archive: Option<String>,
+    /// The blob with the commits that are not on the code host yet, where other machines may have to push them.
+    #[serde(default)]
+    pub bundle: Option<String>,
     /// The last fencing token given; tokens grow.
     pub token: Token,
     /// The sequence number of the last event in the log.

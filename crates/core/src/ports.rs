@@ -1,10 +1,12 @@
 //! The traits that the outside implements. Nothing here needs an async runtime: streams of processes are file
 //! descriptors, bodies are [`futures_core::Stream`]s.
 
+mod blobs;
 mod code_host;
 mod sandbox;
 mod store;
 
+pub use blobs::{Blob, BlobError, Blobs};
 pub use code_host::{
     CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse,
     GitServer, GitServerError, PullDetail, PullPages, PullPagesError, Remote,

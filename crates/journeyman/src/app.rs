@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use axum::Router;
+use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
-use journeyman_core::ports::{Sandbox, Store};
+use journeyman_core::ports::{Blobs, Sandbox, Store};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
 use journeyman_git::{Git, Runner};
@@ -20,7 +21,7 @@ use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
 use journeyman_worker::Host;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Database, Role, Settings};
+use crate::config::{BlobPlace, Database, Role, Settings};
 use crate::system::Machine;
 
 /// Everything behind the interface.
@@ -53,6 +54,17 @@ pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn St
             Ok(Arc::new(opened.with_context(|| settings.database.to_string())?))
         }
     }
+}
+
+/// Where files are kept that outlive this machine.
+fn blobs(place: &BlobPlace) -> anyhow::Result<Arc<dyn Blobs>> {
+    Ok(match place {
+        BlobPlace::Folder { path, shared } => {
+            make_private_dir(path)?;
+            Arc::new(Folder::new(path.clone(), *shared))
+        }
+        BlobPlace::Bucket { url, options } => Arc::new(Bucket::open(url, options.0.clone()).context("blob-url")?),
+    })
 }
 
 /// Git as the service runs it, with the files it needs in the data directory.
@@ -94,6 +106,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         store.clone(),
         Arc::new(hosts.clone()),
         sandbox(),
+        blobs(&settings.blobs)?,
         settings.agents.clone(),
         Arc::new(Machine),
         git(&settings)?,

@@ -15,7 +15,7 @@ use anyhow::Context;
 use journeyman_core::agent::Agents;
 
 pub(crate) use self::layer::{Layer, LogFormat, Role};
-pub(crate) use self::settings::{Database, Settings};
+pub(crate) use self::settings::{BlobPlace, Database, Settings};
 
 /// The settings that hold for these flags, in this process.
 pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {

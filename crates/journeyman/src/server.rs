@@ -9,7 +9,7 @@ use anyhow::Context;
 use axum::serve::ListenerExt;
 use journeyman_core::ports::Store;
 use journeyman_core::time::Clock;
-use journeyman_worker::{Limits, Worker};
+use journeyman_worker::{Limits, Places, Worker};
 use tokio::net::TcpListener;
 
 use crate::app::{self, App};
@@ -22,6 +22,9 @@ const SWEEP: Duration = Duration::from_secs(600);
 
 /// Rows of each kind that one sweep removes at most.
 const SWEEP_ROWS: usize = 10_000;
+
+/// Blobs of each kind that one sweep looks at.
+const SWEEP_BLOBS: usize = 1000;
 
 /// How long answers that are under way may take once running turns were handed back.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -71,22 +74,29 @@ impl Server {
                 worker.work(stages.drain.clone(), stages.stop.clone()).await;
             }
         };
-        let sweeper =
-            tokio::spawn(sweep(Arc::clone(&self.app.host), self.app.store.clone(), self.settings.workspace_idle));
+        let sweeper = tokio::spawn(sweep(Arc::clone(&self.app.host), self.app.store.clone(), self.settings.clone()));
         let (served, ()) = tokio::join!(http, work);
         sweeper.abort();
         served
     }
 }
 
-async fn sweep(host: Arc<journeyman_worker::Host>, store: Arc<dyn Store>, workspace_idle: Duration) {
-    let mut beat = tokio::time::interval(SWEEP);
+async fn sweep(host: Arc<journeyman_worker::Host>, store: Arc<dyn Store>, settings: Settings) {
+    let (mut beat, mut places) = (tokio::time::interval(SWEEP), Places::default());
     loop {
         beat.tick().await;
         if let Err(error) = store.sweep(Machine.now(), SWEEP_ROWS).await {
             tracing::warn!(%error, "what is over could not be cleared away");
         }
-        match host.release_idle(workspace_idle).await {
+        if !settings.roles.contains(&Role::Worker) {
+            continue;
+        }
+        match host.sweep_blobs(&mut places, settings.session_keep, SWEEP_BLOBS).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "blobs that nobody needs were removed"),
+            Err(error) => tracing::warn!(%error, "blobs that nobody needs could not be removed"),
+        }
+        match host.release_idle(settings.workspace_idle).await {
             Ok(0) => {}
             Ok(released) => tracing::info!(released, "workspaces of idle jobs were removed"),
             Err(error) => tracing::warn!(%error, "workspaces of idle jobs could not be removed"),

@@ -1,5 +1,7 @@
-//! The agent's home between turns: a compressed archive beside the workspaces, so that a session goes on after its
-//! workspace is gone, and goes back to where it was when a turn is repeated.
+//! The agent's home between turns: a compressed archive in the blob store, so that a session goes on after its workspace,
+//! or its machine, is gone, and goes back to where it was when a turn is repeated.
+//!
+//! Keys name the job and the lease that wrote them: what a worker writes whose lease was taken over is in nobody's way.
 
 use std::fs::File;
 use std::io;
@@ -8,28 +10,36 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use journeyman_core::ids::JobId;
+use journeyman_core::job::Token;
 
-/// Writes `home` to `archive`, whole or not at all.
+/// The folder of archives in the blob store; below it one for each job.
+pub(crate) const SESSIONS: &str = "sessions";
+
+/// Where the home is kept as the lease `token` left it.
+pub(crate) fn key(job: JobId, token: Token) -> String {
+    format!("{SESSIONS}/{job}/{}.tar.gz", token.0)
+}
+
+/// Writes `home` to `archive`.
 pub(crate) fn save(home: &Path, archive: &Path) -> io::Result<()> {
-    let partial = archive.with_extension("partial");
-    let mut builder = tar::Builder::new(GzEncoder::new(File::create(&partial)?, Compression::fast()));
+    let mut builder = tar::Builder::new(GzEncoder::new(File::create(archive)?, Compression::fast()));
     // A link that the agent planted is stored as a link, and what it points to is not.
     builder.follow_symlinks(false);
     builder.append_dir_all(".", home)?;
-    builder.into_inner()?.finish()?.sync_all()?;
-    std::fs::rename(&partial, archive)
+    builder.into_inner()?.finish()?;
+    Ok(())
 }
 
 /// Makes `home` what `archive` says; empty if there is none.
-pub(crate) fn restore(home: &Path, archive: &Path) -> io::Result<()> {
+pub(crate) fn restore(home: &Path, archive: Option<&Path>) -> io::Result<()> {
     if home.exists() {
         std::fs::remove_dir_all(home)?;
     }
     std::fs::create_dir_all(home)?;
-    match File::open(archive) {
+    match archive {
         // `unpack` refuses entries that would leave the folder.
-        Ok(file) => tar::Archive::new(GzDecoder::new(file)).unpack(home),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        Some(archive) => tar::Archive::new(GzDecoder::new(File::open(archive)?)).unpack(home),
+        None => Ok(()),
     }
 }

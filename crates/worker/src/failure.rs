@@ -1,6 +1,6 @@
 //! Why a run stops before its end, in words that a person can act on.
 
-use journeyman_core::ports::{ForgeError, SandboxError, UpdateError};
+use journeyman_core::ports::{BlobError, ForgeError, SandboxError, UpdateError};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_git::{Failure, GitError};
 
@@ -33,6 +33,12 @@ impl From<UpdateError> for Stopped {
             // taken over.
             other => Self::may_pass(ReasonCode::Internal, other.to_string()),
         }
+    }
+}
+
+impl From<BlobError> for Stopped {
+    fn from(error: BlobError) -> Self {
+        Self::may_pass(ReasonCode::Internal, error.to_string())
     }
 }
 

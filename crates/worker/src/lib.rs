@@ -4,6 +4,7 @@
 pub mod acp;
 mod agent;
 mod archive;
+mod bundle;
 mod collect;
 mod diff;
 mod failure;
@@ -12,8 +13,10 @@ mod mirror;
 mod publish;
 mod release;
 mod run;
+mod tidy;
 mod transcript;
 mod worker;
 mod workspace;
 
+pub use tidy::Places;
 pub use worker::{Host, Limits, Worker};

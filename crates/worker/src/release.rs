@@ -15,14 +15,14 @@ use crate::worker::Host;
 use crate::workspace::MARKER;
 
 impl Host {
-    /// Removes the workspaces of jobs that have not been active for `idle`, and what is left of jobs that are gone;
-    /// answers how many workspaces it removed.
+    /// Removes the workspaces of jobs that have not been active for `idle`, and those of jobs that are gone; answers how
+    /// many it removed.
     ///
     /// # Errors
     /// A folder cannot be read or removed; the store failed.
     pub async fn release_idle(&self, idle: Duration) -> io::Result<usize> {
         let mut released = 0;
-        for id in jobs_in(&self.data.join("workspaces"), "").await? {
+        for id in jobs_in(&self.data.join("workspaces")).await? {
             let root = self.data.join("workspaces").join(id.to_string());
             let before = self.engine.now() - idle;
             let touched = touched(&root).await;
@@ -40,11 +40,6 @@ impl Host {
                 _ => tokio::fs::remove_dir_all(&root).await?,
             }
             released += 1;
-        }
-        for id in jobs_in(&self.data.join("sessions"), ".tar.gz").await? {
-            if self.rests(id).await? == Rest::Gone {
-                tokio::fs::remove_file(self.data.join("sessions").join(format!("{id}.tar.gz"))).await?;
-            }
         }
         Ok(released)
     }
@@ -80,7 +75,7 @@ async fn touched(root: &Path) -> Option<Timestamp> {
 }
 
 /// The jobs that a folder's entries are named after.
-async fn jobs_in(folder: &Path, ending: &str) -> io::Result<Vec<JobId>> {
+async fn jobs_in(folder: &Path) -> io::Result<Vec<JobId>> {
     let mut entries = match tokio::fs::read_dir(folder).await {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -89,7 +84,7 @@ async fn jobs_in(folder: &Path, ending: &str) -> io::Result<Vec<JobId>> {
     let mut jobs = Vec::new();
     while let Some(entry) = entries.next_entry().await? {
         let name = entry.file_name();
-        let id = name.to_str().and_then(|name| name.strip_suffix(ending)).map(str::parse::<JobId>);
+        let id = name.to_str().map(str::parse::<JobId>);
         jobs.extend(id.and_then(Result::ok));
     }
     Ok(jobs)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::job::command::{Kept, Outcome, Published, Report};
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{Exit, Forge};
@@ -18,7 +18,8 @@ use crate::lease::Signals;
 use crate::mirror::Mirror;
 use crate::publish::{Pushed, pull_request, push};
 use crate::worker::Host;
-use crate::workspace::{Workspace, choose_branch};
+use crate::workspace::{Session, Workspace, choose_branch};
+use crate::{archive, bundle};
 
 /// Pushes that are tried while people push to the same branch.
 const PUSHES: usize = 5;
@@ -51,8 +52,9 @@ pub(crate) async fn carry_out(host: &Host, claimed: &Claimed, signals: &Signals)
     };
 
     // A turn that has ended is not repeated: what it led to is published.
+    let fetched = bundle::fetch(&*host.blobs, &mirror, &run.workspace, &claimed.job).await?;
     if let Progress::Publishing { head, commits, stopped: _ } = &delivery.progress
-        && mirror.has(head).await
+        && fetched
     {
         let (job, head, commits) = (claimed.job.clone(), head.clone(), commits.clone());
         let outcome = run.publish(mirror, job, head, commits).await?;
@@ -78,13 +80,14 @@ impl Run<'_> {
 
     async fn turn(&self, mirror: Mirror) -> Result<Done, Stopped> {
         let begun = choose_branch(&self.claimed.job, &self.project, &mirror, self.forge).await?;
-        let fresh = self.workspace.prepare(&mirror, &begun, self.message.id).await?;
+        let session = Session { blobs: &*self.host.blobs, archive: self.claimed.job.archive.as_deref() };
+        let fresh = self.workspace.prepare(&mirror, &begun, self.message.id, &session).await?;
         let environment = self.environment().await?;
         if fresh {
             self.set_up(&environment).await?;
         }
         self.workspace.mark(&begun.head, Some(self.message.id)).await?;
-        self.report(Report::TurnBegun(begun.clone())).await?;
+        let job = self.report(Report::TurnBegun(begun.clone())).await?;
 
         let messages = self.host.store.messages(self.claimed.job.id).await.map_err(gone)?;
         let before = |message: &Message| message.id != self.message.id && message.delivered_at.is_some();
@@ -109,9 +112,11 @@ impl Run<'_> {
             environment: without_secrets(&environment, &self.project),
         };
         let (head, commits) = collect(&*self.host.sandbox, &self.workspace, &mirror, &begun, &about).await?;
-        self.workspace.save_session().await?;
-        let (session, stopped) = (Some(turn.session), turn.stopped);
-        let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), session, stopped };
+        let archive = archive::key(job.id, job.token);
+        self.workspace.save_session(&*self.host.blobs, &archive).await?;
+        let bundle = bundle::keep(&*self.host.blobs, &mirror, &self.workspace, &job, &head).await?;
+        let kept = Kept { session: Some(turn.session), archive: Some(archive), bundle };
+        let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), kept, stopped: turn.stopped };
         let job = self.report(ended).await?;
         self.workspace.mark(&head, None).await?;
         let outcome = self.publish(mirror, job, head, commits).await?;
@@ -141,12 +146,14 @@ impl Run<'_> {
                 }
                 Pushed::Rebased { head: on_top, commits: moved } => {
                     (head, commits) = (on_top, moved);
+                    let bundle = bundle::keep(&*self.host.blobs, &mirror, &self.workspace, &job, &head).await?;
                     let (head, commits) = (head.clone(), commits.clone());
                     let stopped = matches!(
                         job.delivery().map(|delivery| &delivery.progress),
                         Some(Progress::Publishing { stopped: true, .. })
                     );
-                    job = self.report(Report::TurnEnded { head, commits, session: None, stopped }).await?;
+                    let kept = Kept { bundle, ..Kept::default() };
+                    job = self.report(Report::TurnEnded { head, commits, kept, stopped }).await?;
                 }
             }
         }

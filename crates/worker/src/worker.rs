@@ -9,7 +9,7 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{Forges, Sandbox, Store, UpdateError};
+use journeyman_core::ports::{Blobs, Forges, Sandbox, Store, UpdateError};
 use journeyman_core::run::Usage;
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
@@ -49,6 +49,8 @@ pub struct Host {
     pub forges: Arc<dyn Forges>,
     /// Where agents run.
     pub sandbox: Arc<dyn Sandbox>,
+    /// Where files are kept that outlive this machine.
+    pub blobs: Arc<dyn Blobs>,
     /// The agents that are configured.
     pub agents: Agents,
     /// Jitter.
@@ -63,7 +65,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host that keeps mirrors, workspaces and sessions in `data`.
+    /// A host that keeps mirrors and workspaces in `data`.
     #[expect(clippy::too_many_arguments, reason = "each is a port or a setting that only the binary knows")]
     #[must_use]
     pub fn new(
@@ -71,6 +73,7 @@ impl Host {
         store: Arc<dyn Store>,
         forges: Arc<dyn Forges>,
         sandbox: Arc<dyn Sandbox>,
+        blobs: Arc<dyn Blobs>,
         agents: Agents,
         ids: Arc<dyn IdGen>,
         git: Git,
@@ -78,7 +81,8 @@ impl Host {
         environment: BTreeMap<String, String>,
     ) -> Self {
         let mirrors = Mirrors::new(git, data.join("mirrors"));
-        Self { engine, store, forges, sandbox, agents, ids, data, environment, mirrors, workspaces: Mutex::default() }
+        let workspaces = Mutex::default();
+        Self { engine, store, forges, sandbox, blobs, agents, ids, data, environment, mirrors, workspaces }
     }
 
     pub(crate) async fn enter(&self, job: JobId) -> OwnedMutexGuard<()> {
@@ -178,7 +182,12 @@ async fn run(host: &Host, claimed: Claimed, lease: Duration, shutdown: Cancellat
                 tracing::info!(%job, %error, "an outcome was refused");
                 return;
             }
-            Ok(_) => return,
+            Ok(job) => {
+                if let Err(error) = host.tidy(&job, token).await {
+                    tracing::warn!(job = %job.id, %error, "blobs that nobody needs could not be removed");
+                }
+                return;
+            }
         }
     }
 }

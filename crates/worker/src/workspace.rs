@@ -10,7 +10,7 @@ use journeyman_core::branch::branch_name;
 use journeyman_core::ids::{MessageId, Sha};
 use journeyman_core::job::Job;
 use journeyman_core::job::command::TurnBegun;
-use journeyman_core::ports::Forge;
+use journeyman_core::ports::{Blobs, Forge};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::run::ReasonCode;
@@ -32,7 +32,7 @@ pub(crate) struct Workspace {
     pub(crate) home: PathBuf,
     /// The host's index over the tree.
     pub(crate) index: PathBuf,
-    pub(crate) archive: PathBuf,
+    scratch: PathBuf,
 }
 
 /// Where a workspace is, written beside it.
@@ -51,25 +51,31 @@ impl Workspace {
             tree: root.join("tree"),
             home: root.join("home"),
             index: root.join("index"),
-            archive: data.join("sessions").join(format!("{}.tar.gz", job.id)),
+            scratch: data.join("scratch"),
             root,
         }
     }
 
     /// Makes the tree ready for `message` at `turn.head`; true if it was built anew. The caller marks it when the
     /// project's setup command has been through: a tree that is half made is not used again.
-    pub(crate) async fn prepare(&self, mirror: &Mirror, turn: &TurnBegun, message: MessageId) -> Result<bool, Stopped> {
+    pub(crate) async fn prepare(
+        &self,
+        mirror: &Mirror,
+        turn: &TurnBegun,
+        message: MessageId,
+        session: &Session<'_>,
+    ) -> Result<bool, Stopped> {
         let marker = self.marker().await;
         // The same message again: whatever the attempt before left behind goes, in the tree and in the session.
         let usable = marker.is_some_and(|marker| marker.head == turn.head && marker.message != Some(message));
         let fresh = !(usable && self.tree.is_dir() && self.index.is_file() && self.home.is_dir());
         if fresh {
-            self.build(mirror, turn).await?;
+            self.build(mirror, turn, session).await?;
         }
         Ok(fresh)
     }
 
-    async fn build(&self, mirror: &Mirror, turn: &TurnBegun) -> Result<(), Stopped> {
+    async fn build(&self, mirror: &Mirror, turn: &TurnBegun, session: &Session<'_>) -> Result<(), Stopped> {
         if self.tree.exists() {
             tokio::fs::remove_dir_all(&self.tree).await?;
         }
@@ -87,8 +93,20 @@ impl Workspace {
         let in_tree = |arguments: &[&str]| mirror.git.command(arguments).directory(&self.tree);
         in_tree(&["reset", "--quiet", "--hard", turn.head.as_str()]).run().await?;
         tokio::fs::copy(self.tree.join(".git/index"), &self.index).await?;
-        let (home, archive) = (self.home.clone(), self.archive.clone());
-        blocking(move || archive::restore(&home, &archive)).await
+        let archive = session.fetch(self).await?;
+        let home = self.home.clone();
+        blocking(move || {
+            archive::restore(&home, archive.as_deref())?;
+            archive.map_or(Ok(()), std::fs::remove_file)
+        })
+        .await
+    }
+
+    /// A file for a moment, on the disk of the workspaces.
+    pub(crate) async fn scratch(&self, kind: &str) -> Result<PathBuf, Stopped> {
+        tokio::fs::create_dir_all(&self.scratch).await?;
+        let job = self.root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(self.scratch.join(format!("{job}.{kind}")))
     }
 
     /// Notes where the tree is.
@@ -121,13 +139,28 @@ impl Workspace {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Stores the agent's home as it is now.
-    pub(crate) async fn save_session(&self) -> Result<(), Stopped> {
-        let (home, archive) = (self.home.clone(), self.archive.clone());
-        if let Some(dir) = archive.parent() {
-            tokio::fs::create_dir_all(dir).await?;
-        }
-        blocking(move || archive::save(&home, &archive)).await
+    /// Stores the agent's home as it is now, under `key`.
+    pub(crate) async fn save_session(&self, blobs: &dyn Blobs, key: &str) -> Result<(), Stopped> {
+        let (home, file) = (self.home.clone(), self.scratch("session").await?);
+        let archive = file.clone();
+        blocking(move || archive::save(&home, &archive)).await?;
+        Ok(blobs.put(key, &file).await?)
+    }
+}
+
+/// The session that a fresh workspace begins with.
+pub(crate) struct Session<'a> {
+    pub(crate) blobs: &'a dyn Blobs,
+    /// The blob with the agent's home, if a turn has ended before.
+    pub(crate) archive: Option<&'a str>,
+}
+
+impl Session<'_> {
+    /// The archive as a file. One that is gone is no failure: the agent is told what was said before.
+    async fn fetch(&self, workspace: &Workspace) -> Result<Option<PathBuf>, Stopped> {
+        let Some(key) = self.archive else { return Ok(None) };
+        let file = workspace.scratch("session").await?;
+        Ok(self.blobs.get(key, &file).await?.then_some(file))
     }
 }
 

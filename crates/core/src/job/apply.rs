@@ -51,10 +51,14 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 delivery.progress = Progress::Prompting;
             }
         }
-        Event::TurnEnded { head, commits, session, stopped } => {
-            if session.is_some() {
-                job.session.clone_from(session);
+        Event::TurnEnded { head, commits, kept, stopped } => {
+            if kept.session.is_some() {
+                job.session.clone_from(&kept.session);
             }
+            if kept.archive.is_some() {
+                job.archive.clone_from(&kept.archive);
+            }
+            job.bundle.clone_from(&kept.bundle);
             if let Some(branch) = &mut job.branch {
                 branch.head = head.clone();
             }
@@ -64,6 +68,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             }
         }
         Event::CommitPushed { head, .. } => {
+            job.bundle = None;
             if let Some(branch) = &mut job.branch {
                 branch.pushed = Some(head.clone());
             }
@@ -77,6 +82,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 && let Some(branch) = &mut job.branch
             {
                 branch.head = branch.pushed.clone().unwrap_or_else(|| branch.base.clone());
+                job.bundle = None;
             }
             job.last = Some(reason.clone().map_or(Ended::Completed, Ended::Failed));
             wait(job, now);

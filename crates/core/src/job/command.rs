@@ -61,8 +61,8 @@ pub enum Report {
         head: Sha,
         /// The commits of this message, oldest first.
         commits: Vec<Sha>,
-        /// The agent's session, to be resumed.
-        session: Option<String>,
+        /// What is kept for whoever goes on from here.
+        kept: Kept,
         /// Whether the turn was stopped by an interrupting message.
         stopped: bool,
     },
@@ -73,6 +73,17 @@ pub enum Report {
         /// What the model used.
         usage: Usage,
     },
+}
+
+/// What is kept of a turn that has ended, for a follow-up or for another machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The agent's session, to be resumed; `None`: the one that is known goes on.
+    pub session: Option<String>,
+    /// The blob with the agent's home; `None`: the one that is known stays.
+    pub archive: Option<String>,
+    /// The blob with the commits; `None`: they are only here.
+    pub bundle: Option<String>,
 }
 
 /// Which branch a turn works on.

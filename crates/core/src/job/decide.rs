@@ -204,14 +204,14 @@ impl Plan {
                     self.emit(Event::Transcript { run, entry: entry.clone() });
                 }
             }
-            Report::TurnEnded { head, commits, session, stopped } => {
+            Report::TurnEnded { head, commits, kept, stopped } => {
                 if self.job.branch.is_none() {
                     return Err(Rejected::OutOfOrder);
                 }
                 self.emit(Event::TurnEnded {
                     head: head.clone(),
                     commits: commits.clone(),
-                    session: session.clone(),
+                    kept: kept.clone(),
                     stopped: *stopped,
                 });
             }

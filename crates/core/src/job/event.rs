@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{MessageId, RunId, Sha};
-use crate::job::command::TurnBegun;
+use crate::job::command::{Kept, TurnBegun};
 use crate::job::{Job, Lease, Pull};
 use crate::message::{MessageStatus, NewMessage};
 use crate::run::{Reason, RunStatus, Usage};
@@ -55,8 +55,8 @@ pub enum Event {
         head: Sha,
         /// The commits of this message, oldest first.
         commits: Vec<Sha>,
-        /// The agent's session.
-        session: Option<String>,
+        /// What is kept for whoever goes on from here.
+        kept: Kept,
         /// Whether it was stopped by an interrupting message.
         stopped: bool,
     },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Change, create, step};
-use journeyman_core::job::command::{Claim, Command, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, JobOptions, JobState, Pull, Source, Token, Work};
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
@@ -62,6 +62,8 @@ pub(crate) fn created() -> Case {
         branch: None,
         pull: None,
         session: None,
+        archive: None,
+        bundle: None,
         token: Token(0),
         last_seq: 0,
     };
@@ -122,8 +124,7 @@ impl Case {
         let head = known.map_or_else(|| sha('0'), |branch| branch.head.clone());
         let pushed = known.and_then(|branch| branch.pushed.clone());
         let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head, pushed };
-        let ended =
-            Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], session: Some("s".into()), stopped };
+        let ended = Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], kept: kept("s"), stopped };
         self.report(Report::TurnBegun(begun)).report(ended)
     }
 
@@ -138,6 +139,10 @@ impl Case {
         let reason = Reason::new(ReasonCode::AgentExited, "it died");
         self.report(Report::Finished { outcome: Outcome::Failed { reason, retry }, usage: Usage::default() })
     }
+}
+
+pub(crate) fn kept(session: &str) -> Kept {
+    Kept { session: Some(session.into()), ..Kept::default() }
 }
 
 pub(crate) fn claim(case: &Case) -> Command {

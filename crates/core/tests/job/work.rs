@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use journeyman_core::job::change::Row;
-use journeyman_core::job::command::{Command, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Command, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobState, JobStatus, Progress, Token};
 use journeyman_core::message::MessageStatus;
@@ -85,7 +85,7 @@ fn only_the_newest_token_may_report() {
         Report::Heartbeat { lease_until: case.now },
         Report::TurnBegun(begun),
         Report::Transcript(vec![]),
-        Report::TurnEnded { head: sha('a'), commits: vec![], session: None, stopped: false },
+        Report::TurnEnded { head: sha('a'), commits: vec![], kept: Kept::default(), stopped: false },
         Report::Finished { outcome, usage: Usage::default() },
     ] {
         for token in [old, Token(99)] {

@@ -3,6 +3,7 @@
 //! A value is read by the parser of its flag, so both take the same forms.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -21,7 +22,21 @@ pub(crate) struct MachineEnvironment {
     pub(crate) data_home: Option<PathBuf>,
     /// The key itself, instead of a file with it.
     pub(crate) master_key: Option<String>,
+    /// For the blob store.
+    pub(crate) provider: ProviderOptions,
 }
+
+/// Variables of the programs of Amazon, Google and Microsoft, credentials among them: `Debug` shows no value.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct ProviderOptions(pub(crate) Vec<(String, String)>);
+
+impl fmt::Debug for ProviderOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+const PROVIDERS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
 /// The process's variables that are text; others cannot be settings.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
@@ -40,6 +55,9 @@ pub(super) fn machine() -> MachineEnvironment {
         home: take("HOME").map(PathBuf::from),
         data_home: take("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute()),
         master_key: take("JOURNEYMAN_MASTER_KEY"),
+        provider: ProviderOptions(
+            variables.into_iter().filter(|(name, _)| PROVIDERS.iter().any(|start| name.starts_with(start))).collect(),
+        ),
     }
 }
 

@@ -53,6 +53,17 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,
 
+    /// Where sessions of agents and commits that are not pushed yet are kept, for a follow-up on another machine:
+    /// s3://<bucket>/<folder>, gs://…, az://… with the variables of the provider's own programs, or file://<folder> for
+    /// one that all machines share [default: <data-dir>/blobs, of this machine alone]
+    #[arg(long, value_name = "URL")]
+    pub(crate) blob_url: Option<String>,
+
+    /// How long the session of a job that rests is kept; after that the agent is told what was said before, and begins
+    /// anew [default: 90days]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) session_keep: Option<Span>,
+
     /// The address to serve HTTP on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
@@ -135,6 +146,8 @@ impl Layer {
             auto_migrate: self.auto_migrate.or(weaker.auto_migrate),
             repositories: self.repositories.or(weaker.repositories),
             master_key_file: self.master_key_file.or(weaker.master_key_file),
+            blob_url: self.blob_url.or(weaker.blob_url),
+            session_keep: self.session_keep.or(weaker.session_keep),
             listen: self.listen.or(weaker.listen),
             public_url: self.public_url.or(weaker.public_url),
             trusted_proxies: self.trusted_proxies.or(weaker.trusted_proxies),

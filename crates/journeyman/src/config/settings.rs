@@ -12,7 +12,7 @@ use journeyman_core::agent::{AgentSpec, Agents};
 use journeyman_core::project::DEFAULT_AGENT;
 use url::Url;
 
-use super::environment::MachineEnvironment;
+use super::environment::{MachineEnvironment, ProviderOptions};
 use super::layer::{Layer, LogFormat, Role};
 use super::text;
 
@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) master_key_file_given: bool,
     /// The key itself, from the environment.
     pub(crate) master_key: Option<String>,
+    pub(crate) blobs: BlobPlace,
+    pub(crate) session_keep: Duration,
     pub(crate) listen: SocketAddr,
     /// Without a slash at its end; see [`Settings::public_url`].
     pub(super) public_url: Option<String>,
@@ -79,6 +81,15 @@ impl fmt::Display for Database {
             }
         }
     }
+}
+
+/// Where files are kept that outlive a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BlobPlace {
+    /// A folder; whether other machines have it too.
+    Folder { path: PathBuf, shared: bool },
+    /// The URL of a bucket, with the provider's variables.
+    Bucket { url: String, options: ProviderOptions },
 }
 
 /// With more connections than this PostgreSQL works slower and not faster.
@@ -138,7 +149,9 @@ impl Settings {
             master_key_file_given: layer.master_key_file.is_some(),
             master_key_file: layer.master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
             master_key: machine.master_key,
+            blobs: blobs(layer.blob_url, &data_dir, machine.provider)?,
             data_dir,
+            session_keep: layer.session_keep.map_or(Duration::from_secs(90 * 24 * 3600), |span| span.0),
             listen,
             public_url: layer.public_url.map(|url| public_url(&url)).transpose()?,
             trusted_proxies: layer.trusted_proxies.unwrap_or_default(),
@@ -199,6 +212,19 @@ fn database(url: Option<&str>, data_dir: &Path) -> anyhow::Result<Database> {
     }
 }
 
+fn blobs(url: Option<String>, data_dir: &Path, options: ProviderOptions) -> anyhow::Result<BlobPlace> {
+    let Some(url) = url else { return Ok(BlobPlace::Folder { path: data_dir.join("blobs"), shared: false }) };
+    let parsed = Url::parse(&url).with_context(|| format!("blob-url {url:?} is not a URL"))?;
+    match parsed.scheme() {
+        "file" => {
+            let path = parsed.to_file_path().map_err(|()| anyhow::anyhow!("blob-url {url:?} names no folder"))?;
+            Ok(BlobPlace::Folder { path, shared: true })
+        }
+        "s3" | "s3a" | "gs" | "az" | "azure" | "abfs" | "abfss" => Ok(BlobPlace::Bucket { url, options }),
+        _ => bail!("blob-url must begin with s3://, gs://, az:// or file://"),
+    }
+}
+
 fn public_url(given: &str) -> anyhow::Result<String> {
     let url = Url::parse(given).with_context(|| format!("public-url {given:?} is not a URL"))?;
     let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty() && url.has_host();
@@ -243,13 +269,15 @@ mod tests {
     #[test]
     fn a_setting_that_makes_no_sense_is_refused() {
         let role = Some(vec![Role::Worker]);
-        let cases: [(Layer, &str); 11] = [
+        let cases: [(Layer, &str); 13] = [
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),
             (Layer { lease: Some("1s".parse().expect("a span")), ..Layer::default() }, "lease"),
             (Layer { database_url: Some("postgres://u:hush@h/d".into()), ..Layer::default() }, "JOURNEYMAN_MASTER_KEY"),
             (Layer { database_url: Some("postgres:u:hush@h/d".into()), ..Layer::default() }, "database-url"),
             (Layer { database_connections: Some(1), ..Layer::default() }, "database-connections"),
             (Layer { role, ..Layer::default() }, "role"),
+            (Layer { blob_url: Some("ftp://x/y".into()), ..Layer::default() }, "blob-url"),
+            (Layer { blob_url: Some("x".into()), ..Layer::default() }, "blob-url"),
             (Layer { database_url: Some("mysql://u:hush@h/d".into()), ..Layer::default() }, "database-url"),
             (Layer { database_url: Some("sqlite:".into()), ..Layer::default() }, "database-url"),
             (Layer { public_url: Some("ftp://x".into()), ..Layer::default() }, "public-url"),

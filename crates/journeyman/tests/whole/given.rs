@@ -94,6 +94,7 @@ pub(crate) async fn idle(settings: Settings) -> House {
         store.clone(),
         Arc::new(hosts.clone()),
         Arc::new(NoSandbox),
+        Arc::new(journeyman_blobs::Folder::new(dir.path().join("blobs"), false)),
         [(DEFAULT_AGENT.to_owned(), agent)].into(),
         world,
         git.clone(),

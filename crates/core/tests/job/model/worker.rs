@@ -2,7 +2,7 @@
 
 use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::step;
-use journeyman_core::job::command::{Claim, Command, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobState, Progress, Pull, Token, Work};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::normal::{commits, number_of, sha_of, token_of};
 use super::world::{Commits, Hand, World};
-use crate::job::given::{LEASE, START as NOW};
+use crate::job::given::{LEASE, START as NOW, kept};
 
 impl World {
     pub(super) fn claim(&mut self, worker: usize) {
@@ -87,7 +87,7 @@ impl World {
             head.push(number);
             new.push(sha_of(&head));
         }
-        let ended = Report::TurnEnded { head: sha_of(&head), commits: new, session: Some("s".into()), stopped };
+        let ended = Report::TurnEnded { head: sha_of(&head), commits: new, kept: kept("s"), stopped };
         if self.report(worker, ended).is_ok() {
             if commit && !self.committed.contains(&number) {
                 self.committed.push(number);
@@ -120,7 +120,8 @@ impl World {
             .0
             .delivery()
             .is_some_and(|delivery| matches!(delivery.progress, Progress::Publishing { stopped: true, .. }));
-        let ended = Report::TurnEnded { head: sha_of(&head), commits: vec![sha_of(&head)], session: None, stopped };
+        let ended =
+            Report::TurnEnded { head: sha_of(&head), commits: vec![sha_of(&head)], kept: Kept::default(), stopped };
         if self.report(worker, ended).is_ok() {
             self.hands[worker] = Hand::Ended { token, head };
         }

@@ -1,0 +1,125 @@
+//! Blobs as files of a folder.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use async_trait::async_trait;
+use journeyman_core::ports::{Blob, BlobError, Blobs};
+use journeyman_core::time::Timestamp;
+
+/// A folder.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    root: PathBuf,
+    shared: bool,
+}
+
+impl Folder {
+    /// A folder, made when it is first written to; `shared` if other machines have it too.
+    #[must_use]
+    pub const fn new(root: PathBuf, shared: bool) -> Self {
+        Self { root, shared }
+    }
+}
+
+#[async_trait]
+impl Blobs for Folder {
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    async fn put(&self, key: &str, file: &Path) -> Result<(), BlobError> {
+        let (target, file) = (self.root.join(key), file.to_owned());
+        blocking(move || put(&file, &target)).await
+    }
+
+    async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError> {
+        let (source, file) = (self.root.join(key), file.to_owned());
+        blocking(move || found(std::fs::copy(source, file).map(|_| ()))).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), BlobError> {
+        let path = self.root.join(key);
+        blocking(move || {
+            found(std::fs::remove_file(&path))?;
+            // The folder goes with its last file; while it has others this fails, and that is right.
+            let _ = path.parent().map(std::fs::remove_dir);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Blob>, BlobError> {
+        let (root, prefix, after) = (self.root.clone(), prefix.to_owned(), after.map(str::to_owned));
+        blocking(move || {
+            let mut blobs = Vec::new();
+            walk(&root, &prefix, after.as_deref().unwrap_or_default(), limit, &mut blobs)?;
+            Ok(blobs)
+        })
+        .await
+    }
+}
+
+fn put(file: &Path, target: &Path) -> io::Result<()> {
+    let folder = target.parent().ok_or_else(|| io::Error::other("a blob needs a key"))?;
+    std::fs::create_dir_all(folder)?;
+    // Beside its place, because a name is only moved within one disk; readers see the whole file or none.
+    let draft = target.with_extension("draft");
+    if std::fs::rename(file, &draft).is_err() {
+        std::fs::copy(file, &draft)?;
+        std::fs::remove_file(file)?;
+    }
+    File::open(&draft)?.sync_all()?;
+    std::fs::rename(&draft, target)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Adds the files below `folder` that come behind `after`, in order.
+fn walk(root: &Path, folder: &str, after: &str, limit: usize, blobs: &mut Vec<Blob>) -> io::Result<()> {
+    let entries = match std::fs::read_dir(root.join(folder)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        names.push((format!("{folder}/{name}"), entry.file_type()?.is_dir()));
+    }
+    names.sort_unstable();
+    for (key, is_folder) in names {
+        if blobs.len() >= limit {
+            break;
+        }
+        if is_folder {
+            // A folder that is wholly behind us is not looked into.
+            if format!("{key}/\u{10ffff}").as_str() > after {
+                walk(root, &key, after, limit, blobs)?;
+            }
+        } else if key.as_str() > after
+            && !key.ends_with(".draft")
+            && let Ok(note) = std::fs::metadata(root.join(&key))
+        {
+            let since = note.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            blobs.push(Blob { key, written_at: Timestamp::default() + since });
+        }
+    }
+    Ok(())
+}
+
+/// Whether it was there.
+fn found(done: io::Result<()>) -> io::Result<bool> {
+    match done {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, BlobError> {
+    let failed = |error: &dyn std::fmt::Display| BlobError(error.to_string());
+    tokio::task::spawn_blocking(work).await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+}
