@@ -7,6 +7,7 @@ mod program {
     mod client;
     mod commands;
     mod given;
+    mod machines;
     mod service;
 }
 

@@ -20,7 +20,7 @@ const KEEPER: &str = r#"
             stop) kill -INT $server; wait $server; echo down ;;
         esac
     done
-    kill -QUIT $server
+    kill -QUIT $server 2>/dev/null
     wait $server
     [ "$5" = keep ] || rm -rf "$2"
 "#;

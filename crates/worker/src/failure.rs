@@ -15,6 +15,16 @@ pub(crate) enum Stopped {
     LeaseLost,
 }
 
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Failed { reason, .. } => f.write_str(&reason.text),
+            Self::HandedBack => f.write_str("the worker shuts down"),
+            Self::LeaseLost => f.write_str("the lease is gone"),
+        }
+    }
+}
+
 impl Stopped {
     pub(crate) fn failed(code: ReasonCode, text: impl Into<String>) -> Self {
         Self::Failed { reason: Reason::new(code, text), retry: false }

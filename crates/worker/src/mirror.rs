@@ -48,6 +48,12 @@ impl Mirrors {
         &self.git
     }
 
+    /// Whether a mirror has the commit.
+    pub(crate) async fn has(&self, path: &Path, commit: &Sha) -> bool {
+        let object = format!("{commit}^{{commit}}");
+        path.exists() && self.git.at(path, ["cat-file", "-e", &object]).run().await.is_ok()
+    }
+
     /// Brings the remote's mirror up to date.
     pub(crate) async fn fetch(&self, remote: Remote) -> Result<Mirror, Stopped> {
         let path = self.path(&remote.url);

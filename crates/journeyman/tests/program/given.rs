@@ -1,6 +1,7 @@
 //! The program as people run it: its own processes, a data directory, HTTP.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -49,23 +50,50 @@ pub(crate) fn site() -> Site {
 
 pub(crate) fn site_with(config: &str) -> Site {
     let mut site = Site { dir: tempfile::tempdir().unwrap(), key: String::new(), config: config.to_owned() };
-    std::fs::write(site.path("config.toml"), &site.config).unwrap();
-    site.key = site.succeed(&["key", "create", "--name", "tests"]).trim().to_owned();
-    site.succeed(&["project", "create", "shop", "--repository", "local:shop"]);
-    git(site.dir.path(), &["init", "--quiet", "--initial-branch=main", "people"]);
-    site.people_commit("README.md", "# Shop\n");
+    site.furnish();
+    site
+}
+
+/// A site on PostgreSQL, whose machines share the database, a folder of blobs and the built-in code host.
+pub(crate) fn cluster(database: &str, more: &str) -> Site {
+    let mut site = Site { dir: tempfile::tempdir().unwrap(), key: String::new(), config: String::new() };
+    let shared = |name: &str| site.path(name).display().to_string();
+    site.config = format!(
+        "database-url = {database:?}\nmaster-key-file = {:?}\nblob-url = \"file://{}\"\nrepositories = {:?}\n\
+         lease = \"3s\"\nworkers = 2\n{more}",
+        shared("master.key"),
+        shared("blobs"),
+        shared("data/repositories"),
+    );
+    std::fs::write(site.path("master.key"), "5a".repeat(32)).unwrap();
+    std::fs::set_permissions(site.path("master.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    site.furnish();
     site
 }
 
 impl Site {
+    /// A key, the project `shop`, and a commit in its repository.
+    fn furnish(&mut self) {
+        std::fs::write(self.path("config.toml"), &self.config).unwrap();
+        self.key = self.succeed(&["key", "create", "--name", "tests"]).trim().to_owned();
+        self.succeed(&["project", "create", "shop", "--repository", "local:shop"]);
+        git(self.dir.path(), &["init", "--quiet", "--initial-branch=main", "people"]);
+        self.people_commit("README.md", "# Shop\n");
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// A command of the program on this site.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.command_at("data", arguments)
+    }
+
+    /// A command with the data directory of one of the site's machines.
+    fn command_at(&self, machine: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).arg("--config").arg(self.path("config.toml")).arg("--data-dir").arg(self.path("data"));
+        command.args(arguments).arg("--config").arg(self.path("config.toml")).arg("--data-dir").arg(self.path(machine));
         command.stdin(Stdio::null());
         command
     }
@@ -106,8 +134,22 @@ impl Site {
     }
 
     pub(crate) fn start_at(&self, address: &str) -> Service {
-        let mut process = self
-            .command(&["serve", "--listen", address, "--log-format", "json"])
+        self.launch(self.command(&["serve", "--listen", address, "--log-format", "json"]))
+    }
+
+    /// One machine of several, which share nothing but what the configuration names.
+    pub(crate) fn start_machine(&self, machine: &str, role: &str) -> Service {
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--role", role];
+        self.launch(self.command_at(machine, &arguments))
+    }
+
+    /// A service with other settings.
+    pub(crate) fn start_with(&self, arguments: &[&str]) -> Service {
+        self.launch(self.command(&[&["serve", "--log-format", "json"], arguments].concat()))
+    }
+
+    fn launch(&self, mut command: Command) -> Service {
+        let mut process = command
             .stderr(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
@@ -168,6 +210,21 @@ impl Service {
         self.client.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().unwrap().text().unwrap()
     }
 
+    /// What a job's event stream says, up to an event of a type.
+    pub(crate) fn stream_until(&self, job: &str, kind: &str) -> String {
+        let request = self.client.get(format!("{}{job}/events", self.url)).bearer_auth(&self.key);
+        let stream = request.header("accept", "text/event-stream").send().unwrap();
+        let mut said = String::new();
+        for line in BufReader::new(stream).lines() {
+            said.push_str(&line.unwrap());
+            said.push('\n');
+            if said.ends_with(&format!("event: {kind}\n")) {
+                return said;
+            }
+        }
+        panic!("the stream ended: {said}");
+    }
+
     /// A job in `shop`; its path.
     pub(crate) fn create(&self, prompt: &str) -> String {
         let (status, record) = self.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": prompt })));
@@ -215,6 +272,15 @@ impl Service {
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Stops the process in the middle of whatever it does, until [`Service::thaw`].
+    pub(crate) fn freeze(&self) {
+        kill_process(Pid::from_child(&self.process), Signal::STOP).unwrap();
+    }
+
+    pub(crate) fn thaw(&self) {
+        kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
     }
 
     /// Asks the process to end.

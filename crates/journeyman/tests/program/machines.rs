@@ -1,0 +1,166 @@
+//! Several machines over one PostgreSQL: processes with data directories of their own.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use journeyman_testkit::Postgres;
+use serde_json::{Value, json};
+
+use super::given::{Service, Site, cluster, git};
+
+fn site() -> Site {
+    cluster(&Postgres::shared().database(), "")
+}
+
+fn runs(service: &Service, job: &str) -> Vec<Value> {
+    service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().clone()
+}
+
+fn branch(site: &Site) -> String {
+    let branches = git(&site.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"]);
+    assert_eq!(branches.lines().count(), 1, "{branches:?}");
+    branches.trim().to_owned()
+}
+
+/// The agent's own record of a session, on one machine.
+fn session(site: &Site, machine: &str, job: &str) -> String {
+    let id = job.rsplit('/').next().unwrap();
+    let dir: PathBuf = site.path(machine).join(format!("workspaces/{id}/home/sessions"));
+    let files = std::fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let file = files.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "json"));
+    std::fs::read_to_string(file.unwrap()).unwrap()
+}
+
+#[test]
+fn one_machine_serves_another_works_and_a_stream_shows_it() {
+    let site = site();
+    let (api, worker) = (site.start_machine("api", "api"), site.start_machine("worker", "worker"));
+    assert_eq!(worker.call("GET", "/readyz", None).0, 200);
+    assert_eq!(worker.call("GET", "/v2/projects", None).0, 404, "a worker serves no clients");
+    let job = api.create("Add a greeting\n[[say working]][[write hello.txt|Hello]]");
+    let stream = api.stream_until(&job, "job.completed");
+    assert!(stream.contains("event: run.started") && stream.contains("working"), "{stream}");
+    assert_eq!(api.settled(&job)["status"], "completed", "{}", worker.log());
+    assert_eq!(api.count(&job, "pull_request.opened"), 1);
+    let diff = api.text(&format!("{job}/diff"));
+    assert!(diff.contains("+Hello"), "the machine without a workspace shows the diff: {diff}");
+}
+
+#[test]
+fn a_follow_up_goes_to_the_warm_machine_and_to_another_when_that_is_gone() {
+    let site = site();
+    let api = site.start_machine("api", "api");
+    let mut workers = vec![("one", site.start_machine("one", "worker")), ("two", site.start_machine("two", "worker"))];
+    let job = api.create("[[write a.txt|1]]");
+    assert_eq!(api.settled(&job)["status"], "completed");
+    for text in ["2", "3", "4"] {
+        api.send(&job, &format!("[[append a.txt|{text}]]"));
+        assert_eq!(api.settled(&job)["status"], "completed");
+    }
+    let of: Vec<Value> = runs(&api, &job).iter().map(|run| run["worker"].clone()).collect();
+    assert!(of.iter().all(|worker| *worker == of[0]), "{of:?}");
+    let id = |machine: &str| std::fs::read_to_string(site.path(machine).join("worker.id")).unwrap().trim().to_owned();
+    let warm = workers.iter().position(|(machine, _)| json!(id(machine)) == of[0]).unwrap();
+    let (_, gone) = workers.remove(warm);
+    gone.kill();
+    let begun = Instant::now();
+    api.send(&job, "[[append a.txt|5]]");
+    assert_eq!(api.settled(&job)["status"], "completed");
+    assert!(begun.elapsed() < Duration::from_secs(20), "after a short wait");
+    let last = runs(&api, &job).last().unwrap().clone();
+    assert_eq!(last["worker"], id(workers[0].0), "{last}");
+    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "1\n2\n3\n4\n5\n");
+    assert_eq!(api.count(&job, "pull_request.opened"), 1);
+    let told = session(&site, workers[0].0, &job);
+    assert!(told.contains("append a.txt|4"), "the agent's session came along: {told}");
+}
+
+#[test]
+fn a_machine_that_dies_in_mid_turn_is_taken_over_and_the_receipt_says_so() {
+    let site = site();
+    let api = site.start_machine("api", "api");
+    let first = site.start_machine("one", "worker");
+    let job = api.create("[[append a.txt|x]][[sleep 2]][[append a.txt|y]]");
+    api.until(&job, "agent.tool_call", 1);
+    let second = site.start_machine("two", "worker");
+    first.kill();
+    assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
+    let attempts: Vec<Value> = runs(&api, &job).iter().map(|run| run["attempt"].clone()).collect();
+    assert_eq!(attempts, [json!(1), json!(2)]);
+    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "x\ny\n", "once in effect");
+}
+
+#[test]
+fn a_machine_that_sleeps_through_its_lease_changes_nothing_when_it_wakes() {
+    let site = site();
+    let api = site.start_machine("api", "api");
+    let first = site.start_machine("one", "worker");
+    let job = api.create("[[append a.txt|x]][[sleep 1]]");
+    api.until(&job, "agent.tool_call", 1);
+    first.freeze();
+    let second = site.start_machine("two", "worker");
+    assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
+    let head = git(&site.repository(), &["rev-parse", &branch(&site)]);
+    first.thaw();
+    // Long enough for it to push, if it would.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(git(&site.repository(), &["rev-parse", &branch(&site)]), head);
+    assert_eq!(api.count(&job, "pull_request.opened"), 1);
+    assert_eq!(api.count(&job, "commit.pushed"), 1);
+    api.send(&job, "[[append a.txt|y]]");
+    assert_eq!(api.settled(&job)["status"], "completed");
+    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "x\ny\n");
+}
+
+#[test]
+fn the_database_may_crash_in_mid_turn() {
+    let server = Postgres::durable();
+    let site = cluster(&server.database(), "");
+    let (api, worker) = (site.start_machine("api", "api"), site.start_machine("one", "worker"));
+    let job = api.create("[[append a.txt|x]][[sleep 2]][[append a.txt|y]]");
+    api.until(&job, "agent.tool_call", 1);
+    server.crash();
+    let (status, body) = api.call("POST", &format!("{job}/message"), Some(json!({"prompt": "[[append a.txt|z]]"})));
+    assert_eq!((status, body["code"].clone()), (503, json!("store_unavailable")), "{body}");
+    server.up();
+    api.send(&job, "[[append a.txt|z]]");
+    assert_eq!(api.settled(&job)["status"], "completed", "{}", worker.log());
+    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "x\ny\nz\n");
+    assert_eq!(api.count(&job, "pull_request.opened"), 1);
+}
+
+#[test]
+fn one_service_moves_from_sqlite_to_postgresql() {
+    let site = super::given::site();
+    let service = site.start();
+    let job = service.create("[[write a.txt|1]]");
+    let before = service.settled(&job);
+    let to = Postgres::shared().database();
+    let busy = site.run(&["store", "copy", "--to", &to]);
+    assert!(String::from_utf8_lossy(&busy.stderr).contains("another service runs"), "{busy:?}");
+    service.kill();
+    let said = site.succeed(&["store", "copy", "--to", &to]);
+    assert!(said.contains("1 jobs") && said.contains("master.key"), "{said}");
+    let key = site.path("data/master.key").display().to_string();
+    let moved = site.start_with(&["--database-url", &to, "--master-key-file", &key, "--listen", "127.0.0.1:0"]);
+    let after = moved.get(&job);
+    assert_eq!((after["status"].clone(), after["createdAt"].clone()), (before["status"].clone(), before["createdAt"].clone()));
+    moved.send(&job, "[[append a.txt|2]]");
+    assert_eq!(moved.settled(&job)["status"], "completed");
+    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "1\n2\n");
+}
+
+#[test]
+fn the_schema_is_made_by_hand_where_that_is_wanted() {
+    let url = Postgres::shared().database();
+    let site = cluster(&url, "");
+    let other = Postgres::shared().database();
+    let key = site.path("master.key").display().to_string();
+    let arguments = ["--database-url", &other, "--master-key-file", &key, "--auto-migrate=false"];
+    let refused = site.run(&[&["serve", "--listen", "127.0.0.1:0"], &arguments[..]].concat());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("journeyman migrate"), "{said}");
+    let made = site.succeed(&["migrate", "--database-url", &other]);
+    assert!(made.contains("up to date"), "{made}");
+    site.start_with(&[&arguments[..], &["--listen", "127.0.0.1:0"]].concat());
+}
