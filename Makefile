@@ -1,6 +1,6 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: demo test check bench fmt setup setup-test openapi
+.PHONY: demo test check chaos bench fmt setup setup-test openapi
 
 ## Set up what is missing, build, show the main job step by step, and serve on until Ctrl-C.
 demo: setup
@@ -15,6 +15,12 @@ check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	sh scripts/layering.sh
+
+## A storm of kills, cuts and crashes over four machines and a database: make chaos SECONDS=60 SEED=1
+SECONDS ?= 60
+SEED ?= 1
+chaos: setup-test
+	SECONDS=$(SECONDS) SEED=$(SEED) cargo test --locked --package journeyman --test main -- storm::a_storm --ignored --exact --nocapture
 
 ## Measure a release build on this machine: accepting, polling, whole turns, start, memory.
 bench: setup

@@ -6,10 +6,12 @@
 mod program {
     mod client;
     mod commands;
-    mod given;
+    pub(crate) mod given;
     mod machines;
     mod service;
 }
+
+mod storm;
 
 mod whole {
     mod given;

@@ -91,6 +91,12 @@ impl Postgres {
         format!("postgres://journeyman@127.0.0.1:{}/{database}", self.port)
     }
 
+    /// Where it listens on this machine.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// What `psql` answers to a statement.
     pub fn sql(&self, database: &str, statement: &str) -> String {
         let mut psql = self.command("psql");

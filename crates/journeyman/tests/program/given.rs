@@ -91,7 +91,7 @@ impl Site {
     }
 
     /// A command with the data directory of one of the site's machines.
-    fn command_at(&self, machine: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command_at(&self, machine: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).arg("--config").arg(self.path("config.toml")).arg("--data-dir").arg(self.path(machine));
         command.stdin(Stdio::null());

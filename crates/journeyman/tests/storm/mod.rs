@@ -1,0 +1,136 @@
+//! Storms: clients that write down every answer, machines that are killed, stopped, cut off and restarted, a database
+//! that crashes; and what must hold when it is over. `make chaos SECONDS=60 SEED=1` runs one of any length.
+
+mod check;
+mod client;
+mod fleet;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use journeyman_testkit::Postgres;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustix::process::Signal;
+
+use self::check::breaches;
+use self::client::{Client, Remembered};
+use self::fleet::Machine;
+use crate::program::given::cluster;
+
+/// How long everything may take to come to rest.
+const REST: Duration = Duration::from_secs(180);
+
+const CLIENTS: u64 = 4;
+
+#[test]
+fn a_short_storm_breaks_no_promise() {
+    storm(1, Duration::from_secs(12));
+}
+
+/// With `SECONDS` and `SEED` from the environment; see the Makefile.
+#[test]
+#[ignore = "as long as you like: make chaos SECONDS=60 SEED=1"]
+fn a_storm() {
+    #[expect(clippy::disallowed_methods, reason = "how a test is told what to do")]
+    let number = |name: &str, usual: u64| std::env::var(name).ok().map_or(usual, |text| text.parse().unwrap());
+    storm(number("SEED", 1), Duration::from_secs(number("SECONDS", 60)));
+}
+
+fn storm(seed: u64, length: Duration) {
+    let server = Postgres::durable();
+    let (url, more) = (server.database(), "create-per-hour = 0\nmessage-per-hour = 0\nlog = \"info\"\n");
+    let site = cluster(&url, more);
+    let database = (server.port(), url.rsplit('/').next().unwrap());
+    let machines = [
+        Machine::start(&site, "api-one", "api", database),
+        Machine::start(&site, "api-two", "api", database),
+        Machine::start(&site, "worker-one", "worker", database),
+        Machine::start(&site, "worker-two", "worker", database),
+    ];
+    let urls: Vec<String> = machines.iter().take(2).map(|machine| machine.url.clone()).collect();
+    let begun = Instant::now();
+    let mut faults = Vec::new();
+    let clients: Vec<Client> = std::thread::scope(|scope| {
+        let work = |number| {
+            let mut client = Client::new(number, seed, &site.key, &urls);
+            move || {
+                client.work(begun + length);
+                client
+            }
+        };
+        let working: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(work(number))).collect();
+        rage(seed, &machines, &server, begun + length, &mut faults);
+        working.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let (jobs, logs): (Vec<Vec<Remembered>>, Vec<Vec<String>>) =
+        clients.into_iter().map(|client| (client.jobs, client.log)).unzip();
+    let jobs: Vec<Remembered> = jobs.into_iter().flatten().collect();
+    let service = site.start_machine("witness", "api");
+    let end = Instant::now() + REST;
+    let active = || jobs.iter().filter(|job| service.get(&job.path)["status"] == "active").count();
+    while active() > 0 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let breaches = breaches(&site, &service, &jobs);
+    let messages: usize = jobs.iter().map(|job| job.messages.len()).sum();
+    let mut told = std::io::stderr().lock();
+    writeln!(told, "seed {seed}: {} jobs, {messages} messages, {} faults: {faults:?}", jobs.len(), faults.len()).unwrap();
+    if !breaches.is_empty() {
+        let kept = std::env::temp_dir().join(format!("journeyman-storm-{seed}"));
+        let _ = std::fs::remove_dir_all(&kept);
+        std::fs::create_dir_all(&kept).unwrap();
+        std::fs::write(kept.join("clients.log"), logs.concat().join("\n")).unwrap();
+        for machine in &machines {
+            let name = format!("{}.log", machine.name);
+            std::fs::copy(site.path(&name), kept.join(name)).unwrap();
+        }
+        panic!("{} promises were broken; logs are in {}:\n{}", breaches.len(), kept.display(), breaches.join("\n"));
+    }
+}
+
+/// One fault after the other, until `end`; then everything is whole again.
+fn rage(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults: &mut Vec<String>) {
+    let mut chance = StdRng::seed_from_u64(seed);
+    // The first jobs shall have begun.
+    std::thread::sleep(Duration::from_millis(1500));
+    while Instant::now() < end {
+        let machine = &machines[chance.random_range(0..machines.len())];
+        let length = Duration::from_millis(chance.random_range(100..5000));
+        let fault = match chance.random_range(0..100) {
+            0..70 => {
+                machine.signal(Signal::KILL);
+                "kill"
+            }
+            70..76 => {
+                machine.signal(Signal::TERM);
+                "terminate"
+            }
+            76..84 => {
+                machine.signal(Signal::STOP);
+                std::thread::sleep(length);
+                machine.signal(Signal::CONT);
+                "freeze"
+            }
+            84..93 => {
+                machine.connect(false);
+                std::thread::sleep(length);
+                machine.connect(true);
+                "cut off"
+            }
+            93..97 => {
+                server.crash();
+                std::thread::sleep(length / 4);
+                server.up();
+                "database crash"
+            }
+            _ => {
+                server.stop();
+                server.up();
+                "database restart"
+            }
+        };
+        faults.push(format!("{fault} {}", machine.name));
+        std::thread::sleep(Duration::from_millis(chance.random_range(50..600)));
+    }
+}
