@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Ends the server, and removes its files, when the pipe at its input is closed: also where the tests were killed.
+/// Ends the server, and removes its files, when the pipe at its input is closed: also where the tests were killed. A
+/// server that stops waits for those who have connected and say nothing, as they do when a wire is cut: not for long.
 const KEEPER: &str = r#"
-    "$1/postgres" -D "$2/data" -p "$3" -k "$2" -c listen_addresses=127.0.0.1 -c max_connections=200 $4 >>"$2/log" 2>&1 &
+    "$1/postgres" -D "$2/data" -p "$3" -k "$2" -c listen_addresses=127.0.0.1 -c max_connections=200 -c authentication_timeout=2s $4 >>"$2/log" 2>&1 &
     server=$!
     while read -r order; do
         case $order in

@@ -149,11 +149,7 @@ impl Site {
     }
 
     fn launch(&self, mut command: Command) -> Service {
-        let mut process = command
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut process = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let mut begun = String::new();
         let url = loop {

@@ -144,7 +144,10 @@ fn one_service_moves_from_sqlite_to_postgresql() {
     let key = site.path("data/master.key").display().to_string();
     let moved = site.start_with(&["--database-url", &to, "--master-key-file", &key, "--listen", "127.0.0.1:0"]);
     let after = moved.get(&job);
-    assert_eq!((after["status"].clone(), after["createdAt"].clone()), (before["status"].clone(), before["createdAt"].clone()));
+    assert_eq!(
+        (after["status"].clone(), after["createdAt"].clone()),
+        (before["status"].clone(), before["createdAt"].clone())
+    );
     moved.send(&job, "[[append a.txt|2]]");
     assert_eq!(moved.settled(&job)["status"], "completed");
     assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "1\n2\n");

@@ -25,7 +25,7 @@ const CLIENTS: u64 = 4;
 
 #[test]
 fn a_short_storm_breaks_no_promise() {
-    storm(1, Duration::from_secs(12));
+    storm(1, Duration::from_secs(10));
 }
 
 /// With `SECONDS` and `SEED` from the environment; see the Makefile.
@@ -75,7 +75,8 @@ fn storm(seed: u64, length: Duration) {
     let breaches = breaches(&site, &service, &jobs);
     let messages: usize = jobs.iter().map(|job| job.messages.len()).sum();
     let mut told = std::io::stderr().lock();
-    writeln!(told, "seed {seed}: {} jobs, {messages} messages, {} faults: {faults:?}", jobs.len(), faults.len()).unwrap();
+    writeln!(told, "seed {seed}: {} jobs, {messages} messages, {} faults: {faults:?}", jobs.len(), faults.len())
+        .unwrap();
     if !breaches.is_empty() {
         let kept = std::env::temp_dir().join(format!("journeyman-storm-{seed}"));
         let _ = std::fs::remove_dir_all(&kept);
@@ -89,36 +90,54 @@ fn storm(seed: u64, length: Duration) {
     }
 }
 
-/// One fault after the other, until `end`; then everything is whole again.
+/// How a machine that a fault has touched is made whole.
+#[derive(Debug, Clone, Copy)]
+enum Cure {
+    Thaw,
+    Connect,
+}
+
+impl Cure {
+    fn apply(self, machine: &Machine) {
+        match self {
+            Self::Thaw => machine.signal(Signal::CONT),
+            Self::Connect => machine.connect(true),
+        }
+    }
+}
+
+/// Fault after fault, some of which last for a while beside others, until `end`; then everything is whole again.
 fn rage(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults: &mut Vec<String>) {
     let mut chance = StdRng::seed_from_u64(seed);
+    let mut ill: Vec<(Instant, usize, Cure)> = Vec::new();
     // The first jobs shall have begun.
     std::thread::sleep(Duration::from_millis(1500));
     while Instant::now() < end {
-        let machine = &machines[chance.random_range(0..machines.len())];
-        let length = Duration::from_millis(chance.random_range(100..5000));
+        let place = chance.random_range(0..machines.len());
+        let machine = &machines[place];
+        // Shorter and longer than a lease.
+        let length = Duration::from_millis(chance.random_range(500..7000));
+        let left = end.saturating_duration_since(Instant::now()).as_secs_f64();
         let fault = match chance.random_range(0..100) {
-            0..70 => {
+            0..60 => {
                 machine.signal(Signal::KILL);
                 "kill"
             }
-            70..76 => {
+            60..66 => {
                 machine.signal(Signal::TERM);
                 "terminate"
             }
-            76..84 => {
+            66..78 => {
                 machine.signal(Signal::STOP);
-                std::thread::sleep(length);
-                machine.signal(Signal::CONT);
+                ill.push((Instant::now() + length, place, Cure::Thaw));
                 "freeze"
             }
-            84..93 => {
+            78..94 => {
                 machine.connect(false);
-                std::thread::sleep(length);
-                machine.connect(true);
+                ill.push((Instant::now() + length, place, Cure::Connect));
                 "cut off"
             }
-            93..97 => {
+            94..98 => {
                 server.crash();
                 std::thread::sleep(length / 4);
                 server.up();
@@ -130,7 +149,17 @@ fn rage(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults
                 "database restart"
             }
         };
-        faults.push(format!("{fault} {}", machine.name));
-        std::thread::sleep(Duration::from_millis(chance.random_range(50..600)));
+        faults.push(format!("{left:.1}s before the end: {fault} {}", machine.name));
+        std::thread::sleep(Duration::from_millis(chance.random_range(50..900)));
+        ill.retain(|(until, place, cure)| {
+            let over = *until <= Instant::now();
+            if over {
+                cure.apply(&machines[*place]);
+            }
+            !over
+        });
+    }
+    for (_, place, cure) in ill {
+        cure.apply(&machines[place]);
     }
 }
