@@ -10,6 +10,7 @@ use journeyman_core::ports::{Diffs, Forges, GitServer, PullPages, Store};
 use journeyman_core::time::{IdGen, Timestamp};
 use tokio_util::sync::CancellationToken;
 
+use crate::known::Known;
 use crate::metrics::Metrics;
 
 /// What the interface works on; all of it are ports.
@@ -51,7 +52,7 @@ pub struct Settings {
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
         let metrics = Metrics::new(&settings.version);
-        Self { services, settings: Arc::new(settings), metrics, shutdown, noted: Arc::default() }
+        Self { services, settings: Arc::new(settings), metrics, shutdown, known: Arc::default(), noted: Arc::default() }
     }
 }
 
@@ -63,6 +64,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     /// Ends long polls and event streams, and refuses new work.
     pub(crate) shutdown: CancellationToken,
+    /// What every request asks for.
+    pub(crate) known: Arc<Known>,
     /// When each key's last use was noted by this process.
     pub(crate) noted: Arc<Mutex<HashMap<KeyId, Timestamp>>>,
 }

@@ -4,6 +4,7 @@
 mod address;
 mod credential;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, RawQuery, Request, State};
@@ -52,8 +53,8 @@ pub(crate) async fn of_pages(State(app): State<App>, request: Request, next: Nex
     match admitted.await {
         Ok((project, caller)) => {
             let can_write = caller.key.scopes.contains(&Scope::Write);
-            parts.extensions.insert(Viewer { name: caller.key.name, can_write });
-            parts.extensions.insert(project);
+            parts.extensions.insert(Viewer { name: caller.key.name.clone(), can_write });
+            parts.extensions.insert((*project).clone());
             next.run(Request::from_parts(parts, body)).await
         }
         Err(error) => error.into_response(),
@@ -102,19 +103,20 @@ enum CheckError {
     Refused(Refused),
 }
 
-async fn check(app: &App, hash: KeyHash, from: Option<std::net::IpAddr>, needs: Scope) -> Result<ApiKey, CheckError> {
-    let key = app.services.store.key_by_hash(hash).await.map_err(CheckError::Store)?;
+async fn check(app: &App, hash: KeyHash, from: Option<std::net::IpAddr>, needs: Scope) -> Result<Arc<ApiKey>, CheckError> {
+    let now = app.services.engine.now();
+    let key = app.known.key(&*app.services.store, hash, now).await.map_err(CheckError::Store)?;
     let key = key.ok_or(CheckError::Refused(Refused::Unknown))?;
-    key.check(app.services.engine.now(), from, needs).map_err(CheckError::Refused)?;
+    key.check(now, from, needs).map_err(CheckError::Refused)?;
     Ok(key)
 }
 
 /// Whether a caller's key still holds, for answers that last: it may have been revoked or have expired meanwhile.
 pub(crate) async fn still_valid(app: &App, caller: &Caller, project: &ProjectId) -> bool {
-    let Ok(Some(key)) = app.services.store.key_by_hash(caller.key.hash).await else { return false };
     let now = app.services.engine.now();
+    let Ok(Some(key)) = app.known.key(&*app.services.store, caller.key.hash, now).await else { return false };
     // The address was checked when the answer began, and a connection keeps its address.
-    let here = ApiKey { allowed_ips: None, ..key };
+    let here = ApiKey { allowed_ips: None, ..(*key).clone() };
     here.check(now, None, Scope::Read).is_ok() && here.sees(project)
 }
 

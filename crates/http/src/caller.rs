@@ -1,5 +1,7 @@
 //! Who calls, and what they can see.
 
+use std::sync::Arc;
+
 use journeyman_core::ids::ProjectId;
 use journeyman_core::key::ApiKey;
 use journeyman_core::project::Project;
@@ -11,7 +13,7 @@ use crate::error::ApiError;
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     /// The key that was shown.
-    pub(crate) key: ApiKey,
+    pub(crate) key: Arc<ApiKey>,
 }
 
 impl Caller {
@@ -22,12 +24,13 @@ impl Caller {
     }
 
     /// A project, if this caller may see it.
-    pub(crate) async fn project(&self, app: &App, project: &str) -> Result<Project, ApiError> {
+    pub(crate) async fn project(&self, app: &App, project: &str) -> Result<Arc<Project>, ApiError> {
         load(app, self.visible(project)?).await
     }
 }
 
 /// A project that the caller may see.
-pub(crate) async fn load(app: &App, id: ProjectId) -> Result<Project, ApiError> {
-    app.services.store.project(id).await?.ok_or_else(ApiError::project_not_found)
+pub(crate) async fn load(app: &App, id: ProjectId) -> Result<Arc<Project>, ApiError> {
+    let found = app.known.project(&*app.services.store, id, app.services.engine.now()).await?;
+    found.ok_or_else(ApiError::project_not_found)
 }

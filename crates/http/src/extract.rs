@@ -3,6 +3,7 @@
 //! Invariant: an id that cannot be one of ours, a job of another project and a project that the key may not see are all
 //! answered as if they did not exist.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -152,7 +153,7 @@ impl FromRequestParts<App> for InProject {
 
 impl InProject {
     /// The project as it is now.
-    pub(crate) async fn load(&self, app: &App) -> Result<Project, ApiError> {
+    pub(crate) async fn load(&self, app: &App) -> Result<Arc<Project>, ApiError> {
         caller::load(app, self.project.clone()).await
     }
 }

@@ -15,6 +15,7 @@ mod caller;
 mod document;
 mod error;
 mod extract;
+mod known;
 mod metrics;
 mod openapi;
 mod origin;

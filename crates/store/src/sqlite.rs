@@ -2,6 +2,7 @@
 //!
 //! Why `rusqlite` on threads of its own, and not an async driver, is in `docs/decisions/0002-sqlite-writer.md`.
 
+mod cache;
 mod jobs;
 mod keys;
 mod ledger;
@@ -24,6 +25,7 @@ use journeyman_core::time::{IdGen, Timestamp};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 pub(crate) use self::migrate::SCHEMA_VERSION;
+use self::cache::JobCache;
 use self::read::Readers;
 use self::write::Writer;
 use crate::vault::{MasterKey, VaultError};
@@ -36,6 +38,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
+    cache: Arc<JobCache>,
     wakeups: Arc<Wakeups>,
     master_key: MasterKey,
     ids: Arc<dyn IdGen>,
@@ -86,10 +89,11 @@ impl SqliteStore {
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection, path)?;
         check_master_key(&connection, &master_key, &*ids).map_err(failed)??;
-        let writer = Writer::start(connection)
+        let cache = Arc::new(JobCache::default());
+        let writer = Writer::start(connection, Arc::clone(&cache))
             .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
         let readers = Readers::new(path.to_owned());
-        Ok(Self { writer, readers, wakeups: Arc::new(Wakeups::new()), master_key, ids })
+        Ok(Self { writer, readers, cache, wakeups: Arc::new(Wakeups::new()), master_key, ids })
     }
 }
 

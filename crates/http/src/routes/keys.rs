@@ -61,7 +61,9 @@ pub(crate) async fn revoke(
     let unknown = || ApiError::new(StatusCode::NOT_FOUND, "key_not_found", "there is no such key");
     let id: KeyId = id.parse().map_err(|_| unknown())?;
     let audit = audit(&app, &caller, "key.revoked", id);
-    if app.services.store.revoke_key(id, audit).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
+    let known = app.services.store.revoke_key(id, audit).await?;
+    app.known.forget();
+    if known { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
 }
 
 fn audit(app: &App, caller: &Caller, action: &str, subject: KeyId) -> AuditEntry {

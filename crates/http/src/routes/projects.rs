@@ -72,7 +72,8 @@ pub(crate) async fn change(
     _: Administrator,
     body: JsonBody<Value>,
 ) -> Result<Json<Project>, ApiError> {
-    let current = at.load(&app).await?;
+    // As the store has it: what is remembered of it may be older.
+    let current = app.services.store.project(at.project).await?.ok_or_else(ApiError::project_not_found)?;
     let (agent, repository) = (current.agent.clone(), current.repository.clone());
     let invalid = |text| ApiError::bad_request("invalid_body", text);
     let (changed, secrets) = project::change(current, body.value).map_err(invalid)?;
@@ -84,6 +85,7 @@ pub(crate) async fn change(
         app.services.forges.prepare(&changed).await.map_err(|error| not_prepared(&error))?;
     }
     let changed = app.services.store.update_project(changed, secrets).await?;
+    app.known.forget();
     Ok(Json(project::show(&changed, &app.settings.public_url)))
 }
 
@@ -94,6 +96,7 @@ pub(crate) async fn change(
     params(ProjectPath), responses((status = 204, description = "It is gone"), DeleteErrors))]
 pub(crate) async fn delete(State(app): State<App>, at: InProject, _: Administrator) -> Result<StatusCode, ApiError> {
     app.services.store.delete_project(at.project).await?;
+    app.known.forget();
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,5 +1,7 @@
 //! Jobs, messages, runs and logs.
 
+use std::time::Instant;
+
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::Job;
@@ -16,14 +18,14 @@ use rusqlite::{Connection, params};
 use super::SqliteStore;
 use super::ledger::{Tables, write};
 use super::rows::{ReadError, collect};
-use super::write::OpError;
+use super::write::{OpError, Session};
 use crate::accept;
 use crate::rows;
 
 #[async_trait]
 impl JobStore for SqliteStore {
     async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
-        let create = move |db: &Connection| accept::create(&mut Tables(db), &guard, &change, now);
+        let create = move |db: &Session<'_>| accept::create(&mut Tables(db), &guard, &change, now);
         let accepted = self.writer.write(create).await?;
         self.wakeups.accepted(&accepted);
         Ok(accepted)
@@ -38,7 +40,7 @@ impl JobStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Accepted, UpdateError> {
         let update =
-            move |db: &Connection| accept::update(&mut Tables(db), id, project.as_ref(), &guard, &mut decide, now);
+            move |db: &Session<'_>| accept::update(&mut Tables(db), id, project.as_ref(), &guard, &mut decide, now);
         let accepted = self.writer.write(update).await?;
         self.wakeups.accepted(&accepted);
         Ok(accepted)
@@ -62,7 +64,16 @@ impl JobStore for SqliteStore {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.readers.find(|db| job_by_id(db, id))
+        let now = Instant::now();
+        let moment = match self.cache.look(id, now) {
+            Ok(job) => return Ok(Some(job)),
+            Err(moment) => moment,
+        };
+        let found = self.readers.find(|db| job_by_id(db, id))?;
+        if let Some(job) = &found {
+            self.cache.read(moment, job, now);
+        }
+        Ok(found)
     }
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {

@@ -13,14 +13,14 @@ use rusqlite::{Connection, params};
 
 use super::jobs::job_by_id;
 use super::rows::ReadError;
-use super::write::OpError;
+use super::write::{OpError, Session};
 use crate::accept::Ledger;
 use crate::rows::{self, name_of, to_json};
 
 type Op<T> = Result<T, OpError<UpdateError>>;
 
 /// The tables, inside a transaction.
-pub(super) struct Tables<'a>(pub(super) &'a Connection);
+pub(super) struct Tables<'a>(pub(super) &'a Session<'a>);
 
 impl Ledger for Tables<'_> {
     type Error = OpError<UpdateError>;
@@ -42,7 +42,10 @@ impl Ledger for Tables<'_> {
     }
 
     fn job(&mut self, id: JobId) -> Op<Option<Job>> {
-        Ok(job_by_id(self.0, id)?)
+        match self.0.known(id) {
+            Some(job) => Ok(Some(job)),
+            None => Ok(job_by_id(self.0, id)?),
+        }
     }
 
     fn remember(&mut self, claim: &Claim, known: Remembered) -> Op<()> {
@@ -68,6 +71,7 @@ impl Ledger for Tables<'_> {
 
     fn insert(&mut self, change: &Change) -> Op<()> {
         insert_job(self.0, &change.job)?;
+        self.0.wrote(change.job.clone());
         Ok(write_rows(self.0, change)?)
     }
 
@@ -96,8 +100,9 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
 }
 
 /// Writes a job that exists, with the rows and lines that come with the change.
-pub(super) fn write(db: &Connection, change: &Change) -> Result<(), ReadError> {
+pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<(), ReadError> {
     update_job(db, &change.job)?;
+    db.wrote(change.job.clone());
     write_rows(db, change)
 }
 

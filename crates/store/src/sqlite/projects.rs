@@ -63,6 +63,7 @@ impl ProjectStore for SqliteStore {
                 ] {
                     db.prepare_cached(delete)?.execute([id.as_str()])?;
                 }
+                db.removed_jobs();
                 Ok(())
             })
             .await

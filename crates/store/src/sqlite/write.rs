@@ -3,12 +3,20 @@
 //! Each write runs inside a savepoint of its own: one that fails takes nothing of its neighbours with it. Nobody is
 //! answered before the commit.
 
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Instant;
 
+use journeyman_core::ids::JobId;
+use journeyman_core::job::Job;
 use journeyman_core::ports::{StoreError, UpdateError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::cache::JobCache;
 use super::rows::unavailable;
 
 /// Writes that may wait. Beyond that the store is busy and says so.
@@ -53,7 +61,7 @@ pub(super) struct Writer {
 /// A write whose types the thread need not know.
 trait Write: Send {
     /// Runs it; false if what it did must be undone.
-    fn run(&mut self, connection: &Connection) -> bool;
+    fn run(&mut self, session: &Session<'_>) -> bool;
     /// Answers whoever waits. An error is that of the commit.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
@@ -66,12 +74,12 @@ struct Pending<F, T, E> {
 
 impl<F, T, E> Write for Pending<F, T, E>
 where
-    F: FnMut(&Connection) -> Result<T, OpError<E>> + Send,
+    F: FnMut(&Session<'_>) -> Result<T, OpError<E>> + Send,
     T: Send,
     E: From<StoreError> + Send,
 {
-    fn run(&mut self, connection: &Connection) -> bool {
-        let (result, keep) = match (self.operation)(connection) {
+    fn run(&mut self, session: &Session<'_>) -> bool {
+        let (result, keep) = match (self.operation)(session) {
             Ok(value) => (Ok(value), true),
             Err(OpError::Refused(error)) => (Err(error), true),
             Err(OpError::Sql(error)) => (Err(E::from(unavailable(&error))), false),
@@ -92,16 +100,17 @@ where
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> std::io::Result<Self> {
+    pub(super) fn start(connection: Connection, cache: Arc<JobCache>) -> std::io::Result<Self> {
         let (queue, waiting) = sync_channel(QUEUE);
-        std::thread::Builder::new().name("sqlite-writer".to_owned()).spawn(move || run(&connection, &waiting))?;
+        let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());
+        thread.spawn(move || run(&connection, &cache, &waiting))?;
         Ok(Self { queue })
     }
 
     /// Runs `operation` in a transaction. What it returns is on disk when this returns.
     pub(super) async fn write<F, T, E>(&self, operation: F) -> Result<T, E>
     where
-        F: FnMut(&Connection) -> Result<T, OpError<E>> + Send + 'static,
+        F: FnMut(&Session<'_>) -> Result<T, OpError<E>> + Send + 'static,
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
@@ -119,12 +128,59 @@ fn stopped() -> StoreError {
     StoreError::Unavailable("the writer has stopped".to_owned())
 }
 
-fn run(connection: &Connection, waiting: &Receiver<Box<dyn Write>>) {
+/// The connection inside a batch, with the jobs that the batch has written so far.
+pub(super) struct Session<'a> {
+    connection: &'a Connection,
+    cache: &'a JobCache,
+    /// By writes of this batch that are done.
+    batch: RefCell<HashMap<JobId, Job>>,
+    /// By the write that is being done.
+    one: RefCell<Vec<Job>>,
+    /// Whether jobs were removed.
+    removed: Cell<bool>,
+}
+
+impl Deref for Session<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl Session<'_> {
+    /// The job as it is now, if it is known without looking into the file.
+    pub(super) fn known(&self, id: JobId) -> Option<Job> {
+        let of_this = self.one.borrow().iter().rev().find(|job| job.id == id).cloned();
+        of_this.or_else(|| self.batch.borrow().get(&id).cloned()).or_else(|| self.cache.committed(id))
+    }
+
+    /// The job was written.
+    pub(super) fn wrote(&self, job: Job) {
+        self.one.borrow_mut().push(job);
+    }
+
+    /// Jobs were removed.
+    pub(super) fn removed_jobs(&self) {
+        self.removed.set(true);
+    }
+
+    /// The write is done, or undone.
+    fn end_one(&self, keep: bool) {
+        let jobs = self.one.take();
+        if keep {
+            self.batch.borrow_mut().extend(jobs.into_iter().map(|job| (job.id, job)));
+        }
+    }
+}
+
+fn run(connection: &Connection, cache: &JobCache, waiting: &Receiver<Box<dyn Write>>) {
+    let mut seen_version = None;
     // Ends when the store is dropped and the last write is done.
     while let Ok(first) = waiting.recv() {
         let mut batch = vec![first];
         batch.extend(waiting.try_iter().take(BATCH - 1));
-        let committed = commit(connection, &mut batch);
+        let committed = commit(connection, cache, &mut seen_version, &mut batch);
         if let Err(error) = &committed {
             tracing::error!(%error, writes = batch.len(), "a transaction was not committed");
         }
@@ -134,8 +190,13 @@ fn run(connection: &Connection, waiting: &Receiver<Box<dyn Write>>) {
     }
 }
 
-fn commit(connection: &Connection, batch: &mut [Box<dyn Write>]) -> Result<(), StoreError> {
-    let result = run_batch(connection, batch).map_err(|error| unavailable(&error));
+fn commit(
+    connection: &Connection,
+    cache: &JobCache,
+    seen_version: &mut Option<i64>,
+    batch: &mut [Box<dyn Write>],
+) -> Result<(), StoreError> {
+    let result = run_batch(connection, cache, seen_version, batch).map_err(|error| unavailable(&error));
     if result.is_err() && !connection.is_autocommit() {
         // Where even this fails the next BEGIN will, and say so.
         let _ = connection.execute_batch("ROLLBACK");
@@ -143,16 +204,35 @@ fn commit(connection: &Connection, batch: &mut [Box<dyn Write>]) -> Result<(), S
     result
 }
 
-fn run_batch(connection: &Connection, batch: &mut [Box<dyn Write>]) -> rusqlite::Result<()> {
+fn run_batch(
+    connection: &Connection,
+    cache: &JobCache,
+    seen_version: &mut Option<i64>,
+    batch: &mut [Box<dyn Write>],
+) -> rusqlite::Result<()> {
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    // Differs from before if, and only if, another connection has written.
+    let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+    if seen_version.replace(version) != Some(version) {
+        cache.forget();
+    }
+    let (one, removed) = (RefCell::default(), Cell::new(false));
+    let session = Session { connection, cache, batch: RefCell::default(), one, removed };
     for write in batch {
         connection.prepare_cached("SAVEPOINT one")?.execute([])?;
-        if !write.run(connection) {
+        let keep = write.run(&session);
+        if !keep {
             // Some errors, such as a full disk, end the whole transaction: then this fails, and all are told.
             connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
         }
+        session.end_one(keep);
         connection.prepare_cached("RELEASE one")?.execute([])?;
     }
     connection.prepare_cached("COMMIT")?.execute([])?;
+    if session.removed.get() {
+        cache.forget();
+    } else {
+        cache.commit(session.batch.take().into_values(), Instant::now());
+    }
     Ok(())
 }

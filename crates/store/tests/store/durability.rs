@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use journeyman_core::ports::{JobStore, Store, StoreError};
+use journeyman_core::engine::Engine;
+use journeyman_core::message::Message;
+use journeyman_core::ports::{JobStore, Store, StoreError, UpdateError};
 use journeyman_core::project::SecretValue;
 use journeyman_store::{MasterKey, OpenError, SqliteStore, VaultError};
 use rusqlite::Connection;
@@ -67,7 +69,10 @@ async fn an_unreadable_row_is_named() {
         panic!("an unknown status was read");
     };
     assert!(detail.contains("dreaming"), "{detail}");
-    let Err(StoreError::Corrupt { table: "jobs", row, .. }) = house.store.job(id).await else {
+    // The store that wrote the job believes what it wrote for a moment.
+    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
+    let Err(StoreError::Corrupt { table: "jobs", row, .. }) = other.job(id).await else {
         panic!("an unreadable job was read");
     };
     assert_eq!(row, id.to_string());
@@ -100,4 +105,26 @@ async fn a_full_disk_is_an_error_and_nothing_is_half_written() {
     assert_eq!(house.store.messages(id).await.unwrap().len(), 1, "the message was taken back with the log");
     Connection::open(&path).unwrap().execute_batch("DROP TRIGGER full").unwrap();
     house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_another_process_wrote_is_decided_upon() {
+    let house = sqlite().await;
+    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+    let other: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), house.world.clone()).unwrap());
+    let engine = Engine::new(Arc::clone(&other), house.world.clone(), house.world.clone());
+    engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
+    house.engine.add_message(&shop(), id, prompt("d"), free()).await.unwrap();
+    engine.add_message(&shop(), id, prompt("e"), free()).await.unwrap();
+    let prompts = |messages: Vec<Message>| messages.into_iter().map(|message| message.prompt).collect::<Vec<_>>();
+    assert_eq!(prompts(house.store.messages(id).await.unwrap()), ["a", "b", "c", "d", "e"]);
+    let log = house.store.log(id, 0, 100).await.unwrap();
+    assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    engine.cancel(&shop(), id).await.unwrap();
+    other.delete_project(shop()).await.unwrap();
+    let gone = house.engine.add_message(&shop(), id, prompt("f"), free()).await;
+    assert_eq!(gone, Err(UpdateError::NotFound));
+    assert_eq!(house.store.job(id).await.unwrap(), None);
 }
