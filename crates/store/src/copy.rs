@@ -136,10 +136,11 @@ impl Source {
         CopyError::Source(self.path.clone(), error)
     }
 
-    /// The names of a table's columns.
+    /// The names of a table's columns; the number of a job's row is SQLite's own affair.
     fn columns(&self, table: &str) -> Result<Vec<String>, CopyError> {
         let query = self.connection.prepare(&format!("SELECT * FROM {table}")).map_err(|error| self.failed(error))?;
-        Ok(query.column_names().map(str::to_owned).collect())
+        let own = |column: &&str| !(table == "jobs" && *column == "number");
+        Ok(query.column_names().filter(own).map(str::to_owned).collect())
     }
 
     /// A query for all rows of a table in the order of its key.

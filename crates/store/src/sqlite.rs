@@ -34,6 +34,12 @@ use crate::wakeups::Wakeups;
 /// How long a connection waits for a lock that another process holds, such as the command line beside a server.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Pages of 4 KiB that the write-ahead log may have before they are copied to their places: 16 MiB.
+const CHECKPOINT_PAGES: i64 = 4096;
+
+/// Memory for the pages that the writer touches, at most.
+const WRITER_CACHE_KIB: i64 = 8192;
+
 /// A store in one SQLite file.
 pub struct SqliteStore {
     writer: Writer,
@@ -86,6 +92,9 @@ impl SqliteStore {
         connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
+        // Pages of a job that is written many times are copied from the log to their place once and not each time.
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(failed)?;
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection, path)?;
         check_master_key(&connection, &master_key, &*ids).map_err(failed)??;

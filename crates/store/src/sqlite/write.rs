@@ -1,7 +1,8 @@
 //! The writer: a thread that takes everything that waits as one transaction, so that many requests share one fsync.
 //!
-//! Each write runs inside a savepoint of its own: one that fails takes nothing of its neighbours with it. Nobody is
-//! answered before the commit.
+//! A write that SQLite refuses takes nothing of its neighbours with it: the transaction is taken back, and each is done
+//! again in one of its own. (Savepoints would do it too, and copy every page that is about to change: a sixth of the
+//! writer's time.) Nobody is answered before the commit.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -60,7 +61,7 @@ pub(super) struct Writer {
 
 /// A write whose types the thread need not know.
 trait Write: Send {
-    /// Runs it; false if what it did must be undone.
+    /// Runs it; false if what it did must be undone. May be called again after that.
     fn run(&mut self, session: &Session<'_>) -> bool;
     /// Answers whoever waits. An error is that of the commit.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
@@ -103,7 +104,8 @@ impl Writer {
     pub(super) fn start(connection: Connection, cache: Arc<JobCache>) -> std::io::Result<Self> {
         let (queue, waiting) = sync_channel(QUEUE);
         let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());
-        thread.spawn(move || run(&connection, &cache, &waiting))?;
+        let file = File { connection, cache, version: None };
+        thread.spawn(move || run(file, &waiting))?;
         Ok(Self { queue })
     }
 
@@ -132,10 +134,7 @@ fn stopped() -> StoreError {
 pub(super) struct Session<'a> {
     connection: &'a Connection,
     cache: &'a JobCache,
-    /// By writes of this batch that are done.
-    batch: RefCell<HashMap<JobId, Job>>,
-    /// By the write that is being done.
-    one: RefCell<Vec<Job>>,
+    written: RefCell<HashMap<JobId, Job>>,
     /// Whether jobs were removed.
     removed: Cell<bool>,
 }
@@ -151,36 +150,47 @@ impl Deref for Session<'_> {
 impl Session<'_> {
     /// The job as it is now, if it is known without looking into the file.
     pub(super) fn known(&self, id: JobId) -> Option<Job> {
-        let of_this = self.one.borrow().iter().rev().find(|job| job.id == id).cloned();
-        of_this.or_else(|| self.batch.borrow().get(&id).cloned()).or_else(|| self.cache.committed(id))
+        self.written.borrow().get(&id).cloned().or_else(|| self.cache.committed(id))
     }
 
     /// The job was written.
     pub(super) fn wrote(&self, job: Job) {
-        self.one.borrow_mut().push(job);
+        self.written.borrow_mut().insert(job.id, job);
     }
 
     /// Jobs were removed.
     pub(super) fn removed_jobs(&self) {
         self.removed.set(true);
     }
-
-    /// The write is done, or undone.
-    fn end_one(&self, keep: bool) {
-        let jobs = self.one.take();
-        if keep {
-            self.batch.borrow_mut().extend(jobs.into_iter().map(|job| (job.id, job)));
-        }
-    }
 }
 
-fn run(connection: &Connection, cache: &JobCache, waiting: &Receiver<Box<dyn Write>>) {
-    let mut seen_version = None;
-    // Ends when the store is dropped and the last write is done.
-    while let Ok(first) = waiting.recv() {
-        let mut batch = vec![first];
-        batch.extend(waiting.try_iter().take(BATCH - 1));
-        let committed = commit(connection, cache, &mut seen_version, &mut batch);
+/// The file, as its one writer sees it.
+struct File {
+    connection: Connection,
+    cache: Arc<JobCache>,
+    /// SQLite's number of the last change by somebody else.
+    version: Option<i64>,
+}
+
+/// How a batch ended that was not committed.
+enum Undone {
+    /// By one of several writes; without it the others may go through.
+    ByOne,
+    All(StoreError),
+}
+
+impl File {
+    fn carry_out(&mut self, mut batch: Vec<Box<dyn Write>>) {
+        let committed = match self.commit(&mut batch) {
+            Ok(()) => Ok(()),
+            Err(Undone::All(error)) => Err(error),
+            Err(Undone::ByOne) => {
+                for one in batch {
+                    self.carry_out(vec![one]);
+                }
+                return;
+            }
+        };
         if let Err(error) = &committed {
             tracing::error!(%error, writes = batch.len(), "a transaction was not committed");
         }
@@ -188,51 +198,53 @@ fn run(connection: &Connection, cache: &JobCache, waiting: &Receiver<Box<dyn Wri
             write.answer(committed.clone());
         }
     }
-}
 
-fn commit(
-    connection: &Connection,
-    cache: &JobCache,
-    seen_version: &mut Option<i64>,
-    batch: &mut [Box<dyn Write>],
-) -> Result<(), StoreError> {
-    let result = run_batch(connection, cache, seen_version, batch).map_err(|error| unavailable(&error));
-    if result.is_err() && !connection.is_autocommit() {
-        // Where even this fails the next BEGIN will, and say so.
-        let _ = connection.execute_batch("ROLLBACK");
-    }
-    result
-}
-
-fn run_batch(
-    connection: &Connection,
-    cache: &JobCache,
-    seen_version: &mut Option<i64>,
-    batch: &mut [Box<dyn Write>],
-) -> rusqlite::Result<()> {
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    // Differs from before if, and only if, another connection has written.
-    let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-    if seen_version.replace(version) != Some(version) {
-        cache.forget();
-    }
-    let (one, removed) = (RefCell::default(), Cell::new(false));
-    let session = Session { connection, cache, batch: RefCell::default(), one, removed };
-    for write in batch {
-        connection.prepare_cached("SAVEPOINT one")?.execute([])?;
-        let keep = write.run(&session);
-        if !keep {
-            // Some errors, such as a full disk, end the whole transaction: then this fails, and all are told.
-            connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
+    fn commit(&mut self, batch: &mut [Box<dyn Write>]) -> Result<(), Undone> {
+        let result = self.transact(batch);
+        if !self.connection.is_autocommit() {
+            // Where even this fails the next BEGIN will, and say so.
+            let _ = self.connection.execute_batch("ROLLBACK");
         }
-        session.end_one(keep);
-        connection.prepare_cached("RELEASE one")?.execute([])?;
+        match result {
+            Ok(true) => Ok(()),
+            Ok(false) if batch.len() > 1 => Err(Undone::ByOne),
+            // It has its own error to answer with.
+            Ok(false) => Ok(()),
+            Err(error) => Err(Undone::All(unavailable(&error))),
+        }
     }
-    connection.prepare_cached("COMMIT")?.execute([])?;
-    if session.removed.get() {
-        cache.forget();
-    } else {
-        cache.commit(session.batch.take().into_values(), Instant::now());
+
+    /// Whether all writes went through and are committed.
+    fn transact(&mut self, batch: &mut [Box<dyn Write>]) -> rusqlite::Result<bool> {
+        let Self { connection, cache, version } = self;
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        // Differs from before if, and only if, another connection has written.
+        let found = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if version.replace(found) != Some(found) {
+            cache.forget();
+        }
+        let (written, removed) = (RefCell::default(), Cell::new(false));
+        let session = Session { connection, cache, written, removed };
+        for write in batch {
+            if !write.run(&session) {
+                return Ok(false);
+            }
+        }
+        connection.prepare_cached("COMMIT")?.execute([])?;
+        if session.removed.get() {
+            cache.forget();
+        } else {
+            cache.commit(session.written.take().into_values(), Instant::now());
+        }
+        Ok(true)
     }
-    Ok(())
+}
+
+fn run(mut file: File, waiting: &Receiver<Box<dyn Write>>) {
+    // Ends when the store is dropped and the last write is done.
+    while let Ok(first) = waiting.recv() {
+        let mut batch = vec![first];
+        batch.extend(waiting.try_iter().take(BATCH - 1));
+        file.carry_out(batch);
+    }
 }

@@ -1,0 +1,1 @@
+-- SQLite keeps its jobs in another form; here nothing changes.
