@@ -1,6 +1,7 @@
 //! What handlers are given.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
@@ -52,20 +53,31 @@ pub struct Settings {
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
         let metrics = Metrics::new(&settings.version);
-        Self { services, settings: Arc::new(settings), metrics, shutdown, known: Arc::default(), noted: Arc::default() }
+        let (known, noted) = (Known::default(), Mutex::default());
+        Self(Arc::new(Parts { services, settings, metrics, shutdown, known, noted }))
     }
 }
 
-/// The state of every handler. Cheap to clone.
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// The state of every handler. Cheap to clone, which is done several times for each request.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<Parts>);
+
+pub(crate) struct Parts {
     pub(crate) services: Services,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
     /// Ends long polls and event streams, and refuses new work.
     pub(crate) shutdown: CancellationToken,
     /// What every request asks for.
-    pub(crate) known: Arc<Known>,
+    pub(crate) known: Known,
     /// When each key's last use was noted by this process.
-    pub(crate) noted: Arc<Mutex<HashMap<KeyId, Timestamp>>>,
+    pub(crate) noted: Mutex<HashMap<KeyId, Timestamp>>,
 }
