@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use journeyman_core::idempotency::{Fingerprint, Remembered};
+use journeyman_core::job::change;
 use journeyman_core::job::Job;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::key::{ApiKey, KeyHash};
@@ -143,6 +144,20 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         commits: at.json("commits")?,
         pr_link: at.row.text("pr_link")?,
     })
+}
+
+/// The line of the log that a message's row stands for.
+pub(crate) fn accepted_line<R: Columns>(row: &R) -> Read<LogEntry, R> {
+    let seq = At::new("messages", row, &["id"])?.number("seq")?;
+    Ok(change::accepted_line(seq, &message(row)?))
+}
+
+/// Lines of a log from both of its tables, at most `limit`, in order.
+pub(crate) fn merge_lines(mut lines: Vec<LogEntry>, accepted: Vec<LogEntry>, limit: usize) -> Vec<LogEntry> {
+    lines.extend(accepted);
+    lines.sort_unstable_by_key(|line| line.seq);
+    lines.truncate(limit);
+    lines
 }
 
 pub(crate) fn run<R: Columns>(row: &R) -> Read<Run, R> {

@@ -10,7 +10,7 @@ use crate::job::apply::apply;
 use crate::job::command::Command;
 use crate::job::decide::{Rejected, decide};
 use crate::job::event::{Event, LogEntry};
-use crate::message::{Message, MessageStatus, NewMessage};
+use crate::message::{DeliveryMode, Message, MessageStatus, NewMessage, Origin};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
 
@@ -26,6 +26,22 @@ pub struct Change {
 }
 
 impl Change {
+    /// The new messages, each with the number of its line in the log.
+    pub fn accepted(&self) -> impl Iterator<Item = (u64, &Message)> {
+        let lines = self.log.iter().filter(|entry| entry.kind == MESSAGE_ACCEPTED);
+        let messages = self.rows.iter().filter_map(|row| match row {
+            Row::InsertMessage(message) => Some(message),
+            _ => None,
+        });
+        // Made of the same events, in the same order.
+        lines.map(|entry| entry.seq).zip(messages)
+    }
+
+    /// The lines of the log that are not made of messages.
+    pub fn other_lines(&self) -> impl Iterator<Item = &LogEntry> {
+        self.log.iter().filter(|entry| entry.kind != MESSAGE_ACCEPTED)
+    }
+
     /// Whether there is anything to write.
     #[must_use]
     pub fn is_empty(&self, before: &Job) -> bool {
@@ -183,6 +199,28 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
     }
 }
 
+/// The type of a log's line that tells of an accepted message.
+pub const MESSAGE_ACCEPTED: &str = "message.accepted";
+
+/// The line that tells of a stored message, as number `seq` of its job's log. A store may keep the message alone and make
+/// its line of it.
+#[must_use]
+pub fn accepted_line(seq: u64, message: &Message) -> LogEntry {
+    let Message { id, prompt, origin, author, delivery, .. } = message;
+    let data = accepted_data(*id, prompt, *origin, author.as_deref(), *delivery);
+    LogEntry { seq, kind: MESSAGE_ACCEPTED.to_owned(), at: message.created_at, run_id: None, data }
+}
+
+fn accepted_data(
+    id: MessageId,
+    prompt: &str,
+    origin: Origin,
+    author: Option<&str>,
+    delivery: DeliveryMode,
+) -> Value {
+    json!({"messageId": id, "prompt": prompt, "origin": origin, "author": author, "delivery": delivery})
+}
+
 /// The line of the log that tells clients of the event, where they are told.
 fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
     let line = match event {
@@ -191,12 +229,10 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
             None,
             json!({"title": job.title, "source": job.source, "agent": job.agent, "model": job.model}),
         ),
-        Event::MessageAccepted { message, .. } => (
-            "message.accepted",
-            None,
-            json!({"messageId": message.id, "prompt": message.prompt, "origin": message.origin,
-                   "author": message.author, "delivery": message.delivery}),
-        ),
+        Event::MessageAccepted { message, .. } => {
+            let NewMessage { id, prompt, origin, author, delivery } = message;
+            (MESSAGE_ACCEPTED, None, accepted_data(*id, prompt, *origin, author.as_deref(), *delivery))
+        }
         Event::MessageWithdrawn(id) => ("message.withdrawn", None, json!({"messageId": id})),
         Event::RunStarted { lease, message, attempt } => {
             ("run.started", Some(lease.run), json!({"messageId": message, "attempt": attempt, "worker": lease.worker}))

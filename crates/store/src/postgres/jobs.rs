@@ -26,6 +26,10 @@ use crate::rows;
 /// How long a waiter relies on being told: a notification may be lost with its connection.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// A job's log is in two tables: lines of messages are made of the messages.
+pub(super) const LOG: &str = "SELECT * FROM log WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+pub(super) const ACCEPTED: &str = "SELECT * FROM messages WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+
 /// The jobs that [`ClaimQuery`] describes, the first that nobody else is picking. The first part walks from project to
 /// project along the index over due jobs, so that the cost grows with the projects that have any, and not with their
 /// jobs; of each a few are looked at, because others may be picking the first ones at this moment.
@@ -117,7 +121,7 @@ impl JobStore for PostgresStore {
     }
 
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
-        let found = self.read(call!("SELECT * FROM messages WHERE job = $1 ORDER BY number", job.to_string())).await?;
+        let found = self.read(call!("SELECT * FROM messages WHERE job = $1 ORDER BY seq", job.to_string())).await?;
         Ok(found.iter().map(rows::message).collect::<Result<_, PgError>>()?)
     }
 
@@ -132,10 +136,20 @@ impl JobStore for PostgresStore {
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        let text = "SELECT * FROM log WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
-        let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
-        let found = self.read(call!(text, job.to_string(), after, limit)).await?;
-        Ok(found.iter().map(rows::log_entry).collect::<Result<_, PgError>>()?)
+        let (number, most) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+        // Both in one state of the database: a line must not be passed over because its table was read too early.
+        let mut found = self
+            .read_all(&[
+                call!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+                call!(LOG, job.to_string(), number, most),
+                call!(ACCEPTED, job.to_string(), number, most),
+                call!("COMMIT"),
+            ])
+            .await?;
+        let (accepted, lines) = (found.swap_remove(2), found.swap_remove(1));
+        let lines: Vec<LogEntry> = lines.iter().map(rows::log_entry).collect::<Result<_, PgError>>()?;
+        let accepted: Vec<LogEntry> = accepted.iter().map(rows::accepted_line).collect::<Result<_, PgError>>()?;
+        Ok(rows::merge_lines(lines, accepted, limit))
     }
 
     async fn job_changed(&self, job: JobId, after: u64) {

@@ -23,7 +23,7 @@ pub(super) struct Writes {
     inserted: Vec<Job>,
     /// Jobs as they are at the end.
     updated: BTreeMap<JobId, Job>,
-    messages: Vec<Message>,
+    messages: Vec<(u64, Message)>,
     delivered: Vec<Delivered>,
     ended: Vec<Ended>,
     runs: Vec<Run>,
@@ -81,7 +81,8 @@ impl Writes {
     fn rows(&mut self, change: &Change) -> Result<(), StoreError> {
         for row in &change.rows {
             match row {
-                Row::InsertMessage(message) => self.messages.push(message.clone()),
+                // With its number in the log, which the row does not know.
+                Row::InsertMessage(_) => {}
                 Row::MessageDelivered { id, run, at } => {
                     let (id, run) = (id.to_string(), run.to_string());
                     self.delivered.push(Delivered { id, run, at: at.as_micros() });
@@ -104,7 +105,8 @@ impl Writes {
                 }),
             }
         }
-        self.log.extend(change.log.iter().map(|entry| (change.job.id, entry.clone())));
+        self.messages.extend(change.accepted().map(|(seq, message)| (seq, message.clone())));
+        self.log.extend(change.other_lines().map(|entry| (change.job.id, entry.clone())));
         Ok(())
     }
 
@@ -112,7 +114,7 @@ impl Writes {
     /// with none. `None` where nothing is written but states that may be written again: a heartbeat, a turn that began
     /// or ended.
     pub(super) fn evidence(&self) -> Option<Call> {
-        if let Some(message) = self.messages.first() {
+        if let Some((_, message)) = self.messages.first() {
             return Some(call!("SELECT 1 FROM messages WHERE id = $1", message.id.to_string()));
         }
         let (job, entry) = self.log.first()?;
@@ -223,21 +225,21 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
     ))
 }
 
-fn insert_messages(messages: &[Message]) -> Result<Call, StoreError> {
+fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
     Ok(call!(
-        "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, commits)
-         SELECT id, job, prompt, origin, author, delivery, status, created_at, '[]'
-         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[])
-             WITH ORDINALITY AS new (id, job, prompt, origin, author, delivery, status, created_at, place)
-         ORDER BY place",
-        column(messages, |message| message.id.to_string()),
-        column(messages, |message| message.job.to_string()),
-        column(messages, |message| message.prompt.clone()),
-        try_column(messages, |message| name_of(&message.origin))?,
-        column(messages, |message| message.author.clone()),
-        try_column(messages, |message| name_of(&message.delivery))?,
-        try_column(messages, |message| name_of(&message.status))?,
-        column(messages, |message| message.created_at.as_micros()),
+        "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, seq, commits)
+         SELECT *, '[]'
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
+                     $9::bigint[])",
+        column(messages, |(_, message)| message.id.to_string()),
+        column(messages, |(_, message)| message.job.to_string()),
+        column(messages, |(_, message)| message.prompt.clone()),
+        try_column(messages, |(_, message)| name_of(&message.origin))?,
+        column(messages, |(_, message)| message.author.clone()),
+        try_column(messages, |(_, message)| name_of(&message.delivery))?,
+        try_column(messages, |(_, message)| name_of(&message.status))?,
+        column(messages, |(_, message)| message.created_at.as_micros()),
+        column(messages, |(seq, _)| i64::try_from(*seq).unwrap_or(i64::MAX)),
     ))
 }
 

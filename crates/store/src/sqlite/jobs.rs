@@ -90,7 +90,7 @@ impl JobStore for SqliteStore {
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY number")?;
+                let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY seq")?;
                 let mut rows = query.query([job.to_string()])?;
                 collect(&mut rows, |row| rows::message(row))
             })
@@ -120,12 +120,15 @@ impl JobStore for SqliteStore {
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.readers
             .read(move |db| {
-                let text = "SELECT * FROM log WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
-                let (after, limit) = (i64::try_from(after), i64::try_from(limit));
-                let mut query = db.prepare_cached(text)?;
-                let (after, limit) = (after.unwrap_or(i64::MAX), limit.unwrap_or(i64::MAX));
-                let mut rows = query.query(params![job.to_string(), after, limit])?;
-                collect(&mut rows, |row| rows::log_entry(row))
+                let after = i64::try_from(after).unwrap_or(i64::MAX);
+                let values = params![job.to_string(), after, i64::try_from(limit).unwrap_or(i64::MAX)];
+                // Both in one state of the file: a line must not be passed over because its table was read too early.
+                let _state = db.unchecked_transaction()?;
+                let mut query = db.prepare_cached(LOG)?;
+                let lines = collect(&mut query.query(values)?, |row| rows::log_entry(row))?;
+                let mut query = db.prepare_cached(ACCEPTED)?;
+                let accepted = collect(&mut query.query(values)?, |row| rows::accepted_line(row))?;
+                Ok(rows::merge_lines(lines, accepted, limit))
             })
             .await
     }
@@ -153,6 +156,10 @@ pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadE
     let mut rows = query.query([id.to_string()])?;
     rows.next()?.map(rows::job).transpose()
 }
+
+/// A job's log is in two tables: lines of messages are made of the messages.
+const LOG: &str = "SELECT * FROM log WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+const ACCEPTED: &str = "SELECT * FROM messages WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 
 /// The job that [`ClaimQuery`] describes. The first part walks from project to project along the index over due jobs, so
 /// that the cost grows with the projects that have any, and not with their jobs.

@@ -1,10 +1,10 @@
 //! What accepting reads and writes, as statements.
 
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, ProjectId};
-use journeyman_core::job::Job;
+use journeyman_core::ids::{JobId, ProjectId, WorkerId};
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::job::change::{Change, Row};
-use journeyman_core::message::MessageStatus;
+use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{RateCharge, UpdateError};
 use journeyman_core::rate::Window;
 use journeyman_core::run::RunStatus;
@@ -101,9 +101,21 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
 
 /// Writes a job that exists, with the rows and lines that come with the change.
 pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<(), ReadError> {
-    update_job(db, &change.job)?;
+    let before = db.known(change.job.id);
+    if before.is_some_and(|before| searched(&before) == searched(&change.job)) {
+        // What is not named is not touched: an index is written where one of its columns is named, also with what it had.
+        let text = "UPDATE jobs SET state = ?2 WHERE id = ?1";
+        db.prepare_cached(text)?.execute(params![change.job.id.to_string(), to_json(&change.job)?])?;
+    } else {
+        update_job(db, &change.job)?;
+    }
     db.wrote(change.job.clone());
     write_rows(db, change)
+}
+
+/// What is kept in columns of its own.
+fn searched(job: &Job) -> (JobStatus, Option<Timestamp>, Option<WorkerId>, Option<WorkerId>) {
+    (job.status(), job.due_at(), job.lease().map(|lease| lease.worker), job.prefers())
 }
 
 fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
@@ -120,11 +132,14 @@ fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
 }
 
 fn write_rows(db: &Connection, change: &Change) -> Result<(), ReadError> {
+    for (seq, message) in change.accepted() {
+        insert_message(db, seq, message)?;
+    }
     for row in &change.rows {
         write_row(db, row)?;
     }
     let insert = "INSERT INTO log (job, seq, type, at, run, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    for entry in &change.log {
+    for entry in change.other_lines() {
         db.prepare_cached(insert)?.execute(params![
             change.job.id.to_string(),
             i64::try_from(entry.seq).unwrap_or(i64::MAX),
@@ -137,23 +152,29 @@ fn write_rows(db: &Connection, change: &Change) -> Result<(), ReadError> {
     Ok(())
 }
 
+fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), ReadError> {
+    db.prepare_cached(
+        "INSERT INTO messages (id, job, seq, prompt, origin, author, delivery, status, created_at, commits)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]')",
+    )?
+    .execute(params![
+        message.id.to_string(),
+        message.job.to_string(),
+        i64::try_from(seq).unwrap_or(i64::MAX),
+        message.prompt,
+        name_of(&message.origin)?,
+        message.author,
+        name_of(&message.delivery)?,
+        name_of(&message.status)?,
+        message.created_at.as_micros()
+    ])?;
+    Ok(())
+}
+
 fn write_row(db: &Connection, row: &Row) -> Result<(), ReadError> {
     match row {
-        Row::InsertMessage(message) => db
-            .prepare_cached(
-                "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, commits)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')",
-            )?
-            .execute(params![
-                message.id.to_string(),
-                message.job.to_string(),
-                message.prompt,
-                name_of(&message.origin)?,
-                message.author,
-                name_of(&message.delivery)?,
-                name_of(&message.status)?,
-                message.created_at.as_micros()
-            ])?,
+        // With its number in the log, which the row does not know.
+        Row::InsertMessage(_) => return Ok(()),
         Row::MessageDelivered { id, run, at } => db
             .prepare_cached(
                 "UPDATE messages SET status = ?2, run = ?3, delivered_at = coalesce(delivered_at, ?4) WHERE id = ?1",

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0002_claims.sql"),
     include_str!("../../migrations/sqlite/0003_master_key.sql"),
     include_str!("../../migrations/sqlite/0004_jobs_by_row.sql"),
+    include_str!("../../migrations/sqlite/0005_accepted_lines.sql"),
 ];
 
 /// The version of a schema that is up to date.

@@ -97,12 +97,13 @@ async fn a_full_disk_is_an_error_and_nothing_is_half_written() {
     let house = sqlite().await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
-    // A trigger that fails stands in for a disk that refuses the log's row after the message's was written.
-    let fail = "CREATE TRIGGER full BEFORE INSERT ON log BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END";
+    // A trigger that fails stands in for a disk that refuses the message's row after the job's was written.
+    let fail = "CREATE TRIGGER full BEFORE INSERT ON messages BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END";
     Connection::open(&path).unwrap().execute_batch(fail).unwrap();
     let refused = house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap_err();
     assert!(refused.to_string().contains("full"), "{refused}");
-    assert_eq!(house.store.messages(id).await.unwrap().len(), 1, "the message was taken back with the log");
+    let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
+    assert_eq!(other.job(id).await.unwrap().unwrap().queue.len(), 1, "the job was taken back with the message");
     Connection::open(&path).unwrap().execute_batch("DROP TRIGGER full").unwrap();
     house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
 }
