@@ -105,6 +105,7 @@ impl Engine {
             state: JobState::Active(Work::Waiting),
             waiting_since: now,
             warm: None,
+            settled_at: None,
             last: None,
             queue: Vec::new(),
             branch: None,

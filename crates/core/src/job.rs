@@ -69,6 +69,9 @@ pub struct Job {
     /// The worker that ran the last turn, and so has the workspace.
     #[serde(default)]
     pub warm: Option<WorkerId>,
+    /// When it last came to rest, or was put away or taken out since.
+    #[serde(default)]
+    pub settled_at: Option<Timestamp>,
     /// How the last message that a run took has ended; decides the status when nothing is left to do.
     pub last: Option<Ended>,
     /// Messages that wait, in the order of delivery.
@@ -308,6 +311,13 @@ impl Job {
             JobState::Active(Work::Running { lease, .. }) => Some(lease.until),
             JobState::Completed | JobState::Failed(_) | JobState::Archived { .. } => None,
         }
+    }
+
+    /// Since when the job rests; `None` while it is active.
+    #[must_use]
+    pub fn rests_since(&self) -> Option<Timestamp> {
+        let rests = self.status() != JobStatus::Active;
+        rests.then(|| self.settled_at.unwrap_or(self.created_at))
     }
 
     /// Whether a worker may find something to do, now or soon.

@@ -14,5 +14,5 @@ pub use code_host::{
 pub use sandbox::{Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
 pub use store::{
     Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, KeyStore, PATIENCE,
-    ProjectStore, ProjectWriteError, PullStore, RateCharge, Store, StoreError, UpdateError,
+    ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
 };

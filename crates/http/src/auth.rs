@@ -103,7 +103,12 @@ enum CheckError {
     Refused(Refused),
 }
 
-async fn check(app: &App, hash: KeyHash, from: Option<std::net::IpAddr>, needs: Scope) -> Result<Arc<ApiKey>, CheckError> {
+async fn check(
+    app: &App,
+    hash: KeyHash,
+    from: Option<std::net::IpAddr>,
+    needs: Scope,
+) -> Result<Arc<ApiKey>, CheckError> {
     let now = app.services.engine.now();
     let key = app.known.key(&*app.services.store, hash, now).await.map_err(CheckError::Store)?;
     let key = key.ok_or(CheckError::Refused(Refused::Unknown))?;

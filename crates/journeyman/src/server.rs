@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::serve::ListenerExt;
-use journeyman_core::ports::Store;
+use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::Clock;
 use journeyman_worker::{Limits, Places, Worker};
 use tokio::net::TcpListener;
@@ -20,8 +20,11 @@ use crate::system::Machine;
 /// How often what is over is cleared away.
 const SWEEP: Duration = Duration::from_secs(600);
 
-/// Rows of each kind that one sweep removes at most.
-const SWEEP_ROWS: usize = 10_000;
+/// Things of each kind that one piece of a sweep removes at most: requests wait for it.
+const SWEEP_PIECE: usize = 100;
+
+/// Between two pieces.
+const SWEEP_PAUSE: Duration = Duration::from_millis(50);
 
 /// Blobs of each kind that one sweep looks at.
 const SWEEP_BLOBS: usize = 1000;
@@ -85,7 +88,7 @@ async fn sweep(host: Arc<journeyman_worker::Host>, store: Arc<dyn Store>, settin
     let (mut beat, mut places) = (tokio::time::interval(SWEEP), Places::default());
     loop {
         beat.tick().await;
-        if let Err(error) = store.sweep(Machine.now(), SWEEP_ROWS).await {
+        if let Err(error) = sweep_store(&*store, settings.retention).await {
             tracing::warn!(%error, "what is over could not be cleared away");
         }
         if !settings.roles.contains(&Role::Worker) {
@@ -101,5 +104,20 @@ async fn sweep(host: Arc<journeyman_worker::Host>, store: Arc<dyn Store>, settin
             Ok(released) => tracing::info!(released, "workspaces of idle jobs were removed"),
             Err(error) => tracing::warn!(%error, "workspaces of idle jobs could not be removed"),
         }
+    }
+}
+
+/// Removes what is over, piece by piece.
+async fn sweep_store(store: &dyn Store, retention: Retention) -> Result<(), StoreError> {
+    loop {
+        let swept = store.sweep(Machine.now(), retention, SWEEP_PIECE).await?;
+        if swept.jobs + swept.transcripts + swept.audit > 0 {
+            let Swept { jobs, transcripts, audit, .. } = swept;
+            tracing::info!(jobs, transcripts, audit, "what is older than it is to be kept was removed");
+        }
+        if swept.most() < SWEEP_PIECE {
+            return Ok(());
+        }
+        tokio::time::sleep(SWEEP_PAUSE).await;
     }
 }

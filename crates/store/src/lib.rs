@@ -8,6 +8,7 @@ mod accept;
 mod copy;
 mod memory;
 mod postgres;
+mod retention;
 mod rows;
 mod sqlite;
 mod vault;

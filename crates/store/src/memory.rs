@@ -1,27 +1,28 @@
 //! Everything in memory under one lock: the reference that the other stores are compared with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use journeyman_core::idempotency::{self, Claim, Remembered};
+use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
-use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, KeyStore, PATIENCE, ProjectStore,
-    ProjectWriteError, PullStore, RateCharge, Store, StoreError, UpdateError,
+    ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
-use journeyman_core::rate::{self, Window};
+use journeyman_core::rate::Window;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 
 use crate::accept::{self, Ledger};
+use crate::retention::Ends;
 use crate::wakeups::Wakeups;
 
 /// A store that forgets everything with its process.
@@ -44,6 +45,8 @@ struct Tables {
     keys: BTreeMap<KeyId, ApiKey>,
     audit: Vec<AuditEntry>,
     pulls: BTreeMap<(String, u64), LocalPull>,
+    /// Jobs whose transcript was removed since they came to rest.
+    trimmed: HashSet<JobId>,
 }
 
 impl Default for MemoryStore {
@@ -77,6 +80,7 @@ impl Tables {
     fn write(&mut self, change: &Change) {
         let job = change.job.id;
         self.jobs.insert(job, change.job.clone());
+        self.trimmed.remove(&job);
         for row in &change.rows {
             self.write_row(row);
         }
@@ -274,10 +278,7 @@ impl ProjectStore for MemoryStore {
             return Err(ProjectWriteError::Busy);
         }
         let gone: Vec<JobId> = tables.jobs.values().filter(|job| job.project == id).map(|job| job.id).collect();
-        tables.jobs.retain(|job, _| !gone.contains(job));
-        tables.messages.retain(|message| !gone.contains(&message.job));
-        tables.runs.retain(|run| !gone.contains(&run.job));
-        tables.log.retain(|(job, _), _| !gone.contains(job));
+        tables.remove(&gone);
         tables.idempotency.retain(|(project, _), _| *project != id);
         tables.rates.retain(|(project, _), _| *project != id);
         tables.secrets.retain(|(project, _), _| *project != id);
@@ -301,6 +302,22 @@ impl ProjectStore for MemoryStore {
 }
 
 impl Tables {
+    /// Jobs that have rested until `end` or longer, those first that do longest.
+    fn at_rest(&self, end: i64, untrimmed: bool, limit: usize) -> Vec<JobId> {
+        let since = |job: &Job| job.rests_since().map(Timestamp::as_micros).filter(|since| *since <= end);
+        let kept = |id: &JobId| !(untrimmed && self.trimmed.contains(id));
+        let mut resting: Vec<_> = self.jobs.values().filter_map(|job| Some((since(job)?, job.id))).collect();
+        resting.sort_unstable();
+        resting.into_iter().map(|(_, id)| id).filter(kept).take(limit).collect()
+    }
+
+    fn remove(&mut self, gone: &[JobId]) {
+        self.jobs.retain(|job, _| !gone.contains(job));
+        self.messages.retain(|message| !gone.contains(&message.job));
+        self.runs.retain(|run| !gone.contains(&run.job));
+        self.log.retain(|(job, _), _| !gone.contains(job));
+    }
+
     fn put_project(&mut self, mut project: Project, secrets: SecretChanges) -> Project {
         for (name, value) in secrets {
             match value {
@@ -422,10 +439,28 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn sweep(&self, now: Timestamp, _limit: usize) -> Result<(), StoreError> {
-        let mut tables = self.tables();
-        tables.idempotency.retain(|_, known| now.since(known.at) < idempotency::LIFETIME);
-        tables.rates.retain(|_, window| now.since(window.started_at) < rate::WINDOW);
-        Ok(())
+    async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
+        let (mut tables, ends) = (self.tables(), Ends::new(now, retention));
+        let over = |at: Timestamp, end: i64| at.as_micros() <= end;
+        let keys = tables.idempotency.iter().filter(|(_, known)| over(known.at, ends.idempotency_keys));
+        let keys: Vec<_> = keys.map(|(key, _)| key.clone()).take(limit).collect();
+        let windows = tables.rates.iter().filter(|(_, window)| over(window.started_at, ends.rate_windows));
+        let windows: Vec<_> = windows.map(|(key, _)| key.clone()).take(limit).collect();
+        let audit = tables.audit.iter().filter(|line| over(line.at, ends.audit)).take(limit).count();
+        tables.idempotency.retain(|key, _| !keys.contains(key));
+        tables.rates.retain(|key, _| !windows.contains(key));
+        tables.audit.drain(..audit);
+        let transcripts = tables.at_rest(ends.transcripts, true, limit);
+        tables.log.retain(|(job, _), line| !(transcripts.contains(job) && line.kind.starts_with(TRANSCRIPT)));
+        tables.trimmed.extend(&transcripts);
+        let jobs = tables.at_rest(ends.jobs, false, limit);
+        tables.remove(&jobs);
+        Ok(Swept {
+            idempotency_keys: keys.len(),
+            rate_windows: windows.len(),
+            transcripts: transcripts.len(),
+            jobs: jobs.len(),
+            audit,
+        })
     }
 }

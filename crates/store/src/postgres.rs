@@ -16,15 +16,14 @@ mod projects;
 mod pulls;
 mod rows;
 mod session;
+mod sweep;
 mod write;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
-use journeyman_core::idempotency::LIFETIME;
-use journeyman_core::ports::{Store, StoreError};
-use journeyman_core::rate::WINDOW;
+use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::{IdGen, Timestamp};
 use tokio_postgres::Row;
 
@@ -35,6 +34,7 @@ pub(crate) use self::error::PgError;
 use self::news::{Messenger, News};
 use self::pipeline::{Call, call};
 use self::session::Session;
+use crate::retention::Ends;
 use crate::vault::{MasterKey, VaultError};
 
 /// A store in a PostgreSQL database.
@@ -199,15 +199,8 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    async fn sweep(&self, now: Timestamp, limit: usize) -> Result<(), StoreError> {
-        let (keys_before, windows_before) = ((now - LIFETIME).as_micros(), (now - WINDOW).as_micros());
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        // Of processes that sweep at the same time each takes other rows.
-        let keys = "DELETE FROM idempotency_keys WHERE (project, key) IN
-            (SELECT project, key FROM idempotency_keys WHERE at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
-        let windows = "DELETE FROM rate_windows WHERE (project, kind) IN
-            (SELECT project, kind FROM rate_windows WHERE started_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
-        self.write(vec![call!(keys, keys_before, limit), call!(windows, windows_before, limit)]).await?;
-        Ok(())
+    async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
+        let answers = self.write(sweep::calls(Ends::new(now, retention), limit)).await?;
+        Ok(sweep::swept(&answers))
     }
 }

@@ -4,8 +4,8 @@
 use std::str::FromStr;
 
 use journeyman_core::idempotency::{Fingerprint, Remembered};
-use journeyman_core::job::change;
 use journeyman_core::job::Job;
+use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;

@@ -11,6 +11,7 @@ mod projects;
 mod pulls;
 mod read;
 mod rows;
+mod sweep;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -18,16 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::idempotency::LIFETIME;
-use journeyman_core::ports::{Store, StoreError};
-use journeyman_core::rate::WINDOW;
+use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::{IdGen, Timestamp};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-pub(crate) use self::migrate::SCHEMA_VERSION;
 use self::cache::JobCache;
+pub(crate) use self::migrate::SCHEMA_VERSION;
 use self::read::Readers;
 use self::write::Writer;
+use crate::retention::Ends;
 use crate::vault::{MasterKey, VaultError};
 use crate::wakeups::Wakeups;
 
@@ -147,23 +147,8 @@ impl Store for SqliteStore {
         self.writer.write(|_| Ok::<(), write::OpError<StoreError>>(())).await
     }
 
-    async fn sweep(&self, now: Timestamp, limit: usize) -> Result<(), StoreError> {
-        let (keys_before, windows_before) = ((now - LIFETIME).as_micros(), (now - WINDOW).as_micros());
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.writer
-            .write(move |db| {
-                db.prepare_cached(
-                    "DELETE FROM idempotency_keys WHERE (project, key) IN
-                     (SELECT project, key FROM idempotency_keys WHERE at <= ?1 LIMIT ?2)",
-                )?
-                .execute(params![keys_before, limit])?;
-                db.prepare_cached(
-                    "DELETE FROM rate_windows WHERE (project, kind) IN
-                     (SELECT project, kind FROM rate_windows WHERE started_at <= ?1 LIMIT ?2)",
-                )?
-                .execute(params![windows_before, limit])?;
-                Ok::<(), write::OpError<StoreError>>(())
-            })
-            .await
+    async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
+        let ends = Ends::new(now, retention);
+        self.writer.write(move |db| Ok::<_, write::OpError<StoreError>>(sweep::sweep(db, ends, limit)?)).await
     }
 }

@@ -87,8 +87,12 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             job.last = Some(reason.clone().map_or(Ended::Completed, Ended::Failed));
             wait(job, now);
         }
-        Event::JobCompleted => job.state = JobState::Completed,
+        Event::JobCompleted => {
+            job.settled_at = Some(now);
+            job.state = JobState::Completed;
+        }
         Event::JobFailed(reason) => {
+            job.settled_at = Some(now);
             job.last = Some(Ended::Failed(reason.clone()));
             job.state = JobState::Failed(reason.clone());
         }
@@ -97,9 +101,11 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 JobState::Failed(reason) => Ended::Failed(reason.clone()),
                 _ => Ended::Completed,
             };
+            job.settled_at = Some(now);
             job.state = JobState::Archived { at: now, before };
         }
         Event::JobUnarchived => {
+            job.settled_at = Some(now);
             if let JobState::Archived { before, .. } = &job.state {
                 job.state = match before {
                     Ended::Completed => JobState::Completed,

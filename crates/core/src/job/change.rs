@@ -211,13 +211,7 @@ pub fn accepted_line(seq: u64, message: &Message) -> LogEntry {
     LogEntry { seq, kind: MESSAGE_ACCEPTED.to_owned(), at: message.created_at, run_id: None, data }
 }
 
-fn accepted_data(
-    id: MessageId,
-    prompt: &str,
-    origin: Origin,
-    author: Option<&str>,
-    delivery: DeliveryMode,
-) -> Value {
+fn accepted_data(id: MessageId, prompt: &str, origin: Origin, author: Option<&str>, delivery: DeliveryMode) -> Value {
     json!({"messageId": id, "prompt": prompt, "origin": origin, "author": author, "delivery": delivery})
 }
 

@@ -176,6 +176,9 @@ pub enum TranscriptKind {
     Permission,
 }
 
+/// What the types of lines begin with that tell what an agent said and did.
+pub const TRANSCRIPT: &str = "agent.";
+
 impl TranscriptKind {
     /// The event's type in the log.
     #[must_use]

@@ -306,12 +306,48 @@ pub trait PullStore: Send + Sync {
     ) -> Result<bool, StoreError>;
 }
 
+/// How long things are kept; `None`: for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// What agents said and did in jobs, from when the job came to rest; the other lines of its log stay.
+    pub transcripts: Option<Duration>,
+    /// Jobs with everything about them, from when they came to rest.
+    pub jobs: Option<Duration>,
+    /// Lines of the audit log.
+    pub audit: Option<Duration>,
+}
+
+/// How much a sweep has removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Idempotency keys.
+    pub idempotency_keys: usize,
+    /// Windows of rate limits.
+    pub rate_windows: usize,
+    /// Jobs whose transcript went.
+    pub transcripts: usize,
+    /// Jobs.
+    pub jobs: usize,
+    /// Lines of the audit log.
+    pub audit: usize,
+}
+
+impl Swept {
+    /// The largest of the numbers.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit } = *self;
+        [idempotency_keys, rate_windows, transcripts, jobs, audit].into_iter().max().unwrap_or(0)
+    }
+}
+
 /// All of it.
 #[async_trait]
 pub trait Store: JobStore + ProjectStore + KeyStore + PullStore {
     /// Whether it answers.
     async fn ready(&self) -> Result<(), StoreError>;
 
-    /// Removes idempotency keys and rate windows whose time is over, at most `limit` of each.
-    async fn sweep(&self, now: Timestamp, limit: usize) -> Result<(), StoreError>;
+    /// Removes what is over, at most `limit` of each kind, and says how much that was: a kind of which there were `limit`
+    /// may have more. Idempotency keys and rate windows go when their time is over, the rest as `retention` says.
+    async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError>;
 }

@@ -57,6 +57,7 @@ pub(crate) fn created() -> Case {
         state: JobState::Active(Work::Waiting),
         waiting_since: START,
         warm: None,
+        settled_at: None,
         last: None,
         queue: Vec::new(),
         branch: None,

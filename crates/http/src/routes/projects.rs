@@ -56,8 +56,12 @@ pub(crate) async fn create(
 #[utoipa::path(get, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "getProject",
     params(ProjectPath), responses((status = 200, description = "The project", body = Project), GetErrors))]
 pub(crate) async fn get(State(app): State<App>, at: InProject) -> Result<Json<Project>, ApiError> {
-    let found = at.load(&app).await?;
-    Ok(Json(project::show(&found, &app.settings.public_url)))
+    Ok(Json(project::show(&stored(&app, at).await?, &app.settings.public_url)))
+}
+
+/// The project as the store has it: what is remembered of it may be older.
+async fn stored(app: &App, at: InProject) -> Result<journeyman_core::project::Project, ApiError> {
+    app.services.store.project(at.project).await?.ok_or_else(ApiError::project_not_found)
 }
 
 /// Change a project
@@ -72,8 +76,7 @@ pub(crate) async fn change(
     _: Administrator,
     body: JsonBody<Value>,
 ) -> Result<Json<Project>, ApiError> {
-    // As the store has it: what is remembered of it may be older.
-    let current = app.services.store.project(at.project).await?.ok_or_else(ApiError::project_not_found)?;
+    let current = stored(&app, at).await?;
     let (agent, repository) = (current.agent.clone(), current.repository.clone());
     let invalid = |text| ApiError::bad_request("invalid_body", text);
     let (changed, secrets) = project::change(current, body.value).map_err(invalid)?;

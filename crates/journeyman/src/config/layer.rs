@@ -64,6 +64,20 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) session_keep: Option<Span>,
 
+    /// How long what agents said and did is kept after their job came to rest; messages, runs and commits stay
+    /// [default: 180days]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) transcript_keep: Option<Span>,
+
+    /// How long jobs are kept after they came to rest, with everything about them; their branches and pull requests stay
+    /// [default: for ever]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) job_keep: Option<Span>,
+
+    /// How long lines of the audit log are kept [default: 2years]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) audit_keep: Option<Span>,
+
     /// The address to serve HTTP on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
@@ -148,6 +162,9 @@ impl Layer {
             master_key_file: self.master_key_file.or(weaker.master_key_file),
             blob_url: self.blob_url.or(weaker.blob_url),
             session_keep: self.session_keep.or(weaker.session_keep),
+            transcript_keep: self.transcript_keep.or(weaker.transcript_keep),
+            job_keep: self.job_keep.or(weaker.job_keep),
+            audit_keep: self.audit_keep.or(weaker.audit_keep),
             listen: self.listen.or(weaker.listen),
             public_url: self.public_url.or(weaker.public_url),
             trusted_proxies: self.trusted_proxies.or(weaker.trusted_proxies),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use ipnet::IpNet;
 use journeyman_core::agent::{AgentSpec, Agents};
+use journeyman_core::ports::Retention;
 use journeyman_core::project::DEFAULT_AGENT;
 use url::Url;
 
@@ -35,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) master_key: Option<String>,
     pub(crate) blobs: BlobPlace,
     pub(crate) session_keep: Duration,
+    pub(crate) retention: Retention,
     pub(crate) listen: SocketAddr,
     /// Without a slash at its end; see [`Settings::public_url`].
     pub(super) public_url: Option<String>,
@@ -95,6 +97,8 @@ pub(crate) enum BlobPlace {
 /// With more connections than this PostgreSQL works slower and not faster.
 const MOST_CONNECTIONS: usize = 500;
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
 /// The search path of a machine that has none set.
@@ -151,14 +155,19 @@ impl Settings {
             master_key: machine.master_key,
             blobs: blobs(layer.blob_url, &data_dir, machine.provider)?,
             data_dir,
-            session_keep: layer.session_keep.map_or(Duration::from_secs(90 * 24 * 3600), |span| span.0),
+            session_keep: layer.session_keep.map_or(90 * DAY, |span| span.0),
+            retention: Retention {
+                transcripts: Some(layer.transcript_keep.map_or(180 * DAY, |span| span.0)),
+                jobs: layer.job_keep.map(|span| span.0),
+                audit: Some(layer.audit_keep.map_or(730 * DAY, |span| span.0)),
+            },
             listen,
             public_url: layer.public_url.map(|url| public_url(&url)).transpose()?,
             trusted_proxies: layer.trusted_proxies.unwrap_or_default(),
             workers,
             lease,
             grace: layer.grace.map_or(Duration::from_secs(30), |span| span.0),
-            workspace_idle: layer.workspace_idle.map_or(Duration::from_secs(24 * 3600), |span| span.0),
+            workspace_idle: layer.workspace_idle.map_or(DAY, |span| span.0),
             create_per_hour: layer.create_per_hour.unwrap_or(100),
             message_per_hour: layer.message_per_hour.unwrap_or(100),
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),

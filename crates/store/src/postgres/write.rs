@@ -184,6 +184,10 @@ fn due_at(job: &Job) -> Option<i64> {
     job.due_at().map(Timestamp::as_micros)
 }
 
+fn rests_since(job: &Job) -> Option<i64> {
+    job.rests_since().map(Timestamp::as_micros)
+}
+
 fn worker(job: &Job) -> Option<String> {
     job.lease().map(|lease| lease.worker.to_string())
 }
@@ -194,9 +198,9 @@ fn prefers(job: &Job) -> Option<String> {
 
 fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
     Ok(call!(
-        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, state)
+        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state)
          SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
-                              $8::text[], $9::text[])",
+                              $8::text[], $9::bigint[], $10::text[])",
         column(jobs, |job| job.id.to_string()),
         column(jobs, |job| job.project.to_string()),
         column(jobs, |job| job.status().name()),
@@ -205,6 +209,7 @@ fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
         column(jobs, due_at),
         column(jobs, worker),
         column(jobs, prefers),
+        column(jobs, rests_since),
         try_column(jobs, to_json)?,
     ))
 }
@@ -212,15 +217,17 @@ fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
 fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, StoreError> {
     Ok(call!(
         "UPDATE jobs
-         SET status = new.status, due_at = new.due_at, worker = new.worker, prefers = new.prefers, state = new.state
-         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[])
-             AS new (id, status, due_at, worker, prefers, state)
+         SET status = new.status, due_at = new.due_at, worker = new.worker, prefers = new.prefers,
+             rests_since = new.rests_since, trimmed = 0, state = new.state
+         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[])
+             AS new (id, status, due_at, worker, prefers, rests_since, state)
          WHERE jobs.id = new.id",
         column(jobs.clone(), |job| job.id.to_string()),
         column(jobs.clone(), |job| job.status().name()),
         column(jobs.clone(), due_at),
         column(jobs.clone(), worker),
         column(jobs.clone(), prefers),
+        column(jobs.clone(), rests_since),
         try_column(jobs, to_json)?,
     ))
 }

@@ -2,8 +2,8 @@
 
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, WorkerId};
-use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::job::change::{Change, Row};
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{RateCharge, UpdateError};
 use journeyman_core::rate::Window;
@@ -82,8 +82,8 @@ impl Ledger for Tables<'_> {
 
 fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     db.prepare_cached(
-        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, state)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         job.id.to_string(),
@@ -94,6 +94,7 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         job.due_at().map(Timestamp::as_micros),
         job.lease().map(|lease| lease.worker.to_string()),
         job.prefers().map(|warm| warm.to_string()),
+        job.rests_since().map(Timestamp::as_micros),
         to_json(job)?
     ])?;
     Ok(())
@@ -114,18 +115,22 @@ pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<(), ReadError> 
 }
 
 /// What is kept in columns of its own.
-fn searched(job: &Job) -> (JobStatus, Option<Timestamp>, Option<WorkerId>, Option<WorkerId>) {
-    (job.status(), job.due_at(), job.lease().map(|lease| lease.worker), job.prefers())
+fn searched(job: &Job) -> (JobStatus, [Option<Timestamp>; 2], [Option<WorkerId>; 2]) {
+    let worker = job.lease().map(|lease| lease.worker);
+    (job.status(), [job.due_at(), job.rests_since()], [worker, job.prefers()])
 }
 
 fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
-    let text = "UPDATE jobs SET status = ?2, due_at = ?3, worker = ?4, prefers = ?5, state = ?6 WHERE id = ?1";
+    let text = "UPDATE jobs
+         SET status = ?2, due_at = ?3, worker = ?4, prefers = ?5, rests_since = ?6, trimmed = 0, state = ?7
+         WHERE id = ?1";
     db.prepare_cached(text)?.execute(params![
         job.id.to_string(),
         job.status().name(),
         job.due_at().map(Timestamp::as_micros),
         job.lease().map(|lease| lease.worker.to_string()),
         job.prefers().map(|warm| warm.to_string()),
+        job.rests_since().map(Timestamp::as_micros),
         to_json(job)?
     ])?;
     Ok(())

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0003_master_key.sql"),
     include_str!("../../migrations/sqlite/0004_jobs_by_row.sql"),
     include_str!("../../migrations/sqlite/0005_accepted_lines.sql"),
+    include_str!("../../migrations/sqlite/0006_retention.sql"),
 ];
 
 /// The version of a schema that is up to date.

@@ -11,7 +11,9 @@ use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::ports::{AuditEntry, Cursor, JobFilter, PATIENCE, ProjectWriteError, UpdateError};
+use journeyman_core::ports::{
+    AuditEntry, Cursor, JobFilter, PATIENCE, ProjectWriteError, Retention, Swept, UpdateError,
+};
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{NewPull, PullState};
 use journeyman_core::run::{RunStatus, Usage};
@@ -116,7 +118,7 @@ async fn the_same_key_is_answered_as_the_first_time_and_stores_nothing() {
         let reused = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await;
         assert!(matches!(reused, Err(UpdateError::KeyReused(_))), "{}", house.name);
         house.world.pass(Duration::from_secs(24 * 3600));
-        house.store.sweep(house.world.now(), 100).await.unwrap();
+        house.store.sweep(house.world.now(), Retention::default(), 100).await.unwrap();
         house.engine.unarchive(&shop(), id).await.unwrap();
         let fresh = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await.unwrap();
         assert!(!fresh.replayed, "{}: a day later the key is free", house.name);
@@ -275,6 +277,57 @@ async fn a_lost_lease_is_taken_over_and_its_token_is_worth_nothing() {
         assert_eq!(late, Err(UpdateError::Rejected(Rejected::StaleToken)), "{}", house.name);
         let attempts: Vec<u32> = house.store.runs(id).await.unwrap().iter().map(|run| run.attempt).collect();
         assert_eq!(attempts, [1, 2], "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn what_rests_goes_after_its_time_and_nothing_else() {
+    for house in all().await {
+        let name = house.name;
+        let create = async || house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let (old, busy) = (create().await, create().await);
+        for _ in 0..2 {
+            let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+            let at = house.world.now();
+            let entry = TranscriptEntry { kind: TranscriptKind::Message, data: serde_json::json!({"text": "x"}), at };
+            house.engine.report(claimed.job.id, claimed.lease.token, Report::Transcript(vec![entry])).await.unwrap();
+        }
+        house.engine.cancel(&shop(), old).await.unwrap();
+        house.world.pass(Duration::from_secs(100));
+        let young = create().await;
+        house.engine.cancel(&shop(), young).await.unwrap();
+        let line =
+            AuditEntry { at: Timestamp::from_micros(1), actor: "a".into(), action: "b".into(), subject: "c".into() };
+        house.store.revoke_key(KeyId::from_uuid(Uuid::nil()), line).await.unwrap();
+        let minute = Some(Duration::from_secs(60));
+        let sweep = |retention| house.store.sweep(house.world.now(), retention, 10);
+        assert_eq!(sweep(Retention::default()).await.unwrap(), Swept::default(), "{name}: everything is kept");
+        let has_transcript = async |id| {
+            let log = house.store.log(id, 0, 100).await.unwrap();
+            log.iter().any(|line| line.kind == "agent.message")
+        };
+        assert!(has_transcript(old).await && has_transcript(busy).await, "{name}");
+        let transcripts = Retention { transcripts: minute, ..Retention::default() };
+        assert_eq!(sweep(transcripts).await.unwrap(), Swept { transcripts: 1, ..Swept::default() }, "{name}");
+        assert_eq!(sweep(transcripts).await.unwrap(), Swept::default(), "{name}: once");
+        assert!(!has_transcript(old).await && has_transcript(busy).await, "{name}");
+        let kinds: Vec<String> =
+            house.store.log(old, 0, 100).await.unwrap().into_iter().map(|line| line.kind).collect();
+        let expected = ["job.created", "message.accepted", "run.started", "run.finished", "job.failed"];
+        assert_eq!(kinds, expected, "{name}: the rest stays");
+        house.engine.add_message(&shop(), old, prompt("more"), free()).await.unwrap();
+        house.engine.cancel(&shop(), old).await.unwrap();
+        let jobs = Retention { jobs: minute, ..Retention::default() };
+        assert_eq!(sweep(jobs).await.unwrap(), Swept::default(), "{name}: it has come to rest just now");
+        house.world.pass(Duration::from_secs(60));
+        assert_eq!(sweep(jobs).await.unwrap(), Swept { jobs: 2, ..Swept::default() }, "{name}");
+        for gone in [old, young] {
+            assert_eq!(house.store.job(gone).await.unwrap(), None, "{name}");
+            assert!(house.store.messages(gone).await.unwrap().is_empty(), "{name}");
+            assert!(house.store.runs(gone).await.unwrap().is_empty(), "{name}");
+            assert!(house.store.log(gone, 0, 100).await.unwrap().is_empty(), "{name}");
+        }
+        assert!(house.store.job(busy).await.unwrap().is_some(), "{name}");
     }
 }
 

@@ -98,7 +98,8 @@ async fn a_full_disk_is_an_error_and_nothing_is_half_written() {
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
     // A trigger that fails stands in for a disk that refuses the message's row after the job's was written.
-    let fail = "CREATE TRIGGER full BEFORE INSERT ON messages BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END";
+    let fail =
+        "CREATE TRIGGER full BEFORE INSERT ON messages BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END";
     Connection::open(&path).unwrap().execute_batch(fail).unwrap();
     let refused = house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap_err();
     assert!(refused.to_string().contains("full"), "{refused}");

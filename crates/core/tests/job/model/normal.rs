@@ -52,6 +52,7 @@ pub(super) fn token_of(hand: &Hand) -> Option<Token> {
 pub(super) fn normal(mut job: Job) -> Job {
     job.last_seq = LAST_SEQ;
     job.warm = None;
+    job.settled_at = None;
     match &mut job.state {
         JobState::Active(Work::Running { delivery, lease }) => {
             delivery.attempts = 0;

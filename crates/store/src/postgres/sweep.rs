@@ -1,0 +1,69 @@
+//! Removes what is over, a bounded piece at a time. Of processes that sweep at the same time each takes other rows.
+
+use journeyman_core::job::event::TRANSCRIPT;
+use journeyman_core::ports::Swept;
+use tokio_postgres::Row;
+
+use super::pipeline::{Call, call};
+use crate::retention::Ends;
+
+/// The statements of one sweep; [`swept`] reads what they answer.
+pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    vec![
+        call!(
+            "DELETE FROM idempotency_keys WHERE (project, key) IN
+             (SELECT project, key FROM idempotency_keys WHERE at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+             RETURNING 1",
+            ends.idempotency_keys,
+            limit
+        ),
+        call!(
+            "DELETE FROM rate_windows WHERE (project, kind) IN
+             (SELECT project, kind FROM rate_windows WHERE started_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+             RETURNING 1",
+            ends.rate_windows,
+            limit
+        ),
+        call!(
+            "WITH resting AS (
+                 SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= $1
+                 ORDER BY rests_since LIMIT $2 FOR UPDATE SKIP LOCKED
+             ), lines AS (
+                 DELETE FROM log USING resting WHERE log.job = resting.id AND log.type LIKE $3 || '%'
+             )
+             UPDATE jobs SET trimmed = 1 FROM resting WHERE jobs.id = resting.id RETURNING 1",
+            ends.transcripts,
+            limit,
+            TRANSCRIPT
+        ),
+        call!(
+            "WITH resting AS (
+                 SELECT id FROM jobs WHERE trimmed IN (0, 1) AND rests_since <= $1
+                 ORDER BY rests_since LIMIT $2 FOR UPDATE SKIP LOCKED
+             ), lines AS (
+                 DELETE FROM log USING resting WHERE log.job = resting.id
+             ), attempts AS (
+                 DELETE FROM runs USING resting WHERE runs.job = resting.id
+             ), sent AS (
+                 DELETE FROM messages USING resting WHERE messages.job = resting.id
+             )
+             DELETE FROM jobs USING resting WHERE jobs.id = resting.id RETURNING 1",
+            ends.jobs,
+            limit
+        ),
+        call!(
+            "DELETE FROM audit WHERE number IN
+             (SELECT number FROM audit WHERE at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+             RETURNING 1",
+            ends.audit,
+            limit
+        ),
+    ]
+}
+
+/// How much each statement has removed.
+pub(super) fn swept(answers: &[Vec<Row>]) -> Swept {
+    let count = |place: usize| answers.get(place).map_or(0, Vec::len);
+    Swept { idempotency_keys: count(0), rate_windows: count(1), transcripts: count(2), jobs: count(3), audit: count(4) }
+}

@@ -1,0 +1,32 @@
+//! Until when things are over, in microseconds as the databases have them.
+
+use std::time::Duration;
+
+use journeyman_core::idempotency::LIFETIME;
+use journeyman_core::ports::Retention;
+use journeyman_core::rate::WINDOW;
+use journeyman_core::time::Timestamp;
+
+/// What is not younger goes; the smallest number where nothing does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) idempotency_keys: i64,
+    pub(crate) rate_windows: i64,
+    pub(crate) transcripts: i64,
+    pub(crate) jobs: i64,
+    pub(crate) audit: i64,
+}
+
+impl Ends {
+    pub(crate) fn new(now: Timestamp, retention: Retention) -> Self {
+        let before = |keep: Duration| (now - keep).as_micros();
+        let end = |keep: Option<Duration>| keep.map_or(i64::MIN, before);
+        Self {
+            idempotency_keys: before(LIFETIME),
+            rate_windows: before(WINDOW),
+            transcripts: end(retention.transcripts),
+            jobs: end(retention.jobs),
+            audit: end(retention.audit),
+        }
+    }
+}

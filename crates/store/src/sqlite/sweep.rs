@@ -1,0 +1,50 @@
+//! Removes what is over, a bounded piece at a time, because other writes wait meanwhile.
+
+use journeyman_core::job::event::TRANSCRIPT;
+use journeyman_core::ports::Swept;
+use rusqlite::params;
+
+use super::write::Session;
+use crate::retention::Ends;
+
+pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Result<Swept> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let idempotency_keys = db
+        .prepare_cached(
+            "DELETE FROM idempotency_keys WHERE (project, key) IN
+             (SELECT project, key FROM idempotency_keys WHERE at <= ?1 LIMIT ?2)",
+        )?
+        .execute(params![ends.idempotency_keys, limit])?;
+    let rate_windows = db
+        .prepare_cached(
+            "DELETE FROM rate_windows WHERE (project, kind) IN
+             (SELECT project, kind FROM rate_windows WHERE started_at <= ?1 LIMIT ?2)",
+        )?
+        .execute(params![ends.rate_windows, limit])?;
+    let audit = db
+        .prepare_cached("DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at <= ?1 LIMIT ?2)")?
+        .execute(params![ends.audit, limit])?;
+    let transcripts = at_rest(db, "trimmed = 0", ends.transcripts, limit)?;
+    for id in &transcripts {
+        // `_` and `%` are none of ours: the kinds are a fixed set.
+        let text = "DELETE FROM log WHERE job = ?1 AND type LIKE ?2 || '%'";
+        db.prepare_cached(text)?.execute(params![id, TRANSCRIPT])?;
+        db.prepare_cached("UPDATE jobs SET trimmed = 1 WHERE id = ?1")?.execute([id])?;
+    }
+    let jobs = at_rest(db, "trimmed IN (0, 1)", ends.jobs, limit)?;
+    for id in &jobs {
+        for table in ["log", "runs", "messages"] {
+            db.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([id])?;
+        }
+        db.prepare_cached("DELETE FROM jobs WHERE id = ?1")?.execute([id])?;
+        db.removed_jobs();
+    }
+    Ok(Swept { idempotency_keys, rate_windows, transcripts: transcripts.len(), jobs: jobs.len(), audit })
+}
+
+/// Jobs that have rested until `end` or longer.
+fn at_rest(db: &Session<'_>, which: &str, end: i64, limit: i64) -> rusqlite::Result<Vec<String>> {
+    let text = format!("SELECT id FROM jobs WHERE {which} AND rests_since <= ?1 LIMIT ?2");
+    let mut query = db.prepare_cached(&text)?;
+    query.query_map([end, limit], |row| row.get(0))?.collect()
+}
