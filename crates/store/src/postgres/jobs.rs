@@ -217,3 +217,58 @@ fn list(filter: &JobFilter) -> Call {
         status.unwrap_or_default(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use journeyman_testkit::Postgres;
+
+    use super::*;
+    use crate::PostgresStore;
+
+    /// Jobs enough that a planner that could use no index would say so.
+    const FILL: &str = "
+        SET search_path TO journeyman;
+        INSERT INTO jobs (id, project, status, title, created_at, due_at, rests_since, state)
+            SELECT 'job_' || i, 'p' || i % 3, CASE i % 500 WHEN 0 THEN 'active' WHEN 1 THEN 'failed' ELSE 'completed' END,
+                   'Task ' || i, i, CASE i % 500 WHEN 0 THEN i END, CASE i % 500 WHEN 0 THEN NULL ELSE i END, '{}'
+            FROM generate_series(1, 30000) AS i;
+        INSERT INTO messages (id, job, prompt, origin, delivery, status, created_at, commits, seq)
+            SELECT 'msg_' || i, 'job_' || i, 'x', 'api', 'queue', 'finished', i, '[]', 2
+            FROM generate_series(1, 30000) AS i;
+        INSERT INTO log (job, seq, type, at, data)
+            SELECT 'job_' || i % 30000, i, 'agent.message', i, '{}' FROM generate_series(1, 90000) AS i;
+        INSERT INTO runs (id, job, message, attempt, status, worker, started_at, usage, commits)
+            SELECT 'run_' || i, 'job_' || i, 'x', 1, 'succeeded', 'w', i, '{}', '[]' FROM generate_series(1, 30000) AS i;
+        ANALYZE jobs; ANALYZE messages; ANALYZE log; ANALYZE runs";
+
+    #[tokio::test]
+    async fn hot_queries_look_into_indexes_and_go_through_no_table() {
+        let server = Postgres::shared();
+        let url = server.database();
+        let database = url.rsplit('/').next().unwrap();
+        PostgresStore::migrate(&url).await.unwrap();
+        server.sql(database, FILL);
+        let big = i64::MAX.to_string();
+        let list = ["'p1'", "0", &big, &big, "''", "''", "20", "''"];
+        let hot: [(&str, &str, &[&str]); 9] = [
+            ("claim", DUE_JOB, &["50000", "'w'", "50000"]),
+            ("log", LOG, &["'job_7'", "0", "100"]),
+            ("messages", ACCEPTED, &["'job_7'", "0", "100"]),
+            ("list", LIST, &list),
+            ("list of a status", LIST_OF_STATUS, &[&list[..7], &["'failed'"]].concat()),
+            ("poll", "SELECT id, state FROM jobs WHERE id = $1", &["'job_7'"]),
+            ("lock", "SELECT id, state FROM jobs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE", &["'{job_7,job_8}'"]),
+            ("runs", "SELECT * FROM runs WHERE job = $1 ORDER BY number", &["'job_7'"]),
+            ("sweep", "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= $1 ORDER BY rests_since LIMIT 10", &["9"]),
+        ];
+        for (name, query, values) in hot {
+            // From the last, so that $1 is not found in $10.
+            let numbered = values.iter().enumerate().rev();
+            let query = numbered.fold(query.to_owned(), |query, (place, value)| {
+                query.replace(&format!("${}", place + 1), value)
+            });
+            let plan = server.sql(database, &format!("SET search_path TO journeyman; EXPLAIN {query}"));
+            assert!(!plan.contains("Seq Scan on"), "{name}: {plan}");
+        }
+    }
+}
