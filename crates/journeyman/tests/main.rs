@@ -14,6 +14,8 @@ mod program {
 mod storm;
 
 mod whole {
+    mod arrows;
+    mod dying;
     mod given;
     mod way;
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use journeyman_blobs::Folder;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::{Job, JobOptions, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, Origin};
-use journeyman_core::ports::{Forges, JobStore, ProjectStore};
+use journeyman_core::ports::{Forges, JobStore, ProjectStore, PullStore, Store};
 use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
+use journeyman_core::run::Run;
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use journeyman_forge::CodeHosts;
 use journeyman_git::{Git, Runner};
@@ -20,6 +22,8 @@ use journeyman_store::MemoryStore;
 use journeyman_worker::{Host, Limits, Worker};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use super::dying::{Dying, Moment, Wire};
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -55,6 +59,7 @@ pub(crate) struct House {
     pub(crate) host: Arc<Host>,
     pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
+    world: Arc<World>,
 }
 
 impl Drop for House {
@@ -80,27 +85,8 @@ pub(crate) async fn idle(settings: Settings) -> House {
     let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
     let url = "http://localhost:8080".to_owned();
     let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store.clone(), world.clone());
-    let agent = AgentSpec {
-        command: [env!("CARGO_BIN_EXE_journeyman"), "agent", "--model", "{model}", "--state-dir", "{home}/sessions"]
-            .map(str::to_owned)
-            .to_vec(),
-        name: None,
-        environment: [].into(),
-        mode: None,
-        select_model: false,
-    };
-    let host = Arc::new(Host::new(
-        engine.clone(),
-        store.clone(),
-        Arc::new(hosts.clone()),
-        Arc::new(NoSandbox),
-        Arc::new(journeyman_blobs::Folder::new(dir.path().join("blobs"), false)),
-        [(DEFAULT_AGENT.to_owned(), agent)].into(),
-        world,
-        git.clone(),
-        dir.path().to_owned(),
-        [("PATH".to_owned(), PATH.to_owned())].into(),
-    ));
+    let parts = (engine.clone(), store.clone() as Arc<dyn Store>, Arc::new(hosts.clone()) as Arc<dyn Forges>);
+    let host = machine(parts, &world, &git, dir.path().to_owned(), Folder::new(dir.path().join("blobs"), false));
     let project = Project {
         id: "shop".parse().unwrap(),
         repository: "local:shop".to_owned(),
@@ -114,13 +100,82 @@ pub(crate) async fn idle(settings: Settings) -> House {
     let project = store.create_project(project, [].into()).await.unwrap();
     hosts.prepare(&project).await.unwrap();
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
-    let house = House { store, engine, hosts, git, project, dir, host, drain, stop };
+    let house = House { store, engine, hosts, git, project, dir, host, drain, stop, world };
     house.run(&["clone", "--quiet", "repos/shop.git", "clone"], house.dir.path()).await;
     house.people_push("main", "README.md", "# Shop\n").await;
     house
 }
 
+/// A machine with its own data directory.
+fn machine(
+    (engine, store, forges): (Engine, Arc<dyn Store>, Arc<dyn Forges>),
+    world: &Arc<World>,
+    git: &Git,
+    data: PathBuf,
+    blobs: Folder,
+) -> Arc<Host> {
+    let agent = AgentSpec {
+        command: [env!("CARGO_BIN_EXE_journeyman"), "agent", "--model", "{model}", "--state-dir", "{home}/sessions"]
+            .map(str::to_owned)
+            .to_vec(),
+        name: None,
+        environment: [].into(),
+        mode: None,
+        select_model: false,
+    };
+    Arc::new(Host::new(
+        engine,
+        store,
+        forges,
+        Arc::new(NoSandbox),
+        Arc::new(blobs),
+        [(DEFAULT_AGENT.to_owned(), agent)].into(),
+        world.clone(),
+        git.clone(),
+        data,
+        [("PATH".to_owned(), PATH.to_owned())].into(),
+    ))
+}
+
 impl House {
+    /// A machine of several, which shares the store, the code host and the blobs with the others.
+    fn other_machine(&self, name: &str, store: Arc<dyn Store>, forges: Arc<dyn Forges>) -> Arc<Host> {
+        let engine = Engine::new(Arc::clone(&store), self.world.clone(), self.world.clone());
+        let data = self.dir.path().join(name);
+        std::fs::create_dir_all(&data).unwrap();
+        let blobs = Folder::new(self.dir.path().join("shared-blobs"), true);
+        machine((engine, store, forges), &self.world, &self.git, data, blobs)
+    }
+
+    fn set_to_work(&self, host: Arc<Host>, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {
+        let worker = Worker::new(host, WorkerId::from_uuid(Uuid::from_u128(number)), limits);
+        let (drain, stop) = (self.drain.clone(), self.stop.clone());
+        tokio::spawn(async move { worker.work(drain, stop).await })
+    }
+
+    /// Another machine at work.
+    pub(crate) fn hire_machine(&self, name: &str, limits: Limits) -> tokio::task::JoinHandle<()> {
+        let host = self.other_machine(name, self.store.clone(), Arc::new(self.hosts.clone()));
+        self.set_to_work(host, 12, limits)
+    }
+
+    /// A machine that dies at `moment` of the next run that comes to it.
+    pub(crate) fn hire_dying(&self, name: &str, moment: Moment, limits: Limits) -> Arc<Dying> {
+        let dying = Dying::new(self.store.clone(), self.hosts.clone(), moment);
+        let host = self.other_machine(name, dying.clone(), Arc::new(Wire(dying.clone())));
+        self.set_to_work(host, 11, limits);
+        dying
+    }
+
+    /// How many pull requests the code host has.
+    pub(crate) async fn pulls(&self) -> usize {
+        self.store.pulls("shop".to_owned()).await.unwrap().len()
+    }
+
+    pub(crate) async fn runs(&self, job: JobId) -> Vec<Run> {
+        self.store.runs(job).await.unwrap()
+    }
+
     /// A worker that works until the house is gone.
     pub(crate) fn hire(&self, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {
         let worker = Worker::new(Arc::clone(&self.host), WorkerId::from_uuid(Uuid::from_u128(number)), limits);

@@ -257,16 +257,23 @@ mod tests {
             ("list", LIST, &list),
             ("list of a status", LIST_OF_STATUS, &[&list[..7], &["'failed'"]].concat()),
             ("poll", "SELECT id, state FROM jobs WHERE id = $1", &["'job_7'"]),
-            ("lock", "SELECT id, state FROM jobs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE", &["'{job_7,job_8}'"]),
+            (
+                "lock",
+                "SELECT id, state FROM jobs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE",
+                &["'{job_7,job_8}'"],
+            ),
             ("runs", "SELECT * FROM runs WHERE job = $1 ORDER BY number", &["'job_7'"]),
-            ("sweep", "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= $1 ORDER BY rests_since LIMIT 10", &["9"]),
+            (
+                "sweep",
+                "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= $1 ORDER BY rests_since LIMIT 10",
+                &["9"],
+            ),
         ];
         for (name, query, values) in hot {
             // From the last, so that $1 is not found in $10.
             let numbered = values.iter().enumerate().rev();
-            let query = numbered.fold(query.to_owned(), |query, (place, value)| {
-                query.replace(&format!("${}", place + 1), value)
-            });
+            let query = numbered
+                .fold(query.to_owned(), |query, (place, value)| query.replace(&format!("${}", place + 1), value));
             let plan = server.sql(database, &format!("SET search_path TO journeyman; EXPLAIN {query}"));
             assert!(!plan.contains("Seq Scan on"), "{name}: {plan}");
         }
