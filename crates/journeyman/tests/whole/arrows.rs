@@ -26,13 +26,7 @@ async fn prompts_when_a_machine_dies(moment: Moment) -> usize {
     let prompts = house.dir.path().join("prompts");
     let dying = house.hire_dying("one", moment, LIMITS);
     house.send(id, &format!("[[run echo x >> {}]] [[append a|2]]", prompts.display())).await;
-    tokio::time::timeout(Duration::from_secs(60), async {
-        while !dying.is_dead() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await
-    .expect("the moment comes");
+    dying.until_dead().await;
     house.hire_machine("two", LIMITS);
     let job = house.settled(id).await;
     check(&house, job.branch.as_ref().unwrap().name.clone(), id, moment).await;
@@ -98,13 +92,7 @@ async fn dies_at_the_pull_request(moment: Moment) {
     let house = idle(Settings::default()).await;
     let dying = house.hire_dying("one", moment, LIMITS);
     let id = house.create("[[append a|1]]").await;
-    tokio::time::timeout(Duration::from_secs(60), async {
-        while !dying.is_dead() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await
-    .expect("the moment comes");
+    dying.until_dead().await;
     house.hire_machine("two", LIMITS);
     let job = house.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed, "{moment:?}");

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha};
@@ -59,8 +60,16 @@ impl Dying {
         Arc::new(Self { store, hosts, at, dead: AtomicBool::new(false) })
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
+    fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
+    }
+
+    pub(crate) async fn until_dead(&self) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.is_dead() {
+            assert!(Instant::now() < end, "{:?} does not come", self.at);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Answers while the machine lives.
