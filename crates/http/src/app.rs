@@ -9,6 +9,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::ports::{Diffs, Forges, GitServer, PullPages, Store};
 use journeyman_core::time::{IdGen, Timestamp};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::known::Known;
@@ -50,11 +51,15 @@ pub struct Settings {
     pub version: String,
 }
 
+/// Memory for bodies that arrive at the same time: 128 MiB.
+const BODIES_KIB: usize = 128 << 10;
+
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
         let metrics = Metrics::new(&settings.version);
         let (known, noted) = (Known::default(), Mutex::default());
-        Self(Arc::new(Parts { services, settings, metrics, shutdown, known, noted }))
+        let bodies = Semaphore::new(BODIES_KIB);
+        Self(Arc::new(Parts { services, settings, metrics, shutdown, known, bodies, noted }))
     }
 }
 
@@ -78,6 +83,8 @@ pub(crate) struct Parts {
     pub(crate) shutdown: CancellationToken,
     /// What every request asks for.
     pub(crate) known: Known,
+    /// Room for bodies that arrive, in KiB.
+    pub(crate) bodies: Semaphore,
     /// When each key's last use was noted by this process.
     pub(crate) noted: Mutex<HashMap<KeyId, Timestamp>>,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::Job;
 use journeyman_core::project::Project;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use tokio::sync::SemaphorePermit;
 
 use crate::app::App;
 use crate::caller::{self, Caller};
@@ -37,11 +38,12 @@ pub(crate) struct JsonBody<T> {
 impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
             let text = "the body must be JSON: send the header \"Content-Type: application/json\"";
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type_not_json", text));
         }
+        let _room = room(&request, app)?;
         let body = Limited::new(request.into_body(), BODY_BYTES);
         let read = tokio::time::timeout(BODY_TIME, body.collect()).await;
         let read = read.map_err(|_| {
@@ -51,6 +53,19 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
         let bytes = read.map_err(|error| broken_body(&*error))?.to_bytes();
         Ok(Self { value: object(&bytes)?, bytes })
     }
+}
+
+/// Room in memory for the body; where there is none the client comes back later.
+fn room<'a>(request: &Request, app: &'a App) -> Result<SemaphorePermit<'a>, ApiError> {
+    let told = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    // One that does not say how long it is may be as long as any.
+    let bytes = told.unwrap_or(BODY_BYTES).min(BODY_BYTES);
+    let kib = u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX);
+    let full = |_| {
+        tracing::warn!("more bodies arrive at a time than there is room for");
+        ApiError::away("overloaded", "the server has too much to do; nothing was stored, try again")
+    };
+    app.bodies.try_acquire_many(kib).map_err(full)
 }
 
 /// Reads a JSON object.

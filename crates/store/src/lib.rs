@@ -11,6 +11,7 @@ mod postgres;
 mod retention;
 mod rows;
 mod sqlite;
+mod ticket;
 mod vault;
 mod wakeups;
 

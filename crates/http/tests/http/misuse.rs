@@ -176,3 +176,32 @@ async fn a_body_that_breaks_off_is_refused() {
     let answer = service.call("POST", &format!("{job}/message"), broken, |_| {}).await;
     assert_eq!((answer.status.as_u16(), answer.code()), (400, "body_broken".to_owned()));
 }
+
+#[tokio::test]
+async fn bodies_that_arrive_together_have_room_or_are_told_to_come_back() {
+    let service = std::sync::Arc::new(service().await);
+    let job = service.job("x").await;
+    let path = format!("{job}/message");
+    // Bodies of the largest size that never end: each keeps its room.
+    let mut open = tokio::task::JoinSet::new();
+    for _ in 0..128 {
+        let (service, path) = (std::sync::Arc::clone(&service), path.clone());
+        open.spawn(async move {
+            let body = Body::from_stream(futures::stream::pending::<std::io::Result<axum::body::Bytes>>());
+            service.call("POST", &path, body, |_| {}).await
+        });
+    }
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let refused = loop {
+        let answer = service.post(&path, r#"{"prompt":"x"}"#).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        assert!(std::time::Instant::now() < end, "there is room without end");
+        tokio::task::yield_now().await;
+    };
+    assert_eq!((refused.status.as_u16(), refused.code()), (503, "overloaded".to_owned()));
+    assert!(refused.headers.contains_key("retry-after"));
+    open.shutdown().await;
+    assert_eq!(service.post(&path, r#"{"prompt":"y"}"#).await.status, 200, "the room is given back");
+}

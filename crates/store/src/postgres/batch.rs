@@ -16,6 +16,7 @@ use super::error::PgError;
 use super::news::News;
 use super::pipeline::call;
 use super::session::Session;
+use crate::ticket::Ticket;
 
 /// Requests that may wait. Beyond that the store is busy and says so.
 const QUEUE: usize = 4096;
@@ -45,6 +46,7 @@ pub(super) struct Batches {
 
 struct Pending {
     request: Request,
+    ticket: Ticket,
     reply: oneshot::Sender<Answer>,
 }
 
@@ -57,7 +59,7 @@ impl std::fmt::Debug for Pending {
 impl Batches {
     /// Starts the tasks; they end when this is dropped.
     pub(super) fn start(pool: &Pool, news: &Arc<News>) -> Self {
-        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (queue, waiting) = mpsc::channel::<Pending>(QUEUE);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..WRITERS {
             let (pool, news, waiting) = (pool.clone(), Arc::clone(news), Arc::clone(&waiting));
@@ -67,7 +69,10 @@ impl Batches {
                     if waiting.lock().await.recv_many(&mut batch, BATCH).await == 0 {
                         return;
                     }
-                    carry_out(&pool, &news, batch).await;
+                    batch.retain(|pending| pending.ticket.begin());
+                    if !batch.is_empty() {
+                        carry_out(&pool, &news, batch).await;
+                    }
                 }
             });
         }
@@ -76,12 +81,12 @@ impl Batches {
 
     /// Carries out a request; what it answers is on disk.
     pub(super) async fn add(&self, request: Request) -> Answer {
-        let (reply, answer) = oneshot::channel();
-        self.queue.try_send(Pending { request, reply }).map_err(|error| match error {
+        let ((reply, answer), ticket) = (oneshot::channel(), Ticket::default());
+        self.queue.try_send(Pending { request, ticket: ticket.clone(), reply }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => StoreError::Busy,
             mpsc::error::TrySendError::Closed(_) => stopped(),
         })?;
-        answer.await.unwrap_or_else(|_| Err(stopped().into()))
+        ticket.wait(answer).await
     }
 }
 

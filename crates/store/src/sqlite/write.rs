@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use super::cache::JobCache;
 use super::rows::unavailable;
+use crate::ticket::Ticket;
 
 /// Writes that may wait. Beyond that the store is busy and says so.
 const QUEUE: usize = 4096;
@@ -69,6 +70,7 @@ trait Write: Send {
 
 struct Pending<F, T, E> {
     operation: F,
+    ticket: Ticket,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -80,6 +82,9 @@ where
     E: From<StoreError> + Send,
 {
     fn run(&mut self, session: &Session<'_>) -> bool {
+        if !self.ticket.begin() {
+            return true;
+        }
         let (result, keep) = match (self.operation)(session) {
             Ok(value) => (Ok(value), true),
             Err(OpError::Refused(error)) => (Err(error), true),
@@ -116,13 +121,13 @@ impl Writer {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        match self.queue.try_send(Box::new(Pending { operation, result: None, reply })) {
+        let ((reply, answer), ticket) = (oneshot::channel(), Ticket::default());
+        match self.queue.try_send(Box::new(Pending { operation, ticket: ticket.clone(), result: None, reply })) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(E::from(StoreError::Busy)),
             Err(TrySendError::Disconnected(_)) => return Err(E::from(stopped())),
         }
-        answer.await.unwrap_or_else(|_| Err(E::from(stopped())))
+        ticket.wait(answer).await
     }
 }
 

@@ -130,3 +130,20 @@ async fn what_another_process_wrote_is_decided_upon() {
     assert_eq!(gone, Err(UpdateError::NotFound));
     assert_eq!(house.store.job(id).await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn a_disk_that_does_not_answer_is_an_error_in_time_and_nothing_is_stored_later() {
+    let house = sqlite().await;
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    // Somebody who holds the file's lock stands in for a disk that hangs.
+    let holder = Connection::open(house.dir.as_ref().unwrap().path().join("journeyman.db")).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let shop = shop();
+    let sent = house.engine.add_message(&shop, id, prompt("b"), free());
+    let refused = tokio::time::timeout(std::time::Duration::from_secs(8), sent).await.expect("an answer in time");
+    assert_eq!(refused, Err(UpdateError::Store(StoreError::Busy)));
+    holder.execute_batch("ROLLBACK").unwrap();
+    house.engine.add_message(&shop, id, prompt("c"), free()).await.unwrap();
+    let prompts: Vec<String> = house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
+    assert_eq!(prompts, ["a", "c"]);
+}
