@@ -22,9 +22,9 @@ SEED ?= 1
 chaos: setup-test
 	SECONDS=$(SECONDS) SEED=$(SEED) cargo test --locked --package journeyman --test main -- storm::a_storm --ignored --exact --nocapture
 
-## Measure a release build on this machine: accepting, polling, whole turns, start, memory.
+## Measure a release build on this machine, beside what the machine can do; half an hour. See bench/README.md.
 bench: setup
-	bash bench/run.sh
+	python3 bench/bench.py
 
 fmt:
 	cargo fmt --all

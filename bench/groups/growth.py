@@ -1,0 +1,107 @@
+"""Growth: the same things on a store with a million finished jobs and on one with none; ratios of times, 1 is the same."""
+
+import statistics
+import time
+from contextlib import ExitStack
+from datetime import datetime
+
+from rig.figures import Figure
+from rig.fill import fill, sample
+from rig.load import closed
+from rig.machine import say
+from rig.site import JOBS
+
+from .accept import accept, room
+
+STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+WHAT = {
+    "accept": ("follow-ups accepted, 64 clients", "/s", True),
+    "poll": ("records read, 64 clients, of 10,000 jobs where there are as many", "/s", True),
+    "list": ("first page of the list, 1 client", "/s", True),
+    "turn": ("a trivial turn on an idle service, claim to end, p50", "ms", False),
+}
+TURNS = 20
+POLLED = 10_000
+
+FIGURES = [
+    figure
+    for store, name in STORES.items()
+    for what, (title, unit, more) in WHAT.items()
+    for figure in (
+        Figure(f"{store}-{what}-empty", f"{name}, empty: {title}", unit, more_is_better=more),
+        Figure(f"{store}-{what}-full", f"{name}, full: {title}", unit, more_is_better=more),
+        Figure(f"{store}-{what}-ratio", "— as many times as long when full", "×"),
+    )
+]
+
+
+def measure(session, program, note) -> None:
+    for store in STORES:
+        with note.covering(store):
+            full, jobs = _full(session, program, store)
+            empty = session.site(program, store)
+            # Every other round the other way round: what comes first warms the machine for the second.
+            session.kept["turned"] = not session.kept.get("turned", False)
+            pair = [("empty", empty, []), ("full", full, jobs)][:: 1 if session.kept["turned"] else -1]
+            found = _both(session, pair)
+            session.drop(empty)
+            for what, (_, _, more) in WHAT.items():
+                before, after = found[what, "empty"], found[what, "full"]
+                note(f"{store}-{what}-empty", before)
+                note(f"{store}-{what}-full", after)
+                note(f"{store}-{what}-ratio", before / after if more else after / before)
+    note.remark(f"Full: {session.jobs:,} finished jobs, copies of a real one in the database.")
+
+
+def _full(session, program, store: str):
+    """The store with many jobs, and some of these; made once for each program."""
+    name = ("full", store, program.label)
+    if name not in session.kept:
+        site = session.site(program, store)
+        begun = time.monotonic()
+        postgres = session.postgres() if store == "postgresql" else None
+        fill(site, postgres, session.jobs)
+        say(f"    filled with {session.jobs:,} jobs in {time.monotonic() - begun:.0f} s")
+        session.kept[name] = site, sample(site, postgres, POLLED)
+    return session.kept[name]
+
+
+def _both(session, pair) -> dict[tuple[str, str], float]:
+    """Each thing on the one store and right after on the other, so that both have the same minute."""
+    found = {}
+    with ExitStack() as running:
+        for _, site, _ in pair:
+            site.workers = 4
+            running.enter_context(site)
+            site.finish(site.create("[[say x]]"))
+        for name, site, _ in pair:
+            found["turn", name] = statistics.median(_turn(site) for _ in range(TURNS))
+        for name, site, _ in pair:
+            page = [f"{JOBS}/jobs?limit=20"]
+            found["list", name] = closed(site.url, page, 1, session.seconds, session.work, key=site.key).rate
+        for name, site, jobs in pair:
+            paths = [f"{JOBS}/job/{job}" for job in jobs or site.newest(POLLED)]
+            found["poll", name] = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
+    # One worker for the agent that never answers; what it left is cancelled, or it would be in the next round's way.
+    with ExitStack() as running:
+        rooms = {}
+        for name, site, _ in pair:
+            site.workers = 1
+            running.enter_context(site)
+            rooms[name] = room(session, site, 40_000 * session.seconds)
+        for name, site, _ in pair:
+            found["accept", name] = accept(session, site, rooms[name], 64).rate
+        for name, site, _ in pair:
+            # The empty one is thrown away.
+            for path in site.active() if name == "full" else []:
+                site.call("POST", f"{path}/cancel")
+    return found
+
+
+def _turn(site) -> float:
+    """Milliseconds of a trivial turn, by the service's own times."""
+    job = site.create("[[say x]]")
+    site.finish(job)
+    message = site.call("GET", f"{JOBS}/job/{job}/messages")["messages"][0]
+    begin, end = (datetime.fromisoformat(message[name]) for name in ("createdAt", "finishedAt"))
+    return (end - begin).total_seconds() * 1000

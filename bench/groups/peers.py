@@ -1,0 +1,118 @@
+"""Peers: other programs that take messages and work on them, measured in the same run with the same load.
+
+Each is a folder under `peers/` with `setup.sh FOLDER`, which installs pinned versions, and `measure.py FOLDER`, which prints
+one line of JSON.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+from rig.figures import Figure
+from rig.machine import Skip, need, say
+from rig.processes import Failed, run
+from rig.site import BENCH
+
+SHARED = True  # they belong to no build
+
+ROWS = {
+    "restate": "Restate",
+    "bullmq": "BullMQ, Redis",
+    "pg-boss": "pg-boss, PostgreSQL",
+    "graphile-worker": "graphile-worker, PostgreSQL",
+    "langgraph": "LangGraph server",
+    "openhands": "OpenHands agent server",
+}
+# Whose pinned version is told.
+PACKAGES = {
+    "restate": "@restatedev/restate-server",
+    "bullmq": "bullmq",
+    "pg-boss": "pg-boss",
+    "graphile-worker": "graphile-worker",
+    "langgraph": "langgraph-api",
+    "openhands": "openhands-agent-server",
+}
+COLUMNS = {
+    "accepts-1": ("accepts_per_second_1", "accepts, 1 client", "/s"),
+    "accepts-64": ("accepts_per_second_64", "accepts, 64 clients", "/s"),
+    "accept-p50": ("accept_p50_ms", "accept p50, 1 client", "ms"),
+    "dispatch": ("dispatch_p50_ms", "dispatch p50", "ms"),
+    "turns": ("turns_per_second", "trivial turns, 8 clients", "/s"),
+    "turn-cpu": ("turn_cpu_ms", "processor time of a turn", "ms"),
+    "start": ("start_ms", "start", "ms"),
+    "memory": ("idle_memory_mb", "idle memory", "MiB"),
+}
+MATRIX = (ROWS, {key: f"{title}, {unit}" for key, (_, title, unit) in COLUMNS.items()})
+
+FIGURES = [
+    Figure(f"{row}-{key}", f"{name}: {title}", unit, more_is_better=unit == "/s")
+    for row, name in ROWS.items()
+    for key, (_, title, unit) in COLUMNS.items()
+]
+
+# What each does, and how it was asked to.
+DOES = {
+    "restate": "a durable virtual object for each job, messages in order, journalled steps, over HTTP. Accepting is a "
+    "one-way send, a turn a call. Memory is the server's; the processor time is that of server and service.",
+    "bullmq": "a queue in Redis with `appendfsync always`, called in its client's own process of node and not over HTTP. "
+    "No order within a job, no record to poll but the queue's. A turn calls no model. Start and memory are Redis's and "
+    "the client's.",
+    "pg-boss": "a queue in PostgreSQL with its listener, called in its client's own process of node and not over HTTP. "
+    "No order within a job. A turn calls no model. Start and memory are the client's, PostgreSQL not counted.",
+    "graphile-worker": "a queue in PostgreSQL with its listener, called in its client's own process of node and not over "
+    "HTTP. No order within a job. A turn calls no model. Start and memory are the client's, PostgreSQL not counted.",
+    "langgraph": "a graph of one step in a thread for each job, over HTTP (`langgraph dev`); a message for a busy thread "
+    "waits. State is in memory: what was accepted is lost with the process.",
+    "openhands": "a conversation for each job, its real agent without tools, over HTTP; events are files that are not "
+    "synced. Accepting is adding a message without a run.",
+}
+
+
+def measure(session, program, note) -> None:
+    note.remark(
+        "None of them has git, a sandbox around each job, or pull requests: a turn runs in the peer's own process, and is "
+        "a call of a model on loopback that answers at once."
+    )
+    for name in ROWS:
+        with note.covering(f"{name}-"):
+            found = _measured(session, name)
+            for key, (field, _, _) in COLUMNS.items():
+                if found.get(field) is not None:
+                    note(f"{name}-{key}", found[field])
+            left = [f"{name}-{key}" for key, (field, *_) in COLUMNS.items() if found.get(field) is None]
+            note.skip(left, "not measured of this peer")
+            durable = "on disk before the answer" if found.get("durable") else "**not** on disk before the answer"
+            note.remark(f"- {ROWS[name]} ({_version(name)}): {DOES[name]} Accepted: {durable}.")
+
+
+def _version(name: str) -> str:
+    """The version that is pinned."""
+    folder, package = BENCH / "peers" / name, PACKAGES[name]
+    if (pinned := folder / "package.json").exists():
+        return json.loads(pinned.read_text())["dependencies"][package]
+    return re.search(rf"^{package}==(.+)$", (folder / "requirements.txt").read_text(), re.M)[1]
+
+
+def _measured(session, name: str) -> dict:
+    """What a peer's script has found."""
+    folder, installed = BENCH / "peers" / name, session.cache / "peers" / name
+    if isinstance(failure := session.kept.get(("installed", name)), Skip):
+        raise failure
+    if ("installed", name) not in session.kept:
+        if (folder / "package.json").exists():
+            need("npm")
+        say(f"    installing {name} into {installed}")
+        try:
+            run(["sh", folder / "setup.sh", installed], timeout=1800)
+        except (Failed, OSError, subprocess.TimeoutExpired) as error:
+            session.kept["installed", name] = Skip(f"could not be installed: {error}")
+            raise session.kept["installed", name] from error
+        session.kept["installed", name] = True
+    options = ["--seconds", session.seconds, "--work", session.work]
+    if name in ("pg-boss", "graphile-worker"):
+        options += ["--database-url", session.postgres().new_database()]
+    environment = os.environ | {"PYTHONPATH": str(BENCH), "PYTHONDONTWRITEBYTECODE": "1"}
+    printed = run([sys.executable, folder / "measure.py", installed, *options], env=environment, timeout=600)
+    return json.loads(printed.strip().splitlines()[-1])

@@ -1,0 +1,78 @@
+"""Polling: a job's record at 64 clients, and a thousand clients that let the server hold the answer."""
+
+import select
+import socket
+import time
+from datetime import datetime
+
+from rig.figures import Figure
+from rig.load import KEPT_BACK, closed, opened
+from rig.machine import oha
+from rig.processes import Failed, resident_kib
+from rig.site import JOBS
+
+HELD = 1000
+
+FIGURES = [
+    Figure("rate-64", "records read, 64 clients", "/s", ("floor.http-64",), more_is_better=True),
+    Figure("open-p50", "open loop at half that rate, p50", "ms"),
+    Figure("open-p99", "open loop at half that rate, p99", "ms"),
+    Figure("open-p999", "open loop at half that rate, p99.9", "ms"),
+    Figure("held-kib", f"{HELD:,} clients held by `?wait=30`: server's memory for each", "KiB"),
+    Figure("held-p50", "the job ends: half of them have the answer after", "ms"),
+    Figure("held-last", "the job ends: the last has the answer after", "ms"),
+]
+
+
+def measure(session, program, note) -> None:
+    site = session.site(program)
+    with note.covering(), site:
+        with note.covering("rate"):
+            jobs = [site.create("[[say x]]") for _ in range(100)]
+            for job in jobs:
+                site.finish(job)
+            paths = [f"{JOBS}/job/{job}" for job in jobs]
+            rate = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
+            note("rate-64", rate)
+        with note.covering("open"):
+            half = rate * KEPT_BACK
+            load = opened(oha(session.cache), site.url, paths, half, session.seconds, session.work, key=site.key)
+            for key in ("p50", "p99", "p999"):
+                note(f"open-{key}", getattr(load, key))
+            if load.rate < 0.95 * half:
+                note.remark(f"Open loop: only {load.rate:,.0f} of the {half:,.0f} wanted each second were sent.")
+        with note.covering("held"):
+            _held(site, note)
+    session.drop(site)
+
+
+def _held(site, note) -> None:
+    job = site.create("[[sleep 4]]")
+    time.sleep(0.5)  # its agent has started: that memory is not the clients'
+    before = resident_kib(site.server.pid)
+    head = f"GET {JOBS}/job/{job}?wait=30 HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {site.key}\r\n"
+    request = f"{head}\r\n".encode()
+    clients, poll = {}, select.epoll()
+    for _ in range(HELD):
+        client = socket.create_connection(("127.0.0.1", site.port))
+        client.sendall(request)
+        clients[client.fileno()] = client
+        poll.register(client, select.EPOLLIN)
+    time.sleep(0.5)
+    note("held-kib", (resident_kib(site.server.pid) - before) / HELD)
+    arrivals, until = [], time.monotonic() + 60
+    while len(arrivals) < HELD and time.monotonic() < until:
+        for descriptor, _ in poll.poll(1):
+            poll.unregister(descriptor)
+            arrivals.append(time.time())
+            if not clients[descriptor].recv(4096).startswith(b"HTTP/1.1 200"):
+                raise Failed("a held client was not answered with 200")
+    for client in clients.values():
+        client.close()
+    if len(arrivals) < HELD:
+        raise Failed(f"only {len(arrivals)} of {HELD} held clients were answered")
+    ended = next(event["at"] for event in reversed(site.events(job)) if event["type"] == "job.completed")
+    # The server's own word for when it ended, cut to a millisecond; the clock is the same.
+    end = datetime.fromisoformat(ended).timestamp()
+    note("held-p50", (arrivals[HELD // 2] - end) * 1000)
+    note("held-last", (arrivals[-1] - end) * 1000)

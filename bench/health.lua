@@ -1,2 +1,0 @@
--- The framework's bare answer.
-request = function() return wrk.format("GET", "/healthz") end

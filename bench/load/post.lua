@@ -1,0 +1,8 @@
+-- Posts the text in BODY to each path in turn.
+package.path = "?.lua"
+require("report")
+local ids = require("ids")
+if os.getenv("KEY") then wrk.headers["Authorization"] = "Bearer " .. os.getenv("KEY") end
+wrk.headers["Content-Type"] = "application/json"
+local body = os.getenv("BODY")
+request = function() return wrk.format("POST", ids.next(), nil, body) end

@@ -1,0 +1,15 @@
+// graphile-worker's queue. The database's URL is in the variable DATABASE_URL.
+import { Logger, makeWorkerUtils, run } from "graphile-worker";
+import pg from "pg";
+import { measure } from "./queue.mjs";
+
+const logger = new Logger(() => () => {});
+const pgPool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 20 });
+const utils = await makeWorkerUtils({ pgPool, logger });
+await utils.migrate();
+await measure({
+    // No queue name for each job: its documentation warns of many of them.
+    add: (queue, body) => utils.addJob(queue, body),
+    work: (queue, handler) => run({ pgPool, logger, concurrency: 8, noHandleSignals: true, taskList: { [queue]: handler } }),
+    async close() {},
+});

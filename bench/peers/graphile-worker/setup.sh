@@ -1,0 +1,10 @@
+#!/bin/sh
+# Installs graphile-worker and a node that it works on into the folder $1, in the versions of package-lock.json.
+set -eu
+here=$(dirname "$0")
+mkdir -p "$1"
+cp "$here/queue-graphile-worker.mjs" "$here/../queue.mjs" "$1/"
+if ! cmp -s "$here/package-lock.json" "$1/package-lock.json" || [ ! -e "$1/node_modules/.package-lock.json" ]; then
+    cp "$here/package.json" "$here/package-lock.json" "$1/"
+    (cd "$1" && npm ci --ignore-scripts --no-audit --no-fund >&2)
+fi

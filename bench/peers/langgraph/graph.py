@@ -1,0 +1,28 @@
+"""A job as a LangGraph thread: one step, which asks a scripted model on loopback. Its URL is in MODEL_URL."""
+
+import asyncio
+import operator
+import os
+from typing import Annotated, TypedDict
+
+import httpx
+from langgraph.graph import END, START, StateGraph
+
+
+class State(TypedDict):
+    messages: Annotated[list, operator.add]
+
+
+client = httpx.AsyncClient()
+
+
+async def step(state: State) -> dict:
+    prompt = state["messages"][-1]
+    if prompt == "hold":
+        # An agent that never answers: what is accepted stays queued.
+        await asyncio.sleep(3600)
+    answer = await client.post(f"{os.environ['MODEL_URL']}/v1", json={"messages": [prompt]})
+    return {"messages": [answer.json()["choices"][0]["message"]["content"]]}
+
+
+graph = StateGraph(State).add_node("step", step).add_edge(START, "step").add_edge("step", END).compile()

@@ -1,0 +1,85 @@
+"""Figures: what is measured, what was measured, and why something was not."""
+
+import statistics
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from .machine import Skip, say
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the report. `beside` names figures (`group.key`) whose ratio to this one is shown."""
+
+    key: str
+    title: str
+    unit: str
+    beside: tuple[str, ...] = ()
+    more_is_better: bool = False
+
+
+@dataclass
+class Results:
+    """All rounds of all figures, by figure (`group.key`) and by the label of the program."""
+
+    values: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    skipped: dict[tuple[str, str], str] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    others: dict[str, list[float]] = field(default_factory=dict)  # per cent of the machine taken by others, by group
+
+    def median(self, figure: str, label: str) -> float | None:
+        """The median of the rounds; a figure that belongs to no program is the same for each."""
+        values = self.values.get((figure, label)) or self.values.get((figure, SHARED))
+        return statistics.median(values) if values else None
+
+    def why_not(self, figure: str, label: str) -> str:
+        reason = self.skipped.get((figure, label)) or self.skipped.get((figure, SHARED))
+        return reason or "skipped: not reached; the group ended before it"
+
+
+SHARED = ""  # the label of what belongs to no program: the floor, the peers
+
+
+class Note:
+    """Where one round of one group writes down what it found."""
+
+    def __init__(self, results: Results, group: str, label: str, keys: list[str]):
+        self.results, self.group, self.label, self.keys = results, group, label, keys
+
+    def __call__(self, key: str, value: float) -> None:
+        if key not in self.keys:
+            raise KeyError(f"{self.group} has no figure {key!r}")
+        self.results.values.setdefault((f"{self.group}.{key}", self.label), []).append(value)
+        say(f"    {self.group}.{key}{' of ' + self.label if self.label else ''}: {value:,.4g}")
+
+    def skip(self, keys: list[str], why: str) -> None:
+        why = " ".join(why.split())
+        for key in keys:
+            self.results.skipped[f"{self.group}.{key}", self.label] = f"skipped: {why}"
+        if keys:
+            say(f"    {self.group}: {', '.join(keys)}: skipped: {why}")
+
+    def remark(self, text: str) -> None:
+        """A sentence under the group's table, once."""
+        remarks = self.results.notes.setdefault(self.group, [])
+        if text not in remarks:
+            remarks.append(text)
+
+    @contextmanager
+    def covering(self, prefix: str = ""):
+        """What goes wrong inside is the reason why figures that begin with `prefix` are missing, and nothing more.
+
+        Only those that got no value inside, so that a failure after some of them says so of the others.
+        """
+        count = {key: len(self._values(key)) for key in self.keys}
+        try:
+            yield
+        except (Exception, Skip) as error:
+            why = str(error) or type(error).__name__
+            if not isinstance(error, (Skip, RuntimeError, OSError)):
+                why = f"{type(error).__name__}: {why}"
+            missing = [key for key in self.keys if key.startswith(prefix) and len(self._values(key)) == count[key]]
+            self.skip(missing, why)
+
+    def _values(self, key: str) -> list[float]:
+        return self.results.values.get((f"{self.group}.{key}", self.label), [])

@@ -1,0 +1,144 @@
+"""Filling a store with finished jobs: a real one, copied in the database with new ids and times, while no server runs.
+
+Nothing here knows the columns: each row of the real job is copied as it is, with every text in which an id or the time of
+creation stands changed, every time moved, and numbers that the database gives left to it. So a later schema needs no
+change here, as long as tables name their job in a column `job`.
+"""
+
+import sqlite3
+
+from .processes import Failed
+from .site import Site
+
+STEP = 1_000_000  # microseconds between the creations of two jobs
+SERIES = {"sqlite": "series", "postgresql": "generate_series(1, {count}) as series(i)"}
+
+
+def fill(site: Site, postgres, count: int, more: int = 0) -> None:
+    """Makes `count` copies of a job that this runs first; `more` have been made before. The server is stopped after."""
+    with site:
+        template = site.create("[[say x]]")
+        site.finish(template)
+    store = _Postgres(postgres, site.database_url) if site.database_url else _Sqlite(site)
+    try:
+        _copy(store, template, count, more)
+    finally:
+        store.close()
+
+
+def sample(site: Site, postgres, count: int) -> list[str]:
+    """The ids of some of its jobs, old and new."""
+    store = _Postgres(postgres, site.database_url) if site.database_url else _Sqlite(site)
+    return store.values(f"select id from jobs order by random() limit {count}")
+
+
+def _copy(store, template: str, count: int, more: int) -> None:
+    created = store.value(f"select created_at from jobs where id = '{template}'")
+    ids = [template, *store.values(f"select id from messages where job = '{template}'")]
+    ids += store.values(f"select id from runs where job = '{template}'")
+    for table in store.tables():
+        columns = store.columns(table)
+        key = "id" if table == "jobs" else "job"
+        if key not in [name for name, *_ in columns]:
+            continue
+        given = [(name, kind) for name, kind, automatic in columns if not automatic]
+        chosen = ", ".join(_expression(store, name, kind, ids, created, more) for name, kind in given)
+        names = ", ".join(name for name, _ in given)
+        # The template's few rows are the inner loop: copies go in one after the other, as they would have come.
+        source = f"{SERIES[store.kind].format(count=count)} cross join {table} where {table}.{key} = '{template}'"
+        store.run(f"insert into {table} ({names}) select {chosen} from {source}", count)
+
+
+def _expression(store, name: str, kind: str, ids: list[str], created: str, more: int) -> str:
+    """How a column of the i-th copy comes from the template's: older by i steps, so that the newest stays the newest."""
+    i = f"cast(i + {more} as bigint)"
+    moved = f"({created} - {STEP} * {i})"
+    if kind in ("integer", "bigint") and (name == "at" or name.endswith("_at")):
+        return f"{name} - {STEP} * {i}"
+    if kind not in ("text", "json", "jsonb"):
+        return name
+    value = name if kind == "text" else f"{name}::text"
+    for identity in ids:
+        # The form of UUIDs by time, version 7, as the program makes them: `job_` and 32 digits.
+        prefix = identity.split("_")[0]
+        digits = f"{store.hex(f'{moved} / 1000')} || '70008000' || {store.hex(i)}"
+        value = f"replace({value}, '{identity}', '{prefix}_' || {digits})"
+    value = f"replace({value}, '{created}', cast({moved} as text))"
+    return value if kind == "text" else f"{value}::{kind}"
+
+
+class _Sqlite:
+    kind = "sqlite"
+
+    def __init__(self, site: Site):
+        self.db = sqlite3.connect(site.data / "journeyman.db", isolation_level=None)
+        # Fast and forgetful while filling; the file is whole when it is closed.
+        self.db.executescript("pragma synchronous = off; pragma cache_size = -400000; pragma foreign_keys = off")
+
+    def values(self, sql: str) -> list:
+        return [row[0] for row in self.db.execute(sql)]
+
+    def value(self, sql: str):
+        return self.values(sql)[0]
+
+    def tables(self) -> list[str]:
+        return self.values("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'")
+
+    def columns(self, table: str) -> list[tuple[str, str, bool]]:
+        rows = self.db.execute(f"select name, lower(type), pk from pragma_table_info('{table}')").fetchall()
+        # The number of a row, an INTEGER PRIMARY KEY, is given by the database.
+        return [(name, kind, bool(key) and kind == "integer" and name == "number") for name, kind, key in rows]
+
+    def hex(self, number: str) -> str:
+        return f"printf('%012x', {number})"
+
+    def run(self, sql: str, count: int) -> None:
+        # In pieces: one transaction of a million rows would write the whole log twice.
+        piece = 50_000
+        for begun in range(0, count, piece):
+            end = min(count, begun + piece)
+            series = f"select {begun + 1} union all select i + 1 from series where i < {end}"
+            self.db.execute(f"with recursive series(i) as ({series}) {sql}")
+
+    def close(self) -> None:
+        self.db.execute("pragma wal_checkpoint(truncate)")
+        self.db.close()
+
+
+class _Postgres:
+    kind = "postgresql"
+
+    def __init__(self, postgres, url: str):
+        self.postgres, self.database, self.path = postgres, url.rsplit("/", 1)[1], ""
+        # A service may keep its tables in a schema of its own.
+        self.schema = self.value("select table_schema from information_schema.tables where table_name = 'jobs'")
+        self.path = f"set search_path = {self.schema}; "
+
+    def values(self, sql: str) -> list[str]:
+        return self.postgres.psql(self.path + sql, self.database).splitlines()
+
+    def value(self, sql: str) -> str:
+        values = self.values(sql)
+        if not values:
+            raise Failed(f"nothing found by: {sql}")
+        return values[0]
+
+    def tables(self) -> list[str]:
+        return self.values(f"select tablename from pg_tables where schemaname = '{self.schema}'")
+
+    def columns(self, table: str) -> list[tuple[str, str, bool]]:
+        automatic = "is_identity = 'YES' or is_generated = 'ALWAYS' or coalesce(column_default, '') like 'nextval%'"
+        where = f"table_schema = '{self.schema}' and table_name = '{table}' order by ordinal_position"
+        rows = self.values(f"select column_name, data_type, {automatic} from information_schema.columns where {where}")
+        return [(name, kind, is_automatic == "t") for name, kind, is_automatic in (row.split("|") for row in rows)]
+
+    def hex(self, number: str) -> str:
+        return f"lpad(to_hex(({number})::bigint), 12, '0')"
+
+    def run(self, sql: str, count: int) -> None:
+        # One statement: psql would need a file for each piece, and there is no log to grow twice.
+        self.postgres.psql(f"{self.path}set synchronous_commit = off; {sql}", self.database, timeout=3600)
+
+    def close(self) -> None:
+        self.postgres.psql("vacuum analyze", self.database, timeout=3600)
+        self.postgres.psql("checkpoint", self.database)

