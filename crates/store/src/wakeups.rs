@@ -1,10 +1,14 @@
 //! Tells waiters in this process that something was committed. A hint and no more: whoever is woken looks at the store.
+//!
+//! Where many wait for news of one job (a thousand event streams), one of them reads what is new and the others take it
+//! from here: lines of a log never change.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
+use journeyman_core::job::event::LogEntry;
 use journeyman_core::ports::Accepted;
 use tokio::sync::watch;
 
@@ -12,7 +16,53 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Wakeups {
     work: watch::Sender<u64>,
-    jobs: Mutex<HashMap<JobId, watch::Sender<News>>>,
+    jobs: Mutex<HashMap<JobId, Watched>>,
+}
+
+/// A job that somebody waits for.
+#[derive(Debug)]
+struct Watched {
+    sender: watch::Sender<News>,
+    /// The last lines of its log that were read.
+    tail: Tail,
+    /// Held by the one that reads.
+    reading: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Lines of a log without a gap.
+#[derive(Debug, Default)]
+struct Tail {
+    /// The number before the first.
+    after: u64,
+    lines: VecDeque<LogEntry>,
+}
+
+/// Lines of a tail; a stream that is further behind reads for itself.
+const TAIL: usize = 256;
+
+impl Tail {
+    /// Lines behind `after`, if they are here.
+    fn behind(&self, after: u64, limit: usize) -> Option<Vec<LogEntry>> {
+        if after < self.after {
+            return None;
+        }
+        let lines: Vec<LogEntry> =
+            self.lines.iter().skip_while(|line| line.seq <= after).take(limit).cloned().collect();
+        (!lines.is_empty()).then_some(lines)
+    }
+
+    /// Adds lines that were read behind `after`.
+    fn keep(&mut self, after: u64, lines: &[LogEntry]) {
+        let last = self.lines.back().map_or(self.after, |line| line.seq);
+        if self.lines.is_empty() || after > last {
+            *self = Self { after, lines: VecDeque::new() };
+        }
+        let last = self.lines.back().map_or(after, |line| line.seq);
+        self.lines.extend(lines.iter().filter(|line| line.seq > last).cloned());
+        while self.lines.len() > TAIL {
+            self.after = self.lines.pop_front().map_or(self.after, |line| line.seq);
+        }
+    }
 }
 
 /// What is known of a job's log.
@@ -42,7 +92,7 @@ impl Wakeups {
 
     /// A job's log has grown to `last_seq`; workers are woken if there may be work.
     pub(crate) fn news(&self, job: JobId, last_seq: u64, work: bool) {
-        if let Some(sender) = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).get(&job) {
+        if let Some(Watched { sender, .. }) = self.watched().get(&job) {
             // News that come late say nothing new.
             sender.send_modify(|known| known.last_seq = known.last_seq.max(last_seq));
         }
@@ -53,10 +103,40 @@ impl Wakeups {
 
     /// News may have been missed: everybody looks.
     pub(crate) fn everyone(&self) {
-        for sender in self.jobs.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        for Watched { sender, .. } in self.watched().values() {
             sender.send_modify(|known| known.gap += 1);
         }
         self.work.send_modify(|version| *version += 1);
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<JobId, Watched>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lines of a job's log behind `after`: as they were read for another waiter a moment ago, else by `read`.
+    pub(crate) async fn lines<E>(
+        &self,
+        job: JobId,
+        after: u64,
+        limit: usize,
+        read: impl Future<Output = Result<Vec<LogEntry>, E>>,
+    ) -> Result<Vec<LogEntry>, E> {
+        let known = || self.watched().get(&job).and_then(|watched| watched.tail.behind(after, limit));
+        if let Some(lines) = known() {
+            return Ok(lines);
+        }
+        let reading = self.watched().get(&job).map(|watched| Arc::clone(&watched.reading));
+        // Nobody waits for the job: then nobody reads the same.
+        let Some(reading) = reading else { return read.await };
+        let _reading = reading.lock_owned().await;
+        if let Some(lines) = known() {
+            return Ok(lines);
+        }
+        let lines = read.await?;
+        if let Some(watched) = self.watched().get_mut(&job) {
+            watched.tail.keep(after, &lines);
+        }
+        Ok(lines)
     }
 
     pub(crate) fn work_version(&self) -> u64 {
@@ -71,8 +151,9 @@ impl Wakeups {
     /// Begins to listen for news of a job. Subscribe first and read the store second: what is committed between is
     /// then not missed.
     pub(crate) fn listen(&self, job: JobId) -> Listener<'_> {
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = jobs.entry(job).or_insert_with(|| watch::Sender::new(News::default())).subscribe();
+        let fresh =
+            || Watched { sender: watch::Sender::new(News::default()), tail: Tail::default(), reading: Arc::default() };
+        let receiver = self.watched().entry(job).or_insert_with(fresh).sender.subscribe();
         let gap = receiver.borrow().gap;
         Listener { wakeups: self, job, gap, receiver: Some(receiver) }
     }
@@ -88,6 +169,11 @@ pub(crate) struct Listener<'a> {
 }
 
 impl Listener<'_> {
+    /// The number of the last line that was heard of; 0 before any.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.receiver.as_ref().map_or(0, |receiver| receiver.borrow().last_seq)
+    }
+
     /// Returns when the log has grown beyond `after`, or may have.
     pub(crate) async fn beyond(&mut self, after: u64) {
         let gap = self.gap;
@@ -100,9 +186,67 @@ impl Listener<'_> {
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
         self.receiver = None;
-        let mut jobs = self.wakeups.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        if jobs.get(&self.job).is_some_and(|sender| sender.receiver_count() == 0) {
+        let mut jobs = self.wakeups.watched();
+        if jobs.get(&self.job).is_some_and(|watched| watched.sender.receiver_count() == 0) {
             jobs.remove(&self.job);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::time::Timestamp;
+
+    use super::*;
+
+    fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<LogEntry> {
+        let line = |seq| LogEntry {
+            seq,
+            kind: "agent.message".to_owned(),
+            at: Timestamp::default(),
+            run_id: None,
+            data: serde_json::Value::Null,
+        };
+        numbers.map(line).collect()
+    }
+
+    fn numbers(lines: Option<Vec<LogEntry>>) -> Option<Vec<u64>> {
+        lines.map(|lines| lines.iter().map(|line| line.seq).collect())
+    }
+
+    #[test]
+    fn a_tail_has_no_gap_and_an_end() {
+        let mut tail = Tail::default();
+        tail.keep(3, &lines(4..=6));
+        assert_eq!(numbers(tail.behind(3, 9)), Some(vec![4, 5, 6]));
+        assert_eq!(numbers(tail.behind(4, 1)), Some(vec![5]), "not more than was asked for");
+        assert_eq!(tail.behind(2, 9), None, "the line 3 is not here");
+        assert_eq!(tail.behind(6, 9), None, "nothing is known behind it");
+        tail.keep(5, &lines(6..=8));
+        assert_eq!(numbers(tail.behind(3, 9)), Some(vec![4, 5, 6, 7, 8]));
+        tail.keep(20, &lines(21..=22));
+        assert_eq!(numbers(tail.behind(8, 9)), None, "9 to 20 were never read");
+        assert_eq!(numbers(tail.behind(20, 9)), Some(vec![21, 22]));
+        tail.keep(22, &lines(23..=600));
+        assert_eq!(tail.lines.len(), TAIL);
+        assert_eq!(tail.behind(100, 9), None);
+    }
+
+    #[tokio::test]
+    async fn what_many_wait_for_is_read_once() {
+        let (wakeups, job) = (Wakeups::new(), JobId::from_uuid(uuid::Uuid::nil()));
+        let reads = std::cell::Cell::new(0);
+        let read = async || {
+            reads.set(reads.get() + 1);
+            tokio::task::yield_now().await;
+            Ok::<_, ()>(lines(1..=2))
+        };
+        let _waits = wakeups.listen(job);
+        let all = futures::future::join_all((0..50).map(|_| wakeups.lines(job, 0, 9, read()))).await;
+        assert!(all.into_iter().all(|lines| numbers(lines.ok()) == Some(vec![1, 2])));
+        assert_eq!(reads.get(), 1);
+        drop(_waits);
+        wakeups.lines(job, 0, 9, read()).await.unwrap();
+        assert_eq!(reads.get(), 2, "nothing is kept for a job that nobody waits for");
     }
 }

@@ -28,6 +28,9 @@ errors!(EventErrors: 400, 401, 403, 404, 503);
 /// Lines read from the store at a time.
 const BATCH: usize = 200;
 
+/// Before looking again after a wake-up without news.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// After so long without a line a comment is sent, so that proxies keep the connection and a dead one is noticed; the
 /// key is checked again then.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -112,6 +115,7 @@ fn events(app: App, at: InJob, after: u64) -> impl Stream<Item = Result<sse::Eve
 
 impl Reader {
     async fn next(&mut self) -> Option<sse::Event> {
+        let mut woken = false;
         loop {
             if let Some(entry) = self.read.pop_front() {
                 self.after = entry.seq;
@@ -120,8 +124,15 @@ impl Reader {
             let store = &self.app.services.store;
             match store.log(self.at.id, self.after, BATCH).await {
                 Ok(entries) if !entries.is_empty() => self.read = entries.into(),
+                // Woken without news: the store looks again now and then, or the job is gone and nobody will wake us.
+                Ok(_) if std::mem::take(&mut woken) => {
+                    if self.at.load(&self.app).await.is_err() {
+                        return None;
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
                 Ok(_) => tokio::select! {
-                    () = store.job_changed(self.at.id, self.after) => {}
+                    () = store.job_changed(self.at.id, self.after) => woken = true,
                     () = tokio::time::sleep(HEARTBEAT) => return self.heartbeat().await,
                     () = self.app.shutdown.cancelled() => return None,
                 },

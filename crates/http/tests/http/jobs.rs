@@ -290,6 +290,18 @@ async fn a_stream_ends_when_its_key_is_revoked() {
     assert!(begun.elapsed() <= Duration::from_secs(16), "{:?}", begun.elapsed());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_when_its_job_is_gone() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let response = service.begin("GET", &format!("{job}/events"), "", |_| {}).await;
+    service.post(&format!("{job}/cancel"), "").await;
+    assert_eq!(service.call("DELETE", "/v2/projects/shop", "", |_| {}).await.status, 204);
+    let begun = tokio::time::Instant::now();
+    response.into_body().collect().await.unwrap();
+    assert!(begun.elapsed() <= Duration::from_secs(16), "{:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn a_diff_is_text_and_a_repository_that_is_away_is_said_so() {
     let service = service().await;

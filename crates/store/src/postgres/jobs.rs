@@ -61,6 +61,25 @@ pub(super) const DUE_JOB: &str = "
     ORDER BY heads.live, heads.due_at, heads.id LIMIT 1
     FOR UPDATE OF jobs SKIP LOCKED";
 
+impl PostgresStore {
+    async fn read_log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+        let (number, most) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+        // Both in one state of the database: a line must not be passed over because its table was read too early.
+        let mut found = self
+            .read_all(&[
+                call!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+                call!(LOG, job.to_string(), number, most),
+                call!(ACCEPTED, job.to_string(), number, most),
+                call!("COMMIT"),
+            ])
+            .await?;
+        let (accepted, lines) = (found.swap_remove(2), found.swap_remove(1));
+        let lines: Vec<LogEntry> = lines.iter().map(rows::log_entry).collect::<Result<_, PgError>>()?;
+        let accepted: Vec<LogEntry> = accepted.iter().map(rows::accepted_line).collect::<Result<_, PgError>>()?;
+        Ok(rows::merge_lines(lines, accepted, limit))
+    }
+}
+
 #[async_trait]
 impl JobStore for PostgresStore {
     async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
@@ -136,27 +155,18 @@ impl JobStore for PostgresStore {
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        let (number, most) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
-        // Both in one state of the database: a line must not be passed over because its table was read too early.
-        let mut found = self
-            .read_all(&[
-                call!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-                call!(LOG, job.to_string(), number, most),
-                call!(ACCEPTED, job.to_string(), number, most),
-                call!("COMMIT"),
-            ])
-            .await?;
-        let (accepted, lines) = (found.swap_remove(2), found.swap_remove(1));
-        let lines: Vec<LogEntry> = lines.iter().map(rows::log_entry).collect::<Result<_, PgError>>()?;
-        let accepted: Vec<LogEntry> = accepted.iter().map(rows::accepted_line).collect::<Result<_, PgError>>()?;
-        Ok(rows::merge_lines(lines, accepted, limit))
+        self.news.wakeups.lines(job, after, limit, self.read_log(job, after, limit)).await
     }
 
     async fn job_changed(&self, job: JobId, after: u64) {
         let mut listener = self.news.wakeups.listen(job);
-        // A failing read wakes the caller too: it will meet the error itself.
-        if !matches!(self.job(job).await, Ok(Some(job)) if job.last_seq <= after) {
-            return;
+        if listener.last_seq() == 0 {
+            // The first who waits finds out where the log stands; the others hear of it with him.
+            match self.job(job).await {
+                Ok(Some(job)) => self.news.wakeups.news(job.id, job.last_seq, false),
+                // A failing read wakes the caller: it will meet the error itself.
+                _ => return,
+            }
         }
         // Waking without a reason is allowed.
         let _ = tokio::time::timeout(LOOK_AGAIN, listener.beyond(after)).await;

@@ -118,19 +118,18 @@ impl JobStore for SqliteStore {
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let after = i64::try_from(after).unwrap_or(i64::MAX);
-                let values = params![job.to_string(), after, i64::try_from(limit).unwrap_or(i64::MAX)];
-                // Both in one state of the file: a line must not be passed over because its table was read too early.
-                let _state = db.unchecked_transaction()?;
-                let mut query = db.prepare_cached(LOG)?;
-                let lines = collect(&mut query.query(values)?, |row| rows::log_entry(row))?;
-                let mut query = db.prepare_cached(ACCEPTED)?;
-                let accepted = collect(&mut query.query(values)?, |row| rows::accepted_line(row))?;
-                Ok(rows::merge_lines(lines, accepted, limit))
-            })
-            .await
+        let read = self.readers.read(move |db| {
+            let after = i64::try_from(after).unwrap_or(i64::MAX);
+            let values = params![job.to_string(), after, i64::try_from(limit).unwrap_or(i64::MAX)];
+            // Both in one state of the file: a line must not be passed over because its table was read too early.
+            let _state = db.unchecked_transaction()?;
+            let mut query = db.prepare_cached(LOG)?;
+            let lines = collect(&mut query.query(values)?, |row| rows::log_entry(row))?;
+            let mut query = db.prepare_cached(ACCEPTED)?;
+            let accepted = collect(&mut query.query(values)?, |row| rows::accepted_line(row))?;
+            Ok(rows::merge_lines(lines, accepted, limit))
+        });
+        self.wakeups.lines(job, after, limit, read).await
     }
 
     async fn job_changed(&self, job: JobId, after: u64) {
