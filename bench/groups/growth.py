@@ -11,7 +11,7 @@ from rig.load import closed
 from rig.machine import say
 from rig.site import JOBS
 
-from .accept import accept, room
+from .accept import MOST, accept, room
 
 STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 WHAT = {
@@ -88,7 +88,7 @@ def _both(session, pair) -> dict[tuple[str, str], float]:
         for name, site, _ in pair:
             site.workers = 1
             running.enter_context(site)
-            rooms[name] = room(session, site, 40_000 * session.seconds)
+            rooms[name] = room(session, site, MOST * session.seconds)
         for name, site, _ in pair:
             found["accept", name] = accept(session, site, rooms[name], 64).rate
         for name, site, _ in pair:

@@ -76,7 +76,7 @@ def measure(session, program, note) -> None:
         "a call of a model on loopback that answers at once."
     )
     for name in ROWS:
-        with note.covering(f"{name}-"):
+        with note.covering(name):
             found = _measured(session, name)
             for key, (field, _, _) in COLUMNS.items():
                 if found.get(field) is not None:

@@ -67,7 +67,7 @@ class Note:
 
     @contextmanager
     def covering(self, prefix: str = ""):
-        """What goes wrong inside is the reason why figures that begin with `prefix` are missing, and nothing more.
+        """What goes wrong inside is the reason why `prefix`, and what is named `prefix-…`, is missing, and nothing more.
 
         Only those that got no value inside, so that a failure after some of them says so of the others.
         """
@@ -78,8 +78,8 @@ class Note:
             why = str(error) or type(error).__name__
             if not isinstance(error, (Skip, RuntimeError, OSError)):
                 why = f"{type(error).__name__}: {why}"
-            missing = [key for key in self.keys if key.startswith(prefix) and len(self._values(key)) == count[key]]
-            self.skip(missing, why)
+            mine = [key for key in self.keys if not prefix or f"{key}-".startswith(f"{prefix}-")]
+            self.skip([key for key in mine if len(self._values(key)) == count[key]], why)
 
     def _values(self, key: str) -> list[float]:
         return self.results.values.get((f"{self.group}.{key}", self.label), [])

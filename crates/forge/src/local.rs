@@ -129,13 +129,13 @@ fn store(error: &StoreError) -> ForgeError {
 #[async_trait]
 impl Forge for LocalRepository {
     async fn remote(&self) -> Result<Remote, ForgeError> {
-        Ok(Remote { url: self.host.path(&self.name).to_string_lossy().into_owned(), credential: None })
+        let url = self.host.path(&self.name).to_string_lossy().into_owned();
+        Ok(Remote { url, credential: None, is_ours: true })
     }
 
     async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError> {
-        let pulls = self.host.pulls.pulls(self.name.clone()).await.map_err(|error| store(&error))?;
-        let open = pulls.iter().find(|pull| pull.head == head && pull.state == PullState::Open);
-        Ok(open.map(|pull| self.seen(pull)))
+        let open = self.host.pulls.open_pull_of(self.name.clone(), head.to_owned()).await;
+        Ok(open.map_err(|error| store(&error))?.map(|pull| self.seen(&pull)))
     }
 
     async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError> {
@@ -151,11 +151,17 @@ impl Forge for LocalRepository {
                 found.ok_or_else(|| ForgeError::Refused(format!("there is no branch {branch:?} in the repository")))
             }
         };
-        let (from, to) = (find(base.clone()).await?, find(new.head.clone()).await?);
-        let range = format!("{from}..{to}");
-        let count = self.host.git.at(&path, ["rev-list", "--count", &range]).run().await;
-        if count.and_then(journeyman_git::Output::text).map_err(|error| unclear(&error))? == "0" {
-            return Ok(None);
+        let range = format!("refs/heads/{base}..refs/heads/{}", new.head);
+        let count = self.host.git.at(&path, ["rev-list", "--count", &range, "--"]).run().await;
+        match count.and_then(journeyman_git::Output::text) {
+            Ok(count) if count == "0" => return Ok(None),
+            Ok(_) => {}
+            Err(error) => {
+                // The usual reason: one of the two is not there. Else git says it again.
+                find(base.clone()).await?;
+                find(new.head.clone()).await?;
+                return Err(unclear(&error));
+            }
         }
         let opened = self.host.pulls.open_pull(self.name.clone(), base, new.clone(), self.host.clock.now()).await;
         match opened.map_err(|error| store(&error))? {

@@ -21,7 +21,7 @@ impl PlainRemote {
             let username = username.unwrap_or_else(|| USERNAME.to_owned());
             Credential { username, password }
         });
-        Self { remote: Remote { url, credential } }
+        Self { remote: Remote { url, credential, is_ours: false } }
     }
 
     fn no_pulls(&self) -> ForgeError {

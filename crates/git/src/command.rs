@@ -5,6 +5,7 @@ mod settings;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -91,7 +92,12 @@ pub struct Output {
 impl Git {
     /// A git that is started as `runner` says.
     #[must_use]
-    pub fn new(runner: Runner) -> Self {
+    pub fn new(mut runner: Runner) -> Self {
+        // By its whole path a program is started without a copy of our memory's tables (posix_spawn); a name that is
+        // looked up on another path than our own costs a fork, about a millisecond of a large process.
+        if let Some(program) = found(&runner.program, &runner.path) {
+            runner.program = program.into();
+        }
         Self { runner: Arc::new(runner) }
     }
 
@@ -129,6 +135,16 @@ impl Git {
     pub fn at<S: AsRef<OsStr>>(&self, git_dir: &Path, arguments: impl IntoIterator<Item = S>) -> GitCommand {
         self.command(arguments).env("GIT_DIR", git_dir)
     }
+}
+
+/// Where a program is on a search path; `None` where it is not, or has a path of its own.
+fn found(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
+    if Path::new(program).components().count() != 1 {
+        return None;
+    }
+    let runs =
+        |file: &PathBuf| file.metadata().is_ok_and(|note| note.is_file() && note.permissions().mode() & 0o111 != 0);
+    std::env::split_paths(path).map(|dir| dir.join(program)).find(runs)
 }
 
 impl GitCommand {

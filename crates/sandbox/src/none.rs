@@ -3,8 +3,9 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -51,7 +52,8 @@ impl Sandbox for NoSandbox {
             io::ErrorKind::NotFound if spawn.workspace.is_dir() => SandboxError::NotFound(program.clone()),
             _ => SandboxError::Failed { program: program.clone(), detail: error.to_string() },
         };
-        let mut command = Command::new(program);
+        let path = spawn.environment.get("PATH").map_or("", String::as_str);
+        let mut command = Command::new(found(program, path).unwrap_or_else(|| program.into()));
         command.args(arguments).env_clear().envs(&spawn.environment).current_dir(&spawn.workspace);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(failed)?;
@@ -59,6 +61,17 @@ impl Sandbox for NoSandbox {
         let (stdin, stdout, stderr) = pipes(&mut child).map_err(failed)?;
         Ok(Spawned { stdin, stdout, stderr, process: Box::new(Group { child, leader }) })
     }
+}
+
+/// Where a program is on a search path; `None` where it is not, or has a path of its own. By its whole path it is started
+/// without a copy of our memory's tables.
+fn found(program: &str, path: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return None;
+    }
+    let runs =
+        |file: &PathBuf| file.metadata().is_ok_and(|note| note.is_file() && note.permissions().mode() & 0o111 != 0);
+    path.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(program)).find(runs)
 }
 
 fn pipes(child: &mut Child) -> io::Result<(OwnedFd, OwnedFd, OwnedFd)> {

@@ -410,6 +410,12 @@ impl PullStore for MemoryStore {
         Ok(self.tables().pulls.get(&(repository, number)).cloned())
     }
 
+    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError> {
+        let is_it =
+            |pull: &&LocalPull| pull.repository == repository && pull.head == head && pull.state == PullState::Open;
+        Ok(self.tables().pulls.values().find(is_it).cloned())
+    }
+
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
         let tables = self.tables();
         Ok(tables.pulls.values().rev().filter(|pull| pull.repository == repository).cloned().collect())

@@ -11,6 +11,7 @@ use journeyman_core::job::command::TurnBegun;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{Exit, Sandbox, Spawn};
 use journeyman_core::run::ReasonCode;
+use journeyman_git::GitError;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
@@ -57,14 +58,18 @@ pub(crate) async fn collect(
     turn: &TurnBegun,
     about: &About<'_>,
 ) -> Result<(Sha, Vec<Sha>), Stopped> {
-    let mut head = agent_commits(sandbox, workspace, mirror, turn, about).await?;
-    if !about.only_committed
-        && let Some(commit) = snapshot(workspace, mirror, &head, about).await?
-    {
-        head = commit;
+    let own = agent_commits(sandbox, workspace, mirror, turn, about).await?;
+    let snapshot = if about.only_committed { None } else { snapshot(workspace, mirror, &own, about).await? };
+    let head = snapshot.clone().unwrap_or_else(|| own.clone());
+    if head == turn.head {
+        return Ok((head, Vec::new()));
     }
     check(mirror, &turn.head, &head, about.file_bytes.unwrap_or(FILE_BYTES)).await?;
-    let commits = mirror.between(&turn.head, &head).await?;
+    let commits = match snapshot {
+        // The only one, on top of where the turn began.
+        Some(commit) if own == turn.head => vec![commit],
+        _ => mirror.between(&turn.head, &head).await?,
+    };
     mirror.keep(&format!("{}/head", about.job.id), &head).await?;
     Ok((head, commits))
 }
@@ -134,11 +139,12 @@ async fn snapshot(
         }
         other => other,
     })?;
-    let tree = over_tree(&["write-tree"]).run().await?.sha()?;
-    let before = mirror.git.at(&mirror.path, ["rev-parse", &format!("{parent}^{{tree}}")]).run().await?.sha()?;
-    if tree == before {
-        return Ok(None);
+    match over_tree(&["diff-index", "--cached", "--quiet", parent.as_str(), "--"]).run().await {
+        Ok(_) => return Ok(None),
+        Err(GitError::Failed { code: Some(1), .. }) => {}
+        Err(error) => return Err(error.into()),
     }
+    let tree = over_tree(&["write-tree"]).run().await?.sha()?;
     let title = journeyman_core::job::title_of(&about.message.prompt);
     let text = format!("{title}\n\nJourneyman-Job: {}\nJourneyman-Message: {}\n", about.job.id, about.message.id);
     let commit =

@@ -54,6 +54,18 @@ impl Mirrors {
         path.exists() && self.git.at(path, ["cat-file", "-e", &object]).run().await.is_ok()
     }
 
+    /// The remote's refs, and which branch is the default one.
+    async fn listing(&self, mirror: &Path, remote: &Remote) -> Result<String, Stopped> {
+        // Asking a repository of ours as a remote would start two more processes.
+        let ask = if remote.is_ours {
+            self.git.at(Path::new(&remote.url), ["for-each-ref", LISTING, "refs/heads", "refs/tags"])
+        } else {
+            let ask = ["ls-remote", "--symref", "--", &remote.url, "HEAD", "refs/heads/*", "refs/tags/*"];
+            self.git.at(mirror, ask)
+        };
+        Ok(ask.credential(remote.credential.as_ref()).run().await?.text()?)
+    }
+
     /// Brings the remote's mirror up to date.
     pub(crate) async fn fetch(&self, remote: Remote) -> Result<Mirror, Stopped> {
         let path = self.path(&remote.url);
@@ -67,9 +79,7 @@ impl Mirrors {
             self.git.command(["init", "--quiet", "--bare"]).env("GIT_DIR", &path).run().await?;
         }
         // One cheap question first; most runs find that nothing has changed.
-        let listing =
-            self.git.at(&path, ["ls-remote", "--symref", "--", &remote.url, "HEAD", "refs/heads/*", "refs/tags/*"]);
-        let listing = listing.credential(remote.credential.as_ref()).run().await?.text()?;
+        let listing = self.listing(&path, &remote).await?;
         let (heads, default_branch) = read_listing(&listing)?;
         let known = path.join("journeyman-listing");
         if tokio::fs::read_to_string(&known).await.ok().as_ref() != Some(&listing) {
@@ -82,6 +92,9 @@ impl Mirrors {
         Ok(Mirror { git: self.git.clone(), path, remote, heads, default_branch })
     }
 }
+
+/// What `git for-each-ref` prints of a ref, in the form of `git ls-remote`; before that of the current branch, `HEAD`.
+const LISTING: &str = "--format=%(if:equals=*)%(HEAD)%(then)ref: %(refname)%09HEAD%0a%(end)%(objectname)%09%(refname)";
 
 /// The branches and the default one.
 fn read_listing(listing: &str) -> Result<(BTreeMap<String, Sha>, String), Stopped> {

@@ -85,11 +85,7 @@ impl Workspace {
                 tokio::fs::remove_file(note).await?;
             }
         }
-        let branch = format!("--initial-branch={}", turn.branch);
-        let init = mirror.git.command(["init", "--quiet", &branch, "tree"]).directory(&self.root);
-        init.run().await?;
-        let alternates = self.tree.join(".git/objects/info/alternates");
-        tokio::fs::write(alternates, format!("{}\n", mirror.objects().display())).await?;
+        self.begin_repository(mirror, &turn.branch).await?;
         let in_tree = |arguments: &[&str]| mirror.git.command(arguments).directory(&self.tree);
         in_tree(&["reset", "--quiet", "--hard", turn.head.as_str()]).run().await?;
         tokio::fs::copy(self.tree.join(".git/index"), &self.index).await?;
@@ -100,6 +96,24 @@ impl Workspace {
             archive.map_or(Ok(()), std::fs::remove_file)
         })
         .await
+    }
+
+    /// An empty repository whose objects are those of the mirror: what `git init` makes, without a process for it
+    /// (gitrepository-layout(5)).
+    async fn begin_repository(&self, mirror: &Mirror, branch: &str) -> Result<(), Stopped> {
+        let git = self.tree.join(".git");
+        for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+            tokio::fs::create_dir_all(git.join(dir)).await?;
+        }
+        let files = [
+            ("HEAD", format!("ref: refs/heads/{branch}\n")),
+            ("config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n".to_owned()),
+            ("objects/info/alternates", format!("{}\n", mirror.objects().display())),
+        ];
+        for (name, text) in files {
+            tokio::fs::write(git.join(name), text).await?;
+        }
+        Ok(())
     }
 
     /// A file for a moment, on the disk of the workspaces.

@@ -37,6 +37,8 @@ pub struct Remote {
     pub url: String,
     /// What to show when asked.
     pub credential: Option<Credential>,
+    /// Whether `url` is the path of a repository that we made and alone write: its refs may be read in place.
+    pub is_ours: bool,
 }
 
 /// What a code host said no with.

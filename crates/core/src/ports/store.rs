@@ -292,6 +292,9 @@ pub trait PullStore: Send + Sync {
     /// One.
     async fn pull(&self, repository: String, number: u64) -> Result<Option<LocalPull>, StoreError>;
 
+    /// The open one of a branch.
+    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError>;
+
     /// All of a repository, newest first.
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError>;
 

@@ -246,6 +246,10 @@ impl PullStore for Dying {
         self.live().await.pull(repository, number).await
     }
 
+    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError> {
+        self.live().await.open_pull_of(repository, head).await
+    }
+
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
         self.live().await.pulls(repository).await
     }

@@ -48,6 +48,12 @@ impl PullStore for PostgresStore {
         Ok(found.first().map(rows::pull).transpose()?)
     }
 
+    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError> {
+        let text = "SELECT * FROM pulls WHERE repository = $1 AND head = $2 AND state = 'open'";
+        let found = self.read(call!(text, repository, head)).await?;
+        Ok(found.first().map(rows::pull).transpose()?)
+    }
+
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
         let text = "SELECT * FROM pulls WHERE repository = $1 ORDER BY number DESC";
         let found = self.read(call!(text, repository)).await?;

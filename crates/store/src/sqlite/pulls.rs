@@ -57,6 +57,15 @@ impl PullStore for SqliteStore {
             .await
     }
 
+    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError> {
+        self.readers.find(|db| {
+            let text = "SELECT * FROM pulls WHERE repository = ?1 AND head = ?2 AND state = 'open'";
+            let mut query = db.prepare_cached(text)?;
+            let mut rows = query.query(params![repository, head])?;
+            rows.next()?.map(rows::pull).transpose()
+        })
+    }
+
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
         self.readers.read(move |db| all(db, &repository)).await
     }

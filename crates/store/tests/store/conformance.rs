@@ -481,12 +481,16 @@ async fn a_branch_has_at_most_one_open_pull_request() {
         let first = open("shop", "a").await.unwrap().unwrap();
         assert_eq!((first.number, first.draft, first.state), (1, true, PullState::Open), "{name}");
         assert_eq!(open("shop", "a").await.unwrap(), None, "{name}");
+        let open_of = |head: &str| house.store.open_pull_of("shop".to_owned(), head.to_owned());
+        assert_eq!(open_of("a").await.unwrap(), Some(first), "{name}");
+        assert_eq!(open_of("b").await.unwrap(), None, "{name}");
         assert_eq!(open("other", "a").await.unwrap().unwrap().number, 1, "{name}: numbers are each repository's");
         assert_eq!(open("shop", "b").await.unwrap().unwrap().number, 2, "{name}");
         let between = Some((sha('a'), sha('b')));
         let end = |state| house.store.end_pull("shop".into(), 1, state, between.clone(), at(9));
         assert!(end(PullState::Merged).await.unwrap(), "{name}");
         assert!(!end(PullState::Closed).await.unwrap(), "{name}: it is merged already");
+        assert_eq!(open_of("a").await.unwrap(), None, "{name}");
         let merged = house.store.pull("shop".into(), 1).await.unwrap().unwrap();
         assert_eq!(
             (merged.state, merged.ended_at, &merged.ended_between),
