@@ -38,7 +38,10 @@ pub(crate) async fn carry_out(host: &Host, claimed: &Claimed, signals: &Signals)
     let project = host.store.project(claimed.job.project.clone()).await.map_err(gone)?;
     let project = project.ok_or(Stopped::LeaseLost)?;
     let delivery = claimed.job.delivery().ok_or(Stopped::LeaseLost)?.clone();
-    let message = host.store.message(delivery.message).await.map_err(gone)?.ok_or(Stopped::LeaseLost)?;
+    let mut earlier = host.store.messages(claimed.job.id).await.map_err(gone)?;
+    let own = earlier.iter().position(|message| message.id == delivery.message).ok_or(Stopped::LeaseLost)?;
+    let message = earlier.remove(own);
+    earlier.retain(|message| message.delivered_at.is_some());
     let forge = host.forges.of(&project).await?;
     let mirror = host.mirrors.fetch(forge.remote().await?).await?;
     let run = Run {
@@ -46,6 +49,7 @@ pub(crate) async fn carry_out(host: &Host, claimed: &Claimed, signals: &Signals)
         claimed,
         project,
         message,
+        earlier,
         forge: &*forge,
         signals,
         workspace: Workspace::new(&host.data, &claimed.job),
@@ -68,6 +72,8 @@ struct Run<'a> {
     claimed: &'a Claimed,
     project: Project,
     message: Message,
+    /// Messages that were delivered before this one.
+    earlier: Vec<Message>,
     forge: &'a dyn Forge,
     signals: &'a Signals,
     workspace: Workspace,
@@ -89,15 +95,12 @@ impl Run<'_> {
         self.workspace.mark(&begun.head, Some(self.message.id)).await?;
         let job = self.report(Report::TurnBegun(begun.clone())).await?;
 
-        let messages = self.host.store.messages(self.claimed.job.id).await.map_err(gone)?;
-        let before = |message: &Message| message.id != self.message.id && message.delivered_at.is_some();
-        let earlier: Vec<Message> = messages.into_iter().filter(before).collect();
         let turn = agent::turn(&Stage {
             host: self.host,
             claimed: self.claimed,
             project: &self.project,
             message: &self.message,
-            earlier: &earlier,
+            earlier: &self.earlier,
             workspace: &self.workspace,
             environment: &environment,
             signals: self.signals,
@@ -185,9 +188,11 @@ impl Run<'_> {
             environment.insert(format!("GIT_{role}_EMAIL"), "journeyman@localhost".to_owned());
         }
         environment.extend(self.project.settings.environment.clone());
-        let secrets = self.host.store.secrets(self.project.id.clone()).await.map_err(gone)?;
-        let secrets = secrets.into_iter().filter(|(name, _)| name != CODE_HOST_TOKEN);
-        environment.extend(secrets.map(|(name, value)| (name, value.0)));
+        if !self.project.secret_names.is_empty() {
+            let secrets = self.host.store.secrets(self.project.id.clone()).await.map_err(gone)?;
+            let secrets = secrets.into_iter().filter(|(name, _)| name != CODE_HOST_TOKEN);
+            environment.extend(secrets.map(|(name, value)| (name, value.0)));
+        }
         Ok(environment)
     }
 
