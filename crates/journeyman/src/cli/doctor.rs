@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use journeyman_core::agent::AgentSpec;
+use journeyman_store::PostgresOpenError;
 use serde::Serialize;
 
 use super::store::{StoreArgs, block_on, print, print_json};
@@ -136,13 +137,23 @@ async fn database(settings: &Settings) -> Finding {
     if matches!(database, Database::Sqlite(path) if !path.exists()) {
         return finding(check, Health::Ok, format!("{database} will be made at the first start"));
     }
-    match app::open_store(settings).await {
+    // Looking changes nothing.
+    let mut looking = settings.clone();
+    looking.auto_migrate = false;
+    match app::open_store(&looking).await {
+        Err(error) if settings.auto_migrate && is_older(&error) => {
+            finding(check, Health::Ok, format!("{database} answers; the next start brings its schema up to date"))
+        }
         Ok(store) => match store.ready().await {
             Ok(()) => finding(check, Health::Ok, format!("{database} answers")),
             Err(error) => finding(check, Health::Failure, format!("{database}: {error}")),
         },
         Err(error) => finding(check, Health::Failure, format!("{error:#}")),
     }
+}
+
+fn is_older(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(PostgresOpenError::Older { .. }))
 }
 
 async fn git(settings: &Settings) -> Finding {
