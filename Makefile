@@ -1,6 +1,6 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: demo test check chaos bench fmt setup setup-test openapi
+.PHONY: demo test check chaos simulate bench fmt setup setup-test openapi
 
 ## Set up what is missing, build, show the main job step by step, and serve on until Ctrl-C.
 demo: setup
@@ -21,6 +21,11 @@ SECONDS ?= 60
 SEED ?= 1
 chaos: setup-test
 	SECONDS=$(SECONDS) SEED=$(SEED) cargo test --locked --package journeyman --test main -- storm::a_storm --ignored --exact --nocapture
+
+## Thousands of hours of crashes, cuts and wrong clocks, simulated: make simulate SEEDS=1000 SEED=1
+SEEDS ?= 1000
+simulate:
+	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --locked --package journeyman-worker --lib -- simulation::worlds --ignored --exact --nocapture
 
 ## Measure a release build on this machine, beside what the machine can do; half an hour. See bench/README.md.
 bench: setup

@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod postgres;
+mod tapped;
 
 pub use postgres::Postgres;
+pub use tapped::{Call, Tap, Tapped};

@@ -6,13 +6,14 @@ use journeyman_core::ports::Blobs;
 use journeyman_core::run::ReasonCode;
 
 use crate::failure::Stopped;
-use crate::mirror::Mirror;
+use crate::mirror::{History, Mirror};
 use crate::workspace::Workspace;
 
 /// The folder of bundles in the blob store; below it one for each job.
 pub(crate) const BUNDLES: &str = "bundles";
 
-fn key(job: JobId, token: Token, head: &Sha) -> String {
+/// Where the commits up to `head` are kept as the lease `token` made them.
+pub(crate) fn key(job: JobId, token: Token, head: &Sha) -> String {
     format!("{BUNDLES}/{job}/{}-{head}.bundle", token.0)
 }
 

@@ -4,6 +4,7 @@
 //! committed is read by the host's git with the host's git directory and index, so that nothing in the tree configures it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
@@ -16,7 +17,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
 use crate::failure::Stopped;
-use crate::mirror::Mirror;
+use crate::mirror::{History, Mirror};
 use crate::workspace::Workspace;
 
 /// A file in a commit may have so many bytes unless the project says otherwise: what GitHub takes.
@@ -24,6 +25,9 @@ const FILE_BYTES: u64 = 100 << 20;
 
 /// A bundle of the agent's commits may have so many bytes.
 const BUNDLE_BYTES: u64 = 1 << 30;
+
+/// How long git may take in a tree.
+const GIT_TIME: Duration = Duration::from_secs(600);
 
 /// What a program in the sandbox printed, if it ended well.
 pub(crate) async fn output(
@@ -48,6 +52,34 @@ pub(crate) async fn output(
         printed.extend(complaints);
     }
     Ok((exit, printed))
+}
+
+/// Git in the tree, as the agent would run it: it may have been configured to do anything.
+async fn agents_git(
+    sandbox: &dyn Sandbox,
+    workspace: &Workspace,
+    environment: &BTreeMap<String, String>,
+    argv: &[&str],
+    limit: u64,
+) -> Result<(Exit, Vec<u8>), Stopped> {
+    let ran = output(sandbox, workspace, environment.clone(), argv, limit);
+    tokio::time::timeout(GIT_TIME, ran).await.unwrap_or_else(|_| {
+        let text = format!("{} does not end in the workspace as the agent has left it", argv.join(" "));
+        Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
+    })
+}
+
+/// Makes the agent's repository what a fresh one would be: at `head`, with nothing to commit. False if the agent has
+/// broken it.
+pub(crate) async fn settle(
+    sandbox: &dyn Sandbox,
+    workspace: &Workspace,
+    environment: &BTreeMap<String, String>,
+    head: &Sha,
+) -> Result<bool, Stopped> {
+    let argv = ["git", "reset", "--quiet", head.as_str()];
+    let (exit, _) = agents_git(sandbox, workspace, environment, &argv, 200).await?;
+    Ok(exit == Exit::Code(0))
 }
 
 /// The commit that holds all of the turn's work, and the commits that lead to it from where the turn began.
@@ -82,7 +114,7 @@ pub(crate) struct About<'a> {
     pub(crate) only_committed: bool,
     pub(crate) file_bytes: Option<u64>,
     /// Variables for git in the sandbox.
-    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) environment: &'a BTreeMap<String, String>,
 }
 
 /// Imports the agent's own commits; the newest of them, or where the turn began.
@@ -93,9 +125,8 @@ async fn agent_commits(
     turn: &TurnBegun,
     about: &About<'_>,
 ) -> Result<Sha, Stopped> {
-    let environment = || about.environment.clone();
-    let (exit, printed) =
-        output(sandbox, workspace, environment(), &["git", "rev-parse", "--verify", "HEAD"], 200).await?;
+    let git = |argv, limit| agents_git(sandbox, workspace, about.environment, argv, limit);
+    let (exit, printed) = git(&["git", "rev-parse", "--verify", "HEAD"], 200).await?;
     let head = String::from_utf8_lossy(&printed).trim().parse::<Sha>();
     // A tree whose git was broken by the agent has no commits to take; its files are taken all the same.
     let (Exit::Code(0), Ok(head)) = (exit, head) else { return Ok(turn.head.clone()) };
@@ -104,7 +135,7 @@ async fn agent_commits(
     }
     let not = format!("^{}", turn.head);
     let argv = ["git", "bundle", "create", "--quiet", "-", "HEAD", &not];
-    let (exit, bundle) = output(sandbox, workspace, environment(), &argv, BUNDLE_BYTES).await?;
+    let (exit, bundle) = git(&argv, BUNDLE_BYTES).await?;
     if exit != Exit::Code(0) {
         return Ok(turn.head.clone());
     }

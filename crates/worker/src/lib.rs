@@ -4,15 +4,21 @@
 pub mod acp;
 mod agent;
 mod archive;
+mod branch;
 mod bundle;
 mod collect;
 mod diff;
+mod doors;
+mod executor;
 mod failure;
+mod hands;
 mod lease;
 mod mirror;
 mod publish;
 mod release;
 mod run;
+#[cfg(test)]
+mod simulation;
 mod tidy;
 mod transcript;
 mod worker;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
@@ -118,9 +119,36 @@ fn read_listing(listing: &str) -> Result<(BTreeMap<String, Sha>, String), Stoppe
     Ok((heads, default_branch.ok_or_else(empty)?))
 }
 
-impl Mirror {
+/// A repository's branches and commits, to look at.
+#[async_trait]
+pub(crate) trait History: Sync {
+    /// The remote's branches.
+    fn heads(&self) -> &BTreeMap<String, Sha>;
+
+    /// One of them.
+    fn default_branch(&self) -> &str;
+
     /// The commit that a ref names: `HEAD`, a branch, a tag or a commit.
-    pub(crate) async fn resolve(&self, reference: &str) -> Result<Sha, Stopped> {
+    async fn resolve(&self, reference: &str) -> Result<Sha, Stopped>;
+
+    /// Whether the commit is here.
+    async fn has(&self, commit: &Sha) -> bool;
+
+    /// Whether `ancestor` is in the history of `commit`.
+    async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool;
+}
+
+#[async_trait]
+impl History for Mirror {
+    fn heads(&self) -> &BTreeMap<String, Sha> {
+        &self.heads
+    }
+
+    fn default_branch(&self) -> &str {
+        &self.default_branch
+    }
+
+    async fn resolve(&self, reference: &str) -> Result<Sha, Stopped> {
         let name = if reference == "HEAD" { &self.default_branch } else { reference };
         if let Some(head) = self.heads.get(name) {
             return Ok(head.clone());
@@ -135,18 +163,18 @@ impl Mirror {
         Err(Stopped::failed(ReasonCode::UnknownRef, text))
     }
 
-    /// Whether `ancestor` is in the history of `commit`.
-    pub(crate) async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool {
-        let arguments = ["merge-base", "--is-ancestor", ancestor.as_str(), commit.as_str()];
-        self.git.at(&self.path, arguments).run().await.is_ok()
-    }
-
-    /// Whether the commit is here.
-    pub(crate) async fn has(&self, commit: &Sha) -> bool {
+    async fn has(&self, commit: &Sha) -> bool {
         let object = format!("{commit}^{{commit}}");
         self.git.at(&self.path, ["cat-file", "-e", &object]).run().await.is_ok()
     }
 
+    async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool {
+        let arguments = ["merge-base", "--is-ancestor", ancestor.as_str(), commit.as_str()];
+        self.git.at(&self.path, arguments).run().await.is_ok()
+    }
+}
+
+impl Mirror {
     /// The commits from `base` (without) to `head` (with), oldest first.
     pub(crate) async fn between(&self, base: &Sha, head: &Sha) -> Result<Vec<Sha>, Stopped> {
         let range = format!("{base}..{head}");

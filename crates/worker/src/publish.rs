@@ -9,8 +9,11 @@ use journeyman_core::pull::{Ensured, NewPull, ensure};
 use journeyman_core::run::ReasonCode;
 use journeyman_git::Failure;
 
+use crate::branch::base_of;
+use crate::bundle;
 use crate::failure::Stopped;
-use crate::mirror::{Mirror, Mirrors};
+use crate::mirror::{History, Mirror};
+use crate::worker::Host;
 use crate::workspace::Workspace;
 
 /// How a push ended.
@@ -18,12 +21,17 @@ pub(crate) enum Pushed {
     /// The branch holds the commit.
     Done,
     /// People's commits were in the way; ours were put on top of them and are to be reported before the next push.
-    Rebased { head: Sha, commits: Vec<Sha> },
+    Rebased {
+        head: Sha,
+        commits: Vec<Sha>,
+        /// As [`journeyman_core::job::command::Kept`] has it.
+        bundle: Option<String>,
+    },
 }
 
 /// Pushes `head` to the job's branch, never by force.
 pub(crate) async fn push(
-    mirrors: &Mirrors,
+    host: &Host,
     mirror: &Mirror,
     workspace: &Workspace,
     job: &Job,
@@ -36,7 +44,7 @@ pub(crate) async fn push(
         Err(error) if error.failure() == Failure::NonFastForward => error,
         Err(error) => return Err(error.into()),
     };
-    let mirror = mirrors.fetch(mirror.remote.clone()).await?;
+    let mirror = host.mirrors.fetch(mirror.remote.clone()).await?;
     let Some(theirs) = mirror.heads.get(&branch.name).cloned() else { return Err(error.into()) };
     if mirror.contains(&theirs, head).await {
         return Ok(Pushed::Done);
@@ -62,7 +70,8 @@ pub(crate) async fn push(
     };
     let commits = mirror.between(&theirs, &head_now).await?;
     mirror.keep(&format!("{}/head", job.id), &head_now).await?;
-    Ok(Pushed::Rebased { head: head_now, commits })
+    let bundle = bundle::keep(&*host.blobs, &mirror, workspace, job, &head_now).await?;
+    Ok(Pushed::Rebased { head: head_now, commits, bundle })
 }
 
 async fn push_to(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), journeyman_git::GitError> {
@@ -95,11 +104,11 @@ pub(crate) async fn pull_request(
     forge: &dyn Forge,
     job: &Job,
     project: &Project,
-    mirror: &Mirror,
+    history: &dyn History,
     branch: &Branch,
     prompt: &str,
 ) -> Result<Published, Stopped> {
-    let new = NewPull { base: Some(base_of(job, project, mirror)), ..new_pull(job, project, branch, prompt) };
+    let new = NewPull { base: Some(base_of(job, project, history)), ..new_pull(job, project, branch, prompt) };
     match ensure(forge, &new).await {
         Ok(Ensured::Opened(pull)) => Ok(Published::Opened(pull)),
         Ok(Ensured::Found(pull)) => Ok(Published::Updated(pull)),
@@ -126,14 +135,6 @@ fn new_pull(job: &Job, project: &Project, branch: &Branch, prompt: &str) -> NewP
         draft: job.options.draft.unwrap_or(settings.draft),
         labels: settings.labels.clone(),
     }
-}
-
-/// The branch that a job's work is to be merged into: as the project says, else where the job started from. A tag or a
-/// commit cannot be merged into: then the default branch.
-pub(crate) fn base_of(job: &Job, project: &Project, mirror: &Mirror) -> String {
-    let started = || Some(&job.source.reference).filter(|reference| mirror.heads.contains_key(*reference));
-    let base = project.settings.pull_request.base.as_ref().or_else(started);
-    base.unwrap_or(&mirror.default_branch).clone()
 }
 
 /// Replaces placeholders in one pass, so that a prompt that holds `{job}` stays as it is.

@@ -30,7 +30,7 @@ impl Host {
                 continue;
             }
             // With the door held no run can begin in it, and one that began before is seen by the second look.
-            let _place = self.enter(id).await;
+            let _place = self.doors.enter(id).await;
             if self.rests(id).await? == Rest::No {
                 continue;
             }

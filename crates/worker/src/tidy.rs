@@ -18,10 +18,10 @@ const GRACE: Duration = Duration::from_secs(24 * 3600);
 
 impl Host {
     /// Removes what the job's earlier leases have left, up to `token`; what newer leases write is not ours to judge.
-    pub(crate) async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
+    pub(crate) async fn remove_old_blobs(&self, job: &Job, token: Token) -> Result<(), BlobError> {
         for folder in [SESSIONS, BUNDLES] {
             for blob in self.blobs.list(&format!("{folder}/{}", job.id), None, OF_ONE_JOB).await? {
-                if !is_needed(job, &blob.key) && written_by(&blob.key).is_some_and(|by| by <= token) {
+                if is_left_over(job, &blob.key, token) {
                     self.blobs.delete(&blob.key).await?;
                 }
             }
@@ -68,6 +68,11 @@ impl Host {
 pub struct Places {
     sessions: Option<String>,
     bundles: Option<String>,
+}
+
+/// Whether a lease up to `token` has written the blob and nobody needs it.
+pub(crate) fn is_left_over(job: &Job, key: &str, token: Token) -> bool {
+    !is_needed(job, key) && written_by(key).is_some_and(|by| by <= token)
 }
 
 fn is_needed(job: &Job, key: &str) -> bool {

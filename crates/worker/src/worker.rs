@@ -1,26 +1,28 @@
 //! Claims runs and carries them out side by side, each with its lease kept alive.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
-use journeyman_core::ids::{JobId, WorkerId};
+use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::ports::{Blobs, Forges, Sandbox, Store, UpdateError};
 use journeyman_core::run::Usage;
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
-use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::doors::Doors;
+use crate::executor::Executor;
 use crate::failure::Stopped;
 use crate::lease::{self, Signals};
 use crate::mirror::Mirrors;
-use crate::run::{Done, carry_out};
+use crate::run::{Done, assign, carry_out};
 
 /// How a worker works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +62,7 @@ pub struct Host {
     /// What every program in a sandbox gets: `PATH`, `LANG`.
     pub environment: BTreeMap<String, String>,
     pub(crate) mirrors: Mirrors,
-    /// A run waits until the one before it has left the workspace.
-    workspaces: Mutex<HashMap<JobId, Arc<tokio::sync::Mutex<()>>>>,
+    pub(crate) doors: Doors,
 }
 
 impl Host {
@@ -81,33 +82,38 @@ impl Host {
         environment: BTreeMap<String, String>,
     ) -> Self {
         let mirrors = Mirrors::new(git, data.join("mirrors"));
-        let workspaces = Mutex::default();
-        Self { engine, store, forges, sandbox, blobs, agents, ids, data, environment, mirrors, workspaces }
-    }
-
-    pub(crate) async fn enter(&self, job: JobId) -> OwnedMutexGuard<()> {
-        let door = {
-            let mut doors = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
-            // Doors that nobody holds or waits at are forgotten.
-            doors.retain(|_, door| Arc::strong_count(door) > 1);
-            Arc::clone(doors.entry(job).or_default())
-        };
-        door.lock_owned().await
+        let doors = Doors::default();
+        Self { engine, store, forges, sandbox, blobs, agents, ids, data, environment, mirrors, doors }
     }
 }
 
 /// Claims runs and carries them out.
 pub struct Worker {
-    host: Arc<Host>,
+    desk: Desk,
     id: WorkerId,
     limits: Limits,
+}
+
+/// What every run of a worker needs.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
+    /// Jitter.
+    pub(crate) ids: Arc<dyn IdGen>,
+    pub(crate) executor: Arc<dyn Executor>,
 }
 
 impl Worker {
     /// A worker with an id of its own.
     #[must_use]
-    pub const fn new(host: Arc<Host>, id: WorkerId, limits: Limits) -> Self {
-        Self { host, id, limits }
+    pub fn new(host: Arc<Host>, id: WorkerId, limits: Limits) -> Self {
+        let (engine, store, ids) = (host.engine.clone(), Arc::clone(&host.store), Arc::clone(&host.ids));
+        Self::at(Desk { engine, store, ids, executor: host }, id, limits)
+    }
+
+    pub(crate) const fn at(desk: Desk, id: WorkerId, limits: Limits) -> Self {
+        Self { desk, id, limits }
     }
 
     /// Works until `drain` fires; then claims nothing more and waits for the runs that are under way. When `stop` fires,
@@ -122,10 +128,10 @@ impl Worker {
             };
             let Ok(slot) = slot else { break };
             let Some(claimed) = self.next(&drain).await else { break };
-            let (host, lease, stop) = (Arc::clone(&self.host), self.limits.lease, stop.clone());
+            let (desk, lease, stop) = (self.desk.clone(), self.limits.lease, stop.clone());
             runs.spawn(async move {
                 let _slot = slot;
-                run(&host, claimed, lease, stop).await;
+                run(&desk, claimed, lease, stop).await;
             });
         }
         runs.close();
@@ -139,41 +145,46 @@ impl Worker {
                 return None;
             }
             // The version is read before the store is asked: work that comes between is not slept through.
-            let seen = self.host.store.work_version();
-            match self.host.engine.claim(self.id, self.limits.lease).await {
+            let seen = self.desk.store.work_version();
+            match self.desk.engine.claim(self.id, self.limits.lease).await {
                 Ok(Some(claimed)) => return Some(claimed),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "no run could be claimed"),
             }
             tokio::select! {
+                biased;
                 () = drain.cancelled() => return None,
-                () = self.host.store.work_changed(seen) => {}
+                () = self.desk.store.work_changed(seen) => {}
                 () = tokio::time::sleep(self.limits.poll) => {}
             }
         }
     }
 }
 
-async fn run(host: &Host, claimed: Claimed, lease: Duration, shutdown: CancellationToken) {
+async fn run(desk: &Desk, claimed: Claimed, lease: Duration, shutdown: CancellationToken) {
     let (job, token) = (claimed.job.id, claimed.lease.token);
     let signals = Signals { stop: CancellationToken::new(), lost: CancellationToken::new(), shutdown };
-    let (engine, store) = (host.engine.clone(), Arc::clone(&host.store));
+    let (engine, store) = (desk.engine.clone(), Arc::clone(&desk.store));
     let keeper = lease::keep(engine, store, claimed.clone(), lease, signals.clone());
     let _keeper = AbortOnDropHandle::new(tokio::spawn(keeper));
-    let _place = host.enter(job).await;
-    let (outcome, usage) = match carry_out(host, &claimed, &signals).await {
+    let _place = desk.executor.enter(job).await;
+    let done = async {
+        let assignment = assign(&*desk.store, &claimed, &signals).await?;
+        carry_out(&desk.engine, &*desk.executor, &assignment).await
+    };
+    let (outcome, usage) = match done.await {
         Ok(Done { outcome, usage }) => (outcome, usage),
         Err(Stopped::LeaseLost) => return,
         Err(Stopped::HandedBack) => (Outcome::HandedBack, Usage::default()),
         Err(Stopped::Failed { reason, retry }) => {
             tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
-            (Outcome::Failed { reason, retry: retry.then(|| host.ids.permille()) }, Usage::default())
+            (Outcome::Failed { reason, retry: retry.then(|| desk.ids.permille()) }, Usage::default())
         }
     };
     // While the store is away the outcome is held; when the lease has run out meanwhile, it is refused.
     loop {
         let report = Report::Finished { outcome: outcome.clone(), usage };
-        match host.engine.report(job, token, report).await {
+        match desk.engine.report(job, token, report).await {
             Err(UpdateError::Store(error)) if !signals.lost.is_cancelled() => {
                 tracing::warn!(%job, %error, "an outcome was not taken; it is tried again");
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -183,7 +194,7 @@ async fn run(host: &Host, claimed: Claimed, lease: Duration, shutdown: Cancellat
                 return;
             }
             Ok(job) => {
-                if let Err(error) = host.tidy(&job, token).await {
+                if let Err(error) = desk.executor.tidy(&job, token).await {
                     tracing::warn!(job = %job.id, %error, "blobs that nobody needs could not be removed");
                 }
                 return;

@@ -1,4 +1,4 @@
-//! The working tree that an agent gets, and the choice of the branch that it works on.
+//! The working tree that an agent gets.
 //!
 //! A workspace is kept between turns and used again if it is where the job is; else it is built anew from the mirror,
 //! which is always possible: a workspace holds nothing that must not be lost. Host git is run in a tree only before an
@@ -6,20 +6,15 @@
 
 use std::path::{Path, PathBuf};
 
-use journeyman_core::branch::branch_name;
 use journeyman_core::ids::{MessageId, Sha};
 use journeyman_core::job::Job;
 use journeyman_core::job::command::TurnBegun;
-use journeyman_core::ports::{Blobs, Forge};
-use journeyman_core::project::Project;
-use journeyman_core::pull::PullState;
-use journeyman_core::run::ReasonCode;
+use journeyman_core::ports::Blobs;
 use serde::{Deserialize, Serialize};
 
 use crate::archive;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
-use crate::publish::base_of;
 
 /// The file that says where a tree is; without it the tree is not used again.
 pub(crate) const MARKER: &str = "marker.json";
@@ -42,6 +37,10 @@ struct Marker {
     head: Sha,
     /// The message that is being carried out in it.
     message: Option<MessageId>,
+    /// The session that the turn before left, as its archive is named. A turn on another machine may have changed no
+    /// file, so the commit alone does not tell whether this workspace has missed one.
+    #[serde(default)]
+    session: Option<String>,
 }
 
 impl Workspace {
@@ -67,7 +66,9 @@ impl Workspace {
     ) -> Result<bool, Stopped> {
         let marker = self.marker().await;
         // The same message again: whatever the attempt before left behind goes, in the tree and in the session.
-        let usable = marker.is_some_and(|marker| marker.head == turn.head && marker.message != Some(message));
+        let usable = marker.is_some_and(|marker| {
+            marker.head == turn.head && marker.message != Some(message) && marker.session.as_deref() == session.archive
+        });
         let fresh = !(usable && self.tree.is_dir() && self.index.is_file() && self.home.is_dir());
         if fresh {
             self.build(mirror, turn, session).await?;
@@ -123,9 +124,14 @@ impl Workspace {
         Ok(self.scratch.join(format!("{job}.{kind}")))
     }
 
-    /// Notes where the tree is.
-    pub(crate) async fn mark(&self, head: &Sha, message: Option<MessageId>) -> Result<(), Stopped> {
-        let marker = Marker { head: head.clone(), message };
+    /// Notes where the tree and the session are.
+    pub(crate) async fn mark(
+        &self,
+        head: &Sha,
+        message: Option<MessageId>,
+        session: Option<&str>,
+    ) -> Result<(), Stopped> {
+        let marker = Marker { head: head.clone(), message, session: session.map(str::to_owned) };
         let text = serde_json::to_string(&marker).map_err(std::io::Error::other)?;
         Ok(tokio::fs::write(self.marker_path(), text).await?)
     }
@@ -180,55 +186,4 @@ impl Session<'_> {
 
 async fn blocking(work: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Result<(), Stopped> {
     Ok(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??)
-}
-
-/// Which branch the next turn works on, and from which commit.
-pub(crate) async fn choose_branch(
-    job: &Job,
-    project: &Project,
-    mirror: &Mirror,
-    forge: &dyn Forge,
-) -> Result<TurnBegun, Stopped> {
-    let wanted = |generation: u32| match (&job.options.branch, generation) {
-        (Some(name), 1) => name.clone(),
-        (Some(name), generation) => format!("{name}-{generation}"),
-        (None, generation) => branch_name(&job.title, &job.id, generation),
-    };
-    let Some(branch) = &job.branch else {
-        let start = mirror.resolve(&job.source.reference).await?;
-        let (name, base) = (wanted(1), base_of(job, project, mirror));
-        if name == base {
-            let text =
-                format!("the job's branch {name:?} is the one that its pull request would go into; choose another");
-            return Err(Stopped::failed(ReasonCode::PushRefused, text));
-        }
-        return Ok(begin(name, 1, start, mirror));
-    };
-    let ended = match &job.pull {
-        Some(pull) => matches!(forge.pull_state(pull.number).await?, Some(PullState::Merged | PullState::Closed)),
-        None => false,
-    };
-    if ended {
-        let generation = branch.generation + 1;
-        let base = mirror.resolve(&base_of(job, project, mirror)).await?;
-        return Ok(begin(wanted(generation), generation, base, mirror));
-    }
-    let pushed = mirror.heads.get(&branch.name).cloned();
-    let head = match &pushed {
-        // What people pushed is built upon; what we have not pushed yet goes on top of what is there.
-        Some(theirs) if !mirror.has(&branch.head).await || !mirror.contains(&branch.head, theirs).await => {
-            theirs.clone()
-        }
-        _ if mirror.has(&branch.head).await => branch.head.clone(),
-        _ => branch.base.clone(),
-    };
-    let (branch, generation, base) = (branch.name.clone(), branch.generation, branch.base.clone());
-    Ok(TurnBegun { branch, generation, base, head, pushed })
-}
-
-/// A branch that this job has not used: from `base`, or from where it is if the code host has it.
-fn begin(branch: String, generation: u32, base: Sha, mirror: &Mirror) -> TurnBegun {
-    let pushed = mirror.heads.get(&branch).cloned();
-    let head = pushed.clone().unwrap_or_else(|| base.clone());
-    TurnBegun { branch, generation, base, head, pushed }
 }

@@ -110,3 +110,22 @@ async fn a_branch_that_was_pushed_without_a_pull_request_gets_one() {
 async fn a_pull_request_that_was_opened_and_not_noted_is_found() {
     dies_at_the_pull_request(Moment::Opened).await;
 }
+
+#[tokio::test]
+async fn a_machine_that_missed_a_turn_without_changes_takes_the_session_from_the_one_that_had_it() {
+    let house = idle(Settings::default()).await;
+    let zero = house.hire_machine("zero", LIMITS);
+    let id = house.create("[[write a|1]]").await;
+    house.settled(id).await;
+    zero.abort();
+    let two = house.hire_machine("two", LIMITS);
+    house.send(id, "[[say the word is xyzzy]]").await;
+    house.settled(id).await;
+    two.abort();
+    house.hire_machine("zero", LIMITS);
+    house.send(id, "[[append a|2]]").await;
+    let session = house.settled(id).await.session.unwrap();
+    let file = house.dir.path().join(format!("zero/workspaces/{id}/home/sessions/{session}.json"));
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains("xyzzy") && text.contains("[[append a|2]]"), "{text}");
+}

@@ -1,28 +1,18 @@
 //! A machine that dies at a chosen moment of a run: from then on nothing that it asks of the store or the code host is
 //! answered, as if it had been switched off.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha};
 use journeyman_core::job::change::{Change, Row};
-use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::{Job, Progress, Pull};
-use journeyman_core::key::{ApiKey, KeyHash};
-use journeyman_core::message::Message;
-use journeyman_core::ports::{
-    Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Forge, ForgeError, Forges, Guard, JobFilter, JobStore, KeyStore,
-    ProjectStore, ProjectWriteError, PullStore, Remote, Retention, Store, StoreError, Swept, UpdateError,
-};
-use journeyman_core::project::{Project, SecretChanges, SecretValue};
-use journeyman_core::pull::{LocalPull, NewPull, PullState};
-use journeyman_core::run::Run;
-use journeyman_core::time::Timestamp;
+use journeyman_core::ports::{Forge, ForgeError, Forges, Remote, StoreError};
+use journeyman_core::project::Project;
+use journeyman_core::pull::{NewPull, PullState};
 use journeyman_forge::CodeHosts;
-use journeyman_store::MemoryStore;
+use journeyman_testkit::{Call, Tap};
 
 /// A moment of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,15 +39,14 @@ pub(crate) enum Moment {
 
 /// What a machine asks of the world, until it dies.
 pub(crate) struct Dying {
-    store: Arc<MemoryStore>,
     hosts: CodeHosts,
     at: Moment,
     dead: AtomicBool,
 }
 
 impl Dying {
-    pub(crate) fn new(store: Arc<MemoryStore>, hosts: CodeHosts, at: Moment) -> Arc<Self> {
-        Arc::new(Self { store, hosts, at, dead: AtomicBool::new(false) })
+    pub(crate) fn new(hosts: CodeHosts, at: Moment) -> Arc<Self> {
+        Arc::new(Self { hosts, at, dead: AtomicBool::new(false) })
     }
 
     fn is_dead(&self) -> bool {
@@ -72,12 +61,11 @@ impl Dying {
         }
     }
 
-    /// Answers while the machine lives.
-    async fn live(&self) -> &MemoryStore {
+    /// Returns while the machine lives.
+    async fn live(&self) {
         if self.is_dead() {
             std::future::pending::<()>().await;
         }
-        &self.store
     }
 
     /// Dies, if it is that moment.
@@ -107,173 +95,27 @@ fn moments(before: &Job, change: &Change) -> (Option<Moment>, Option<Moment>) {
 }
 
 #[async_trait]
-impl JobStore for Dying {
-    async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
-        self.live().await.create_job(guard, change, now).await
+impl Tap for Dying {
+    async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
+        self.live().await;
+        if let Call::Update { before, change: Some(change) } = call {
+            self.may_die(moments(before, change).0).await;
+        }
+        Ok(())
     }
 
-    async fn update_job(
-        &self,
-        id: JobId,
-        project: Option<ProjectId>,
-        guard: Guard,
-        mut decide: Decide,
-        now: Timestamp,
-    ) -> Result<Accepted, UpdateError> {
-        let store = self.live().await;
-        let job = store.job(id).await?.ok_or(UpdateError::NotFound)?;
-        let (before, after) = decide(&job).map(|change| moments(&job, &change)).unwrap_or_default();
-        self.may_die(before).await;
-        let done = store.update_job(id, project, guard, decide, now).await;
-        self.may_die(after).await;
-        done
+    async fn after(&self, call: Call<'_>) -> Result<(), StoreError> {
+        let moment = match call {
+            Call::Update { before, change: Some(change) } => moments(before, change).1,
+            Call::Claim { taken: true } => Some(Moment::Claimed),
+            _ => None,
+        };
+        self.may_die(moment).await;
+        Ok(())
     }
 
-    async fn claim_job(&self, query: ClaimQuery, claim: ClaimFn) -> Result<Option<Job>, StoreError> {
-        let claimed = self.live().await.claim_job(query, claim).await?;
-        self.may_die(claimed.is_some().then_some(Moment::Claimed)).await;
-        Ok(claimed)
-    }
-
-    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.live().await.job(id).await
-    }
-
-    async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
-        self.live().await.jobs(filter).await
-    }
-
-    async fn active_jobs(&self) -> Result<u64, StoreError> {
-        self.live().await.active_jobs().await
-    }
-
-    async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
-        self.live().await.messages(job).await
-    }
-
-    async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
-        self.live().await.message(id).await
-    }
-
-    async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
-        self.live().await.runs(job).await
-    }
-
-    async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        self.live().await.log(job, after, limit).await
-    }
-
-    async fn job_changed(&self, job: JobId, after: u64) {
-        self.live().await.job_changed(job, after).await;
-    }
-
-    fn work_version(&self) -> u64 {
-        self.store.work_version()
-    }
-
-    async fn work_changed(&self, seen: u64) {
-        self.live().await.work_changed(seen).await;
-    }
-}
-
-#[async_trait]
-impl ProjectStore for Dying {
-    async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
-        self.live().await.create_project(project, secrets).await
-    }
-
-    async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
-        self.live().await.update_project(project, secrets).await
-    }
-
-    async fn delete_project(&self, id: ProjectId) -> Result<(), ProjectWriteError> {
-        self.live().await.delete_project(id).await
-    }
-
-    async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
-        self.live().await.project(id).await
-    }
-
-    async fn projects(&self) -> Result<Vec<Project>, StoreError> {
-        self.live().await.projects().await
-    }
-
-    async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
-        self.live().await.secrets(id).await
-    }
-}
-
-#[async_trait]
-impl KeyStore for Dying {
-    async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), StoreError> {
-        self.live().await.create_key(key, audit).await
-    }
-
-    async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
-        self.live().await.key_by_hash(hash).await
-    }
-
-    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.live().await.keys().await
-    }
-
-    async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<bool, StoreError> {
-        self.live().await.revoke_key(id, audit).await
-    }
-
-    async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
-        self.live().await.key_used(id, at).await
-    }
-
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        self.live().await.audit(limit).await
-    }
-}
-
-#[async_trait]
-impl PullStore for Dying {
-    async fn open_pull(
-        &self,
-        repository: String,
-        base: String,
-        new: NewPull,
-        now: Timestamp,
-    ) -> Result<Option<LocalPull>, StoreError> {
-        self.live().await.open_pull(repository, base, new, now).await
-    }
-
-    async fn pull(&self, repository: String, number: u64) -> Result<Option<LocalPull>, StoreError> {
-        self.live().await.pull(repository, number).await
-    }
-
-    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError> {
-        self.live().await.open_pull_of(repository, head).await
-    }
-
-    async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
-        self.live().await.pulls(repository).await
-    }
-
-    async fn end_pull(
-        &self,
-        repository: String,
-        number: u64,
-        state: PullState,
-        between: Option<(Sha, Sha)>,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        self.live().await.end_pull(repository, number, state, between, now).await
-    }
-}
-
-#[async_trait]
-impl Store for Dying {
-    async fn ready(&self) -> Result<(), StoreError> {
-        self.live().await.ready().await
-    }
-
-    async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
-        self.live().await.sweep(now, retention, limit).await
+    async fn woken(&self) {
+        self.live().await;
     }
 }
 

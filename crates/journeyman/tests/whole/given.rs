@@ -19,6 +19,7 @@ use journeyman_forge::CodeHosts;
 use journeyman_git::{Git, Runner};
 use journeyman_sandbox::NoSandbox;
 use journeyman_store::MemoryStore;
+use journeyman_testkit::Tapped;
 use journeyman_worker::{Host, Limits, Worker};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -161,8 +162,9 @@ impl House {
 
     /// A machine that dies at `moment` of the next run that comes to it.
     pub(crate) fn hire_dying(&self, name: &str, moment: Moment, limits: Limits) -> Arc<Dying> {
-        let dying = Dying::new(self.store.clone(), self.hosts.clone(), moment);
-        let host = self.other_machine(name, dying.clone(), Arc::new(Wire(dying.clone())));
+        let dying = Dying::new(self.hosts.clone(), moment);
+        let store = Arc::new(Tapped::new(self.store.clone(), dying.clone()));
+        let host = self.other_machine(name, store, Arc::new(Wire(dying.clone())));
         self.set_to_work(host, 11, limits);
         dying
     }

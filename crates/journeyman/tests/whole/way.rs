@@ -77,6 +77,19 @@ async fn nothing_changed_is_no_pull_request() {
 }
 
 #[tokio::test]
+async fn the_agent_finds_its_earlier_work_committed_when_a_follow_up_comes() {
+    let house = house().await;
+    let id = house.create("[[write a|1]] [[write other|1]]").await;
+    house.settled(id).await;
+    house.send(id, "[[append a|2]] [[run test -z \"$(git status --short other)\" && git commit -qam 'Only a']]").await;
+    house.settled(id).await;
+    let detail = house.hosts.local().pull(&house.project, 1).await.unwrap();
+    let subjects: Vec<&str> = detail.commits.iter().map(|commit| commit.subject.as_str()).collect();
+    assert_eq!(subjects.last(), Some(&"Only a"), "{subjects:?}");
+    assert_eq!(house.messages(id).await[1].commits.len(), 1);
+}
+
+#[tokio::test]
 async fn peoples_commits_on_the_branch_are_built_upon() {
     let house = house().await;
     let id = house.create("[[write a|1]]").await;

@@ -1,0 +1,77 @@
+//! The port between the order of a run's steps ([`crate::run`]) and the steps themselves, so that the order can be tried
+//! in a simulation ([`crate::simulation`]) without git and agents.
+
+use async_trait::async_trait;
+use journeyman_core::engine::Claimed;
+use journeyman_core::ids::{JobId, Sha};
+use journeyman_core::job::command::{Kept, Published, TurnBegun};
+use journeyman_core::job::{Branch, Job, Token};
+use journeyman_core::message::Message;
+use journeyman_core::ports::BlobError;
+use journeyman_core::project::Project;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::agent::Turn;
+use crate::failure::Stopped;
+use crate::lease::Signals;
+use crate::publish::Pushed;
+
+/// What a run has to do, and how it learns that it should stop.
+pub(crate) struct Assignment {
+    pub(crate) claimed: Claimed,
+    pub(crate) project: Project,
+    pub(crate) message: Message,
+    /// Messages that were delivered before this one.
+    pub(crate) earlier: Vec<Message>,
+    pub(crate) signals: Signals,
+}
+
+/// A machine's hands: carries out steps of runs.
+#[async_trait]
+pub(crate) trait Executor: Send + Sync {
+    /// Waits until the run before has left the job's workspace on this machine.
+    async fn enter(&self, job: JobId) -> OwnedMutexGuard<()>;
+
+    /// Brings the job's repository up to date.
+    async fn begin<'a>(&'a self, assignment: &'a Assignment) -> Result<Box<dyn Execution + 'a>, Stopped>;
+
+    /// Removes what the job's leases up to `token` have left in the blob store and nobody needs.
+    async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError>;
+}
+
+/// The steps of one run, in the order in which they are taken. Each may be the last before the machine dies; each but
+/// [`Execution::prompt`] may then be taken again.
+#[async_trait]
+pub(crate) trait Execution: Send + Sync {
+    /// Whether the job's last recorded commit is here, from wherever it can be had.
+    async fn has_head(&self) -> Result<bool, Stopped>;
+
+    /// Chooses the branch, and makes the workspace and the agent's session what they were when the last turn ended.
+    async fn prepare(&self) -> Result<TurnBegun, Stopped>;
+
+    /// The turn.
+    async fn prompt(&self) -> Result<Turn, Stopped>;
+
+    /// Makes commits of what the agent has done, and keeps what another machine would need to go on; `job` as it was
+    /// when the turn began.
+    async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped>;
+
+    /// The turn's end is recorded in `job`: the workspace, which is at `head`, may be used for the next one. Where that
+    /// fails it is built anew then.
+    async fn release(&self, job: &Job, head: &Sha);
+
+    /// Pushes `head` to the branch, never by force; `commits` are those of this message.
+    async fn push(&self, job: &Job, branch: &Branch, head: &Sha, commits: &[Sha]) -> Result<Pushed, Stopped>;
+
+    /// Makes sure that the branch has its pull request.
+    async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, Stopped>;
+}
+
+/// What a turn has led to.
+pub(crate) struct Collected {
+    /// The commit that holds all of it.
+    pub(crate) head: Sha,
+    /// The commits that lead to it from where the turn began, oldest first.
+    pub(crate) commits: Vec<Sha>,
+    pub(crate) kept: Kept,
+}
