@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what building and testing need and what is missing: git and a C compiler (SQLite, the TLS library); with the
-# argument "test" also a PostgreSQL server, which the tests start for themselves. Only Debian and its kin are known;
-# elsewhere it says what to install by hand.
+# argument "test" also a PostgreSQL server, which the tests start for themselves, and what sets clocks wrong and cuts
+# networks in the storm. Only Debian and its kin are known; elsewhere it says what to install by hand.
 set -eu
 
 missing=""
@@ -9,8 +9,10 @@ command -v git >/dev/null 2>&1 || missing="$missing git"
 command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v make >/dev/null 2>&1 || missing="$missing make"
 
-if [ "${1:-}" = test ] && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
-    missing="$missing postgresql"
+if [ "${1:-}" = test ]; then
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
+    ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing libfaketime"
+    command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 fi
 
 if [ -n "$missing" ]; then

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::idempotency::Claim as IdempotencyClaim;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
-use crate::job::change::{create, step};
+use crate::job::change::{create, step, steps};
 use crate::job::command::{Claim, Command, Report};
 use crate::job::{Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
 use crate::message::{DeliveryMode, NewMessage, Origin};
@@ -191,7 +191,18 @@ impl Engine {
     /// # Errors
     /// The token is stale; the store failed.
     pub async fn report(&self, job: JobId, token: Token, report: Report) -> Result<Job, UpdateError> {
-        let accepted = self.update(job, None, Guard::default(), Command::Report { token, report }).await?;
+        self.report_all(job, token, vec![report]).await
+    }
+
+    /// Takes several reports of a worker, all of them or none.
+    ///
+    /// # Errors
+    /// As [`Engine::report`].
+    pub async fn report_all(&self, job: JobId, token: Token, reports: Vec<Report>) -> Result<Job, UpdateError> {
+        let now = self.clock.now();
+        let commands: Vec<_> = reports.into_iter().map(|report| Command::Report { token, report }).collect();
+        let decide: Decide = Box::new(move |job| steps(job, &commands, now));
+        let accepted = self.store.update_job(job, None, Guard::default(), decide, now).await?;
         // Only a replay has no job, and a report bears no idempotency key.
         accepted.job.ok_or(UpdateError::NotFound)
     }

@@ -112,6 +112,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         git(&settings)?,
         settings.data_dir.clone(),
         environment.into(),
+        settings.warm,
     );
     Ok(App { store, engine, hosts, host: Arc::new(host), settings, public_url })
 }

@@ -80,6 +80,7 @@ impl Server {
         let sweeper = tokio::spawn(sweep(Arc::clone(&self.app.host), self.app.store.clone(), self.settings.clone()));
         let (served, ()) = tokio::join!(http, work);
         sweeper.abort();
+        self.app.host.end_warm_agents().await;
         served
     }
 }

@@ -6,6 +6,7 @@
 mod program {
     mod client;
     mod commands;
+    mod disk;
     pub(crate) mod given;
     mod machines;
     mod service;
@@ -17,5 +18,6 @@ mod whole {
     mod arrows;
     mod dying;
     mod given;
+    mod warm;
     mod way;
 }

@@ -1,21 +1,27 @@
-//! One turn of an agent: start the program, open its session, prompt, and end it with everything that it started.
+//! One turn of an agent: start the program if it does not wait already, open its session, prompt; then keep it for a
+//! follow-up, or end it with everything that it started.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::FutureExt;
 use journeyman_core::agent::AgentSpec;
-use journeyman_core::engine::Claimed;
+use journeyman_core::job::Job;
 use journeyman_core::message::Message;
-use journeyman_core::ports::{Spawn, Spawned};
-use journeyman_core::project::{PermissionPolicy, Project};
+use journeyman_core::ports::{Process, Spawn};
+use journeyman_core::project::PermissionPolicy;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::acp::{self, AcpError, Connection, Limits, Opened, Policy, SessionRequest, Stop, Streams, TurnEnd};
+use crate::acp::{self, AcpError, Connection, Limits, Opened, Policy, SessionRequest, Stop, Streams, TurnEnd, Update};
+use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::Signals;
+use crate::run::gone;
 use crate::transcript;
 use crate::worker::Host;
 use crate::workspace::Workspace;
@@ -35,31 +41,116 @@ pub(crate) struct Turn {
 /// Where a turn takes place, and what it is given.
 pub(crate) struct Stage<'a> {
     pub(crate) host: &'a Host,
-    pub(crate) claimed: &'a Claimed,
-    pub(crate) project: &'a Project,
-    pub(crate) message: &'a Message,
-    pub(crate) earlier: &'a [Message],
+    pub(crate) assignment: &'a Assignment,
     pub(crate) workspace: &'a Workspace,
     pub(crate) environment: &'a BTreeMap<String, String>,
-    pub(crate) signals: &'a Signals,
 }
 
-/// Carries out the message, from the agent's start to its end.
-pub(crate) async fn turn(stage: &Stage<'_>) -> Result<Turn, Stopped> {
+impl Stage<'_> {
+    const fn job(&self) -> &Job {
+        &self.assignment.claimed.job
+    }
+
+    const fn signals(&self) -> &Signals {
+        &self.assignment.signals
+    }
+
+    /// Messages that were delivered before this one.
+    async fn earlier(&self) -> Result<Vec<Message>, Stopped> {
+        let mut messages = self.host.store.messages(self.job().id).await.map_err(gone)?;
+        messages.retain(|message| message.delivered_at.is_some() && message.id != self.assignment.message.id);
+        Ok(messages)
+    }
+}
+
+/// How an agent is started: a running one is used again only for the same.
+#[derive(Debug, PartialEq, Eq)]
+struct Start {
+    spawn: Spawn,
+    policy: Policy,
+}
+
+/// An agent that runs and has shaken hands. Dropped, it is killed.
+pub(crate) struct Agent {
+    start: Start,
+    connection: Connection,
+    updates: mpsc::Receiver<Update>,
+    process: Box<dyn Process>,
+    complaints: JoinHandle<String>,
+    /// The session that is open.
+    session: Option<String>,
+}
+
+/// Carries out the message, with the agent that waits for it or a fresh one. After a turn that went well the agent is kept.
+pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<Turn, Stopped> {
     let spec = spec(stage)?;
-    let mut spawned = spawn(stage, &spec).await?;
-    let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
-    let streams = Streams { stdin: Box::new(Sender::from_owned_fd(spawned.stdin)?), stdout: Box::new(stdout) };
-    let complaints = tokio::spawn(last_words(stderr));
-    let result = converse(stage, &spec, streams).await;
-    spawned.process.end().await;
-    let complaints = tokio::time::timeout(Duration::from_secs(1), complaints).await;
-    let complaints = complaints.ok().and_then(Result::ok).unwrap_or_default();
+    let start = start(stage, &spec);
+    let mut agent = match fit(waiting, &start).await {
+        Some(agent) => agent,
+        None => Agent::start(stage, start).await?,
+    };
+    let result = converse(stage, &spec, &mut agent).await;
+    if result.as_ref().is_ok_and(|turn| !turn.stopped) {
+        stage.host.warm.keep(stage.job().id, agent);
+        return result;
+    }
+    let complaints = agent.end().await;
     result.map_err(|stopped| explain(stopped, &complaints))
 }
 
+/// The agent that waits, if it can go on; else it is ended.
+async fn fit(waiting: Option<Agent>, start: &Start) -> Option<Agent> {
+    let mut agent = waiting?;
+    if agent.start == *start && agent.lives() {
+        return Some(agent);
+    }
+    agent.end().await;
+    None
+}
+
+impl Agent {
+    async fn start(stage: &Stage<'_>, start: Start) -> Result<Self, Stopped> {
+        let mut spawned = stage.host.sandbox.spawn(start.spawn.clone()).await?;
+        let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
+        let streams = Streams { stdin: Box::new(Sender::from_owned_fd(spawned.stdin)?), stdout: Box::new(stdout) };
+        let complaints = tokio::spawn(last_words(stderr));
+        let (sender, updates) = mpsc::channel(256);
+        let connected = tokio::select! {
+            () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
+            connected = acp::connect(streams, Limits::default(), start.policy, sender) => connected.map_err(failed),
+        };
+        match connected {
+            Ok(connection) => {
+                let process = spawned.process;
+                Ok(Self { start, connection, updates, process, complaints, session: None })
+            }
+            Err(stopped) => {
+                spawned.process.end().await;
+                Err(explain(stopped, &heard(complaints).await))
+            }
+        }
+    }
+
+    /// Whether its process has not ended by itself.
+    fn lives(&mut self) -> bool {
+        self.process.wait().now_or_never().is_none()
+    }
+
+    /// Ends it with everything that it started; what it complained of last.
+    pub(crate) async fn end(mut self) -> String {
+        drop(self.connection);
+        self.process.end().await;
+        heard(self.complaints).await
+    }
+}
+
+async fn heard(complaints: JoinHandle<String>) -> String {
+    let complaints = tokio::time::timeout(Duration::from_secs(1), complaints).await;
+    complaints.ok().and_then(Result::ok).unwrap_or_default()
+}
+
 fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
-    let name = &stage.claimed.job.agent;
+    let name = &stage.job().agent;
     stage.host.agents.get(name).cloned().ok_or_else(|| {
         let known: Vec<&str> = stage.host.agents.keys().map(String::as_str).collect();
         let text = format!("no agent {name:?} is configured on this server; it has: {}", known.join(", "));
@@ -67,61 +158,72 @@ fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
     })
 }
 
-async fn spawn(stage: &Stage<'_>, spec: &AgentSpec) -> Result<Spawned, Stopped> {
+fn start(stage: &Stage<'_>, spec: &AgentSpec) -> Start {
     let layout = stage.host.sandbox.layout(&stage.workspace.tree, &stage.workspace.home);
     let (home, tree) = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
-    let fill = |text: &String| AgentSpec::fill(text, &stage.claimed.job.model, &home, &tree);
+    let fill = |text: &String| AgentSpec::fill(text, &stage.job().model, &home, &tree);
     let mut environment = stage.environment.clone();
     environment.extend(spec.environment.iter().map(|(name, value)| (name.clone(), fill(value))));
     let argv = spec.command.iter().map(fill).collect();
     let (workspace, home) = (stage.workspace.tree.clone(), stage.workspace.home.clone());
-    Ok(stage.host.sandbox.spawn(Spawn { argv, environment, workspace, home }).await?)
+    let policy = match stage.assignment.project.settings.sandbox.permissions {
+        PermissionPolicy::Allow => Policy::AllowOnce,
+        PermissionPolicy::Refuse => Policy::Refuse,
+    };
+    Start { spawn: Spawn { argv, environment, workspace, home }, policy }
 }
 
-/// Connects, opens the session, prompts; what the agent says goes into the log meanwhile.
-async fn converse(stage: &Stage<'_>, spec: &AgentSpec, streams: Streams) -> Result<Turn, Stopped> {
-    let (sender, updates) = tokio::sync::mpsc::channel(256);
-    let job = stage.claimed.job.id;
-    let log = transcript::write(&stage.host.engine, job, stage.claimed.lease.token, updates);
-    let talk = async {
-        let policy = match stage.project.settings.sandbox.permissions {
-            PermissionPolicy::Allow => Policy::AllowOnce,
-            PermissionPolicy::Refuse => Policy::Refuse,
+/// Opens the session, prompts; what the agent says goes into the log meanwhile.
+async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Result<Turn, Stopped> {
+    let Agent { connection, updates, session, .. } = agent;
+    // What came after the turn before is no news of this one.
+    while updates.try_recv().is_ok() {}
+    let over = CancellationToken::new();
+    let (logged, turn) = tokio::join!(transcript::write(&stage.assignment.reporter, updates, &over), async {
+        let turn = tokio::select! {
+            () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
+            turn = prompt(stage, spec, connection, session) => turn,
         };
-        let connection = acp::connect(streams, Limits::default(), policy, sender).await.map_err(failed)?;
-        prompt(stage, spec, &connection).await
-    };
-    let (logged, turn) = tokio::join!(log, async {
-        tokio::select! {
-            () = stage.signals.lost.cancelled() => Err(Stopped::LeaseLost),
-            turn = talk => turn,
-        }
+        over.cancel();
+        turn
     });
     let turn = turn?;
     logged?;
     Ok(turn)
 }
 
-async fn prompt(stage: &Stage<'_>, spec: &AgentSpec, connection: &Connection) -> Result<Turn, Stopped> {
-    let layout = stage.host.sandbox.layout(&stage.workspace.tree, &stage.workspace.home);
-    let request = SessionRequest {
-        cwd: layout.workspace,
-        previous: stage.workspace.session().await.or_else(|| stage.claimed.job.session.clone()),
-        mode: spec.mode.clone(),
-        model: spec.select_model.then(|| stage.claimed.job.model.clone()),
+async fn prompt(
+    stage: &Stage<'_>,
+    spec: &AgentSpec,
+    connection: &Connection,
+    open: &mut Option<String>,
+) -> Result<Turn, Stopped> {
+    let (session, opened) = match open.clone() {
+        Some(session) => (session, Opened::Resumed),
+        None => {
+            let request = SessionRequest {
+                cwd: stage.host.sandbox.layout(&stage.workspace.tree, &stage.workspace.home).workspace,
+                previous: stage.workspace.session().await.or_else(|| stage.job().session.clone()),
+                mode: spec.mode.clone(),
+                model: spec.select_model.then(|| stage.job().model.clone()),
+            };
+            let (session, opened) = connection.open(&request).await.map_err(failed)?;
+            stage.workspace.note_session(&session).await?;
+            *open = Some(session.clone());
+            (session, opened)
+        }
     };
-    let (session, opened) = connection.open(&request).await.map_err(failed)?;
-    stage.workspace.note_session(&session).await?;
     let text = match opened {
-        Opened::New => with_history(stage.earlier, &stage.message.prompt),
-        Opened::Resumed | Opened::Loaded => stage.message.prompt.clone(),
+        Opened::New => with_history(&stage.earlier().await?, &stage.assignment.message.prompt),
+        Opened::Resumed | Opened::Loaded => stage.assignment.message.prompt.clone(),
     };
     let cancel = CancellationToken::new();
-    let seconds = stage.project.settings.limits.run_seconds.unwrap_or(journeyman_core::project::DEFAULT_RUN_SECONDS);
+    let seconds =
+        stage.assignment.project.settings.limits.run_seconds.unwrap_or(journeyman_core::project::DEFAULT_RUN_SECONDS);
     let watch = async {
         tokio::select! {
-            () = stage.signals.stop.cancelled() => Ended::Interrupted,
-            () = stage.signals.shutdown.cancelled() => Ended::Shutdown,
+            () = stage.signals().stop.cancelled() => Ended::Interrupted,
+            () = stage.signals().shutdown.cancelled() => Ended::Shutdown,
             () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => Ended::TimedOut,
         }
     };

@@ -13,7 +13,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::agent::Turn;
 use crate::failure::Stopped;
-use crate::lease::Signals;
+use crate::lease::{Reporter, Signals};
 use crate::publish::Pushed;
 
 /// What a run has to do, and how it learns that it should stop.
@@ -21,8 +21,7 @@ pub(crate) struct Assignment {
     pub(crate) claimed: Claimed,
     pub(crate) project: Project,
     pub(crate) message: Message,
-    /// Messages that were delivered before this one.
-    pub(crate) earlier: Vec<Message>,
+    pub(crate) reporter: Reporter,
     pub(crate) signals: Signals,
 }
 
@@ -56,9 +55,9 @@ pub(crate) trait Execution: Send + Sync {
     /// when the turn began.
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped>;
 
-    /// The turn's end is recorded in `job`: the workspace, which is at `head`, may be used for the next one. Where that
-    /// fails it is built anew then.
-    async fn release(&self, job: &Job, head: &Sha);
+    /// The turn has ended with `commits` up to `head` and the session `archive`: a turn that begins with these may use the
+    /// workspace as it is. Where that fails it is built anew then.
+    async fn release(&self, head: &Sha, commits: &[Sha], archive: &str);
 
     /// Pushes `head` to the branch, never by force; `commits` are those of this message.
     async fn push(&self, job: &Job, branch: &Branch, head: &Sha, commits: &[Sha]) -> Result<Pushed, Stopped>;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
-use journeyman_core::job::{Branch, Job, Progress, Token};
+use journeyman_core::job::{Branch, Job, Token};
 use journeyman_core::ports::{BlobError, Exit, Forge};
 use journeyman_core::project::{CODE_HOST_TOKEN, DEFAULT_RUN_SECONDS};
 use journeyman_core::run::ReasonCode;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::agent::{self, Stage, Turn};
+use crate::agent::{self, Agent, Stage, Turn};
 use crate::branch::choose_branch;
 use crate::collect::{About, collect, output, settle};
 use crate::executor::{Assignment, Collected, Execution, Executor};
@@ -38,7 +38,9 @@ impl Executor for Host {
         let mirror = self.mirrors.fetch(forge.remote().await?).await?;
         let workspace = Workspace::new(&self.data, &assignment.claimed.job);
         let environment = environment(self, assignment, &workspace).await?;
-        Ok(Box::new(Hands { host: self, assignment, forge, mirror, workspace, environment }))
+        // Whoever comes behind the door next takes it, or it ends.
+        let waiting = tokio::sync::Mutex::new(self.warm.take(assignment.claimed.job.id));
+        Ok(Box::new(Hands { host: self, assignment, forge, mirror, workspace, environment, waiting }))
     }
 
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
@@ -54,6 +56,8 @@ struct Hands<'a> {
     workspace: Workspace,
     /// What the setup command and the agent get.
     environment: BTreeMap<String, String>,
+    /// The agent that has waited since the turn before.
+    waiting: tokio::sync::Mutex<Option<Agent>>,
 }
 
 #[async_trait]
@@ -66,25 +70,28 @@ impl Execution for Hands<'_> {
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
         let session = Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() };
         let message = self.assignment.message.id;
-        if self.workspace.prepare(&self.mirror, &begun, message, &session).await? {
+        if !self.workspace.can_be_used(&begun, message, session.archive).await {
+            // Its files go.
+            if let Some(agent) = self.waiting.lock().await.take() {
+                agent.end().await;
+            }
+            self.workspace.build(&self.mirror, &self.host.spares, &begun, &session).await?;
             self.set_up().await?;
+            self.host.spares.make(&self.mirror, &begun.base, &self.workspace.index).await;
         }
         self.workspace.mark(&begun.head, Some(message), session.archive).await?;
         Ok(begun)
     }
 
     async fn prompt(&self) -> Result<Turn, Stopped> {
-        agent::turn(&Stage {
+        let waiting = self.waiting.lock().await.take();
+        let stage = Stage {
             host: self.host,
-            claimed: &self.assignment.claimed,
-            project: &self.assignment.project,
-            message: &self.assignment.message,
-            earlier: &self.assignment.earlier,
+            assignment: self.assignment,
             workspace: &self.workspace,
             environment: &self.environment,
-            signals: &self.assignment.signals,
-        })
-        .await
+        };
+        agent::turn(&stage, waiting).await
     }
 
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
@@ -104,19 +111,17 @@ impl Execution for Hands<'_> {
         Ok(Collected { head, commits, kept })
     }
 
-    async fn release(&self, job: &Job, head: &Sha) {
+    async fn release(&self, head: &Sha, commits: &[Sha], archive: &str) {
         let released = async {
             let (sandbox, environment) = (&*self.host.sandbox, self.without_secrets());
             // What the host has committed is not committed yet for the agent.
-            let progress = job.delivery().map(|delivery| &delivery.progress);
-            let unchanged = matches!(progress, Some(Progress::Publishing { commits, .. }) if commits.is_empty());
-            if unchanged || settle(sandbox, &self.workspace, &environment, head).await? {
-                self.workspace.mark(head, None, job.archive.as_deref()).await?;
+            if commits.is_empty() || settle(sandbox, &self.workspace, &environment, head).await? {
+                self.workspace.mark(head, None, Some(archive)).await?;
             }
             Ok::<(), Stopped>(())
         };
         if let Err(error) = released.await {
-            tracing::warn!(job = %job.id, %error, "a workspace is not used again");
+            tracing::warn!(job = %self.job().id, %error, "a workspace is not used again");
         }
     }
 

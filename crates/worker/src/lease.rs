@@ -1,11 +1,15 @@
 //! Keeps a run's lease alive and listens for what ends it early: cancel, interrupt, takeover, shutdown.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use journeyman_core::engine::{Claimed, Engine};
+use journeyman_core::ids::JobId;
 use journeyman_core::job::command::Report;
+use journeyman_core::job::{Job, Token};
 use journeyman_core::ports::{Store, UpdateError};
+use journeyman_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 /// How a run learns that it should end.
@@ -19,49 +23,94 @@ pub(crate) struct Signals {
     pub(crate) shutdown: CancellationToken,
 }
 
-/// Runs beside a run, until it is dropped with it.
-pub(crate) async fn keep(engine: Engine, store: Arc<dyn Store>, claimed: Claimed, lease: Duration, signals: Signals) {
-    tokio::join!(beat(&engine, &claimed, lease, &signals), listen(store, &claimed, &signals));
+/// Reports of one run, under its lease.
+#[derive(Clone)]
+pub(crate) struct Reporter {
+    engine: Engine,
+    job: JobId,
+    token: Token,
+    signals: Signals,
+    /// The last line of the job's log that an answer to a report of ours has covered: what came before it is known.
+    seen: Arc<AtomicU64>,
 }
 
-async fn beat(engine: &Engine, claimed: &Claimed, lease: Duration, signals: &Signals) {
+impl Reporter {
+    pub(crate) fn new(engine: Engine, claimed: &Claimed, signals: Signals) -> Self {
+        let seen = Arc::new(AtomicU64::new(claimed.job.last_seq));
+        Self { engine, job: claimed.job.id, token: claimed.lease.token, signals, seen }
+    }
+
+    /// One report; the job as it is then.
+    pub(crate) async fn report(&self, report: Report) -> Result<Job, UpdateError> {
+        self.report_all(vec![report]).await
+    }
+
+    /// Several, all of them or none.
+    pub(crate) async fn report_all(&self, reports: Vec<Report>) -> Result<Job, UpdateError> {
+        let job = self.engine.report_all(self.job, self.token, reports).await?;
+        self.look(&job);
+        self.seen.fetch_max(job.last_seq, Ordering::SeqCst);
+        Ok(job)
+    }
+
+    /// Passes on what the job says to its run.
+    fn look(&self, job: &Job) {
+        // After the last report there is no lease; nobody listens then.
+        if job.lease().is_none_or(|lease| lease.token != self.token) {
+            self.signals.lost.cancel();
+        } else if job.delivery().is_some_and(|delivery| delivery.stop) {
+            self.signals.stop.cancel();
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+}
+
+/// Runs beside a run, until it is dropped with it.
+pub(crate) async fn keep(reporter: Reporter, store: Arc<dyn Store>, lease: Duration, signals: Signals) {
+    tokio::join!(beat(&reporter, lease, &signals), listen(store, &reporter, &signals));
+}
+
+async fn beat(reporter: &Reporter, lease: Duration, signals: &Signals) {
     let mut ticks = tokio::time::interval(lease / 3);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        let beat = Report::Heartbeat { lease_until: engine.now() + lease };
-        match engine.report(claimed.job.id, claimed.lease.token, beat).await {
+        match reporter.report(Report::Heartbeat { lease_until: reporter.now() + lease }).await {
             Ok(_) => {}
             Err(UpdateError::Rejected(_) | UpdateError::NotFound | UpdateError::NoProject) => {
                 return signals.lost.cancel();
             }
             // The store is away: the lease holds for a while, and if it runs out the next beat is refused.
-            Err(error) => tracing::warn!(job = %claimed.job.id, %error, "a heartbeat was not taken"),
+            Err(error) => tracing::warn!(job = %reporter.job, %error, "a heartbeat was not taken"),
         }
     }
 }
 
-/// Looks at the job whenever its log grows: cancel, archive and interrupt are seen at once, not at the next beat.
-async fn listen(store: Arc<dyn Store>, claimed: &Claimed, signals: &Signals) {
-    let mut seen = claimed.job.last_seq;
+/// Looks at the job whenever others make its log grow: cancel, archive and interrupt are seen at once, not at the next
+/// beat.
+async fn listen(store: Arc<dyn Store>, reporter: &Reporter, signals: &Signals) {
+    let (id, mut seen) = (reporter.job, 0);
     loop {
-        store.job_changed(claimed.job.id, seen).await;
-        match store.job(claimed.job.id).await {
-            Ok(Some(job)) => {
-                seen = job.last_seq;
-                if job.lease().is_none_or(|lease| lease.token != claimed.lease.token) {
-                    return signals.lost.cancel();
+        let own = reporter.seen.load(Ordering::SeqCst);
+        if own > seen {
+            seen = own;
+        } else {
+            match store.job(id).await {
+                Ok(Some(job)) => {
+                    seen = job.last_seq;
+                    reporter.look(&job);
                 }
-                if job.delivery().is_some_and(|delivery| delivery.stop) {
-                    signals.stop.cancel();
+                Ok(None) => return signals.lost.cancel(),
+                Err(error) => {
+                    tracing::warn!(job = %id, %error, "the job could not be read");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
                 }
-            }
-            Ok(None) => return signals.lost.cancel(),
-            Err(error) => {
-                tracing::warn!(job = %claimed.job.id, %error, "the job could not be read");
-                tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
+        store.job_changed(id, seen).await;
     }
 }

@@ -19,10 +19,13 @@ mod release;
 mod run;
 #[cfg(test)]
 mod simulation;
+mod spare;
 mod tidy;
 mod transcript;
+mod warm;
 mod worker;
 mod workspace;
 
 pub use tidy::Places;
+pub use warm::Warm;
 pub use worker::{Host, Limits, Worker};

@@ -21,6 +21,7 @@ impl Host {
     /// # Errors
     /// A folder cannot be read or removed; the store failed.
     pub async fn release_idle(&self, idle: Duration) -> io::Result<usize> {
+        self.spares.release_older(self.engine.now() - idle).await?;
         let mut released = 0;
         for id in jobs_in(&self.data.join("workspaces")).await? {
             let root = self.data.join("workspaces").join(id.to_string());
@@ -33,6 +34,9 @@ impl Host {
             let _place = self.doors.enter(id).await;
             if self.rests(id).await? == Rest::No {
                 continue;
+            }
+            if let Some(agent) = self.warm.take(id) {
+                agent.end().await;
             }
             // First, because a tree that is half removed must not be taken for a whole one.
             match tokio::fs::remove_file(root.join(MARKER)).await {
@@ -64,7 +68,7 @@ enum Rest {
 }
 
 /// When a turn last moved the workspace.
-async fn touched(root: &Path) -> Option<Timestamp> {
+pub(crate) async fn touched(root: &Path) -> Option<Timestamp> {
     let note = match tokio::fs::metadata(root.join(MARKER)).await {
         Ok(note) => note,
         // One that was never made ready has only its folder.

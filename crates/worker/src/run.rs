@@ -1,6 +1,6 @@
 //! One run as a straight line of steps, each reported before the next.
 
-use journeyman_core::engine::{Claimed, Engine};
+use journeyman_core::engine::Claimed;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::command::{Kept, Outcome, Published, Report};
 use journeyman_core::job::{Job, Progress};
@@ -9,7 +9,7 @@ use journeyman_core::run::{ReasonCode, Usage};
 
 use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
-use crate::lease::Signals;
+use crate::lease::{Reporter, Signals};
 use crate::publish::Pushed;
 
 /// Pushes that are tried while people push to the same branch.
@@ -17,30 +17,30 @@ const PUSHES: usize = 5;
 
 /// What is over, and what it cost.
 pub(crate) struct Done {
+    /// The turn's end, where it was not reported yet.
+    pub(crate) ended: Option<Report>,
     pub(crate) outcome: Outcome,
     pub(crate) usage: Usage,
 }
 
 /// What a run has to do.
-pub(crate) async fn assign(store: &dyn Store, claimed: &Claimed, signals: &Signals) -> Result<Assignment, Stopped> {
-    let (claimed, signals) = (claimed.clone(), signals.clone());
+pub(crate) async fn assign(
+    store: &dyn Store,
+    claimed: &Claimed,
+    reporter: &Reporter,
+    signals: &Signals,
+) -> Result<Assignment, Stopped> {
+    let (claimed, reporter, signals) = (claimed.clone(), reporter.clone(), signals.clone());
     let project = store.project(claimed.job.project.clone()).await.map_err(gone)?.ok_or(Stopped::LeaseLost)?;
     let message = claimed.job.delivery().ok_or(Stopped::LeaseLost)?.message;
-    let mut earlier = store.messages(claimed.job.id).await.map_err(gone)?;
-    let own = earlier.iter().position(|other| other.id == message).ok_or(Stopped::LeaseLost)?;
-    let message = earlier.remove(own);
-    earlier.retain(|message| message.delivered_at.is_some());
-    Ok(Assignment { claimed, project, message, earlier, signals })
+    let message = store.message(message).await.map_err(gone)?.ok_or(Stopped::LeaseLost)?;
+    Ok(Assignment { claimed, project, message, reporter, signals })
 }
 
 /// Carries out an assignment up to its outcome, which the caller reports.
-pub(crate) async fn carry_out(
-    engine: &Engine,
-    executor: &dyn Executor,
-    assignment: &Assignment,
-) -> Result<Done, Stopped> {
+pub(crate) async fn carry_out(executor: &dyn Executor, assignment: &Assignment) -> Result<Done, Stopped> {
     let execution = executor.begin(assignment).await?;
-    let run = Run { engine, assignment, execution: &*execution };
+    let run = Run { assignment, execution: &*execution };
     let job = &assignment.claimed.job;
     // A turn that has ended is not repeated: what it led to is published.
     let fetched = execution.has_head().await?;
@@ -48,21 +48,19 @@ pub(crate) async fn carry_out(
         && fetched
     {
         let outcome = run.publish(job.clone(), head.clone(), commits.clone()).await?;
-        return Ok(Done { outcome, usage: Usage::default() });
+        return Ok(Done { ended: None, outcome, usage: Usage::default() });
     }
     run.turn().await
 }
 
 struct Run<'a> {
-    engine: &'a Engine,
     assignment: &'a Assignment,
     execution: &'a dyn Execution,
 }
 
 impl Run<'_> {
     async fn report(&self, report: Report) -> Result<Job, Stopped> {
-        let claimed = &self.assignment.claimed;
-        Ok(self.engine.report(claimed.job.id, claimed.lease.token, report).await?)
+        Ok(self.assignment.reporter.report(report).await?)
     }
 
     async fn turn(&self) -> Result<Done, Stopped> {
@@ -70,19 +68,24 @@ impl Run<'_> {
         let job = self.report(Report::TurnBegun(begun.clone())).await?;
         let turn = self.execution.prompt().await?;
         let Collected { head, commits, kept } = self.execution.collect(&job, &begun, &turn).await?;
+        let archive = kept.archive.clone().unwrap_or_default();
         let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), kept, stopped: turn.stopped };
+        let usage = turn.usage;
+        if has_nothing_to_publish(&job, &head) {
+            // No effect lies between the end of the turn and that of the run: they are one report.
+            self.execution.release(&head, &commits, &archive).await;
+            let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
+            return Ok(Done { ended: Some(ended), outcome, usage });
+        }
         let job = self.report(ended).await?;
-        let release = self.execution.release(&job, &head);
-        let publish = self.publish(job.clone(), head.clone(), commits);
+        let release = self.execution.release(&head, &commits, &archive);
+        let publish = self.publish(job, head.clone(), commits.clone());
         let ((), outcome) = tokio::join!(release, publish);
-        Ok(Done { outcome: outcome?, usage: turn.usage })
+        Ok(Done { ended: None, outcome: outcome?, usage })
     }
 
     /// Push, then pull request. A run that was taken over after its turn begins here.
     async fn publish(&self, mut job: Job, mut head: Sha, mut commits: Vec<Sha>) -> Result<Outcome, Stopped> {
-        let unpushed = |job: &Job, head: &Sha| {
-            job.branch.as_ref().is_some_and(|branch| *head != branch.base && branch.pushed.as_ref() != Some(head))
-        };
         let changed = unpushed(&job, &head);
         for attempt in 0.. {
             let Some(branch) = job.branch.clone().filter(|_| unpushed(&job, &head)) else { break };
@@ -105,10 +108,10 @@ impl Run<'_> {
                 }
             }
         }
-        let Some(branch) = &job.branch else { return Err(Stopped::LeaseLost) };
-        if !changed && (job.pull.is_some() || branch.pushed.is_none()) {
+        if !changed && has_nothing_to_publish(&job, &head) {
             return Ok(Outcome::Published { pushed: None, pull: Published::Nothing });
         }
+        let Some(branch) = &job.branch else { return Err(Stopped::LeaseLost) };
         self.still_ours()?;
         let pull = self.execution.pull_request(&job, branch).await?;
         Ok(Outcome::Published { pushed: changed.then_some(head), pull })
@@ -119,6 +122,17 @@ impl Run<'_> {
     fn still_ours(&self) -> Result<(), Stopped> {
         if self.assignment.signals.lost.is_cancelled() { Err(Stopped::LeaseLost) } else { Ok(()) }
     }
+}
+
+/// Whether the code host lacks commits up to `head`.
+fn unpushed(job: &Job, head: &Sha) -> bool {
+    job.branch.as_ref().is_some_and(|branch| *head != branch.base && branch.pushed.as_ref() != Some(head))
+}
+
+/// Whether the code host has all of the job's work, and its pull request if there can be one.
+fn has_nothing_to_publish(job: &Job, head: &Sha) -> bool {
+    let has_pull = job.pull.is_some() || job.branch.as_ref().is_some_and(|branch| branch.pushed.is_none());
+    !unpushed(job, head) && has_pull
 }
 
 pub(crate) fn gone(error: StoreError) -> Stopped {

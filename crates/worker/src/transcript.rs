@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use journeyman_core::engine::Engine;
-use journeyman_core::ids::JobId;
-use journeyman_core::job::Token;
 use journeyman_core::job::command::Report;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::ports::UpdateError;
+use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::acp::Update;
+use crate::lease::Reporter;
 
 /// How long what was said may wait for more.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -23,31 +23,50 @@ const BATCH: usize = 64;
 /// Bytes of one line's data; longer tool output is cut. Keeps one line from growing a job without bound.
 const LINE_BYTES: usize = 256 << 10;
 
-/// Writes what arrives until the agent's side is closed.
+/// Writes what arrives until the turn is `over` and nothing is left. What cannot be written any more is read all the
+/// same, so that the agent does not wait for us.
 pub(crate) async fn write(
-    engine: &Engine,
-    job: JobId,
-    token: Token,
-    mut updates: Receiver<Update>,
+    reporter: &Reporter,
+    updates: &mut Receiver<Update>,
+    over: &CancellationToken,
 ) -> Result<(), UpdateError> {
-    while let Some(first) = updates.recv().await {
+    let written = write_all(reporter, updates, over).await;
+    while next(updates, over).await.is_some() {}
+    written
+}
+
+async fn write_all(
+    reporter: &Reporter,
+    updates: &mut Receiver<Update>,
+    over: &CancellationToken,
+) -> Result<(), UpdateError> {
+    // What came before the turn was over is in the channel by then: it is taken first.
+    while let Some(first) = next(updates, over).await {
         let mut entries = Vec::new();
-        add(&mut entries, first, engine);
+        add(&mut entries, first, reporter.now());
         let deadline = Instant::now() + PAUSE;
         while entries.len() < BATCH {
-            match tokio::time::timeout_at(deadline, updates.recv()).await {
-                Ok(Some(update)) => add(&mut entries, update, engine),
+            match tokio::time::timeout_at(deadline, next(updates, over)).await {
+                Ok(Some(update)) => add(&mut entries, update, reporter.now()),
                 Ok(None) | Err(_) => break,
             }
         }
         if !entries.is_empty() {
-            engine.report(job, token, Report::Transcript(entries)).await?;
+            reporter.report(Report::Transcript(entries)).await?;
         }
     }
     Ok(())
 }
 
-fn add(entries: &mut Vec<TranscriptEntry>, update: Update, engine: &Engine) {
+async fn next(updates: &mut Receiver<Update>, over: &CancellationToken) -> Option<Update> {
+    tokio::select! {
+        biased;
+        update = updates.recv() => update,
+        () = over.cancelled() => None,
+    }
+}
+
+fn add(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestamp) {
     let (kind, data) = match update {
         Update::Message(text) => (TranscriptKind::Message, json!({"text": text})),
         Update::Thought(text) => (TranscriptKind::Thought, json!({"text": text})),
@@ -69,7 +88,7 @@ fn add(entries: &mut Vec<TranscriptEntry>, update: Update, engine: &Engine) {
         text.push_str(more);
         return;
     }
-    entries.push(TranscriptEntry { kind, data: storable(data), at: engine.now() });
+    entries.push(TranscriptEntry { kind, data: storable(data), at });
 }
 
 /// Bounded, and without NUL, which PostgreSQL does not store.

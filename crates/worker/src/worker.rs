@@ -20,9 +20,11 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use crate::doors::Doors;
 use crate::executor::Executor;
 use crate::failure::Stopped;
-use crate::lease::{self, Signals};
+use crate::lease::{self, Reporter, Signals};
 use crate::mirror::Mirrors;
 use crate::run::{Done, assign, carry_out};
+use crate::spare::Spares;
+use crate::warm::{Warm, WarmAgents};
 
 /// How a worker works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub struct Host {
     pub environment: BTreeMap<String, String>,
     pub(crate) mirrors: Mirrors,
     pub(crate) doors: Doors,
+    pub(crate) warm: WarmAgents,
+    pub(crate) spares: Spares,
 }
 
 impl Host {
@@ -80,10 +84,16 @@ impl Host {
         git: Git,
         data: PathBuf,
         environment: BTreeMap<String, String>,
+        warm: Warm,
     ) -> Self {
         let mirrors = Mirrors::new(git, data.join("mirrors"));
-        let doors = Doors::default();
-        Self { engine, store, forges, sandbox, blobs, agents, ids, data, environment, mirrors, doors }
+        let (doors, warm, spares) = (Doors::default(), WarmAgents::new(warm), Spares::new(data.join("spares")));
+        Self { engine, store, forges, sandbox, blobs, agents, ids, data, environment, mirrors, doors, warm, spares }
+    }
+
+    /// Ends the agents that wait for a follow-up.
+    pub async fn end_warm_agents(&self) {
+        self.warm.end().await;
     }
 }
 
@@ -164,27 +174,28 @@ impl Worker {
 async fn run(desk: &Desk, claimed: Claimed, lease: Duration, shutdown: CancellationToken) {
     let (job, token) = (claimed.job.id, claimed.lease.token);
     let signals = Signals { stop: CancellationToken::new(), lost: CancellationToken::new(), shutdown };
-    let (engine, store) = (desk.engine.clone(), Arc::clone(&desk.store));
-    let keeper = lease::keep(engine, store, claimed.clone(), lease, signals.clone());
+    let reporter = Reporter::new(desk.engine.clone(), &claimed, signals.clone());
+    let keeper = lease::keep(reporter.clone(), Arc::clone(&desk.store), lease, signals.clone());
     let _keeper = AbortOnDropHandle::new(tokio::spawn(keeper));
     let _place = desk.executor.enter(job).await;
     let done = async {
-        let assignment = assign(&*desk.store, &claimed, &signals).await?;
-        carry_out(&desk.engine, &*desk.executor, &assignment).await
+        let assignment = assign(&*desk.store, &claimed, &reporter, &signals).await?;
+        carry_out(&*desk.executor, &assignment).await
     };
-    let (outcome, usage) = match done.await {
-        Ok(Done { outcome, usage }) => (outcome, usage),
+    let (ended, outcome, usage) = match done.await {
+        Ok(Done { ended, outcome, usage }) => (ended, outcome, usage),
         Err(Stopped::LeaseLost) => return,
-        Err(Stopped::HandedBack) => (Outcome::HandedBack, Usage::default()),
+        Err(Stopped::HandedBack) => (None, Outcome::HandedBack, Usage::default()),
         Err(Stopped::Failed { reason, retry }) => {
             tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
-            (Outcome::Failed { reason, retry: retry.then(|| desk.ids.permille()) }, Usage::default())
+            (None, Outcome::Failed { reason, retry: retry.then(|| desk.ids.permille()) }, Usage::default())
         }
     };
     // While the store is away the outcome is held; when the lease has run out meanwhile, it is refused.
     loop {
-        let report = Report::Finished { outcome: outcome.clone(), usage };
-        match desk.engine.report(job, token, report).await {
+        let finished = Report::Finished { outcome: outcome.clone(), usage };
+        let reports = ended.clone().into_iter().chain([finished]).collect();
+        match reporter.report_all(reports).await {
             Err(UpdateError::Store(error)) if !signals.lost.is_cancelled() => {
                 tracing::warn!(%job, %error, "an outcome was not taken; it is tried again");
                 tokio::time::sleep(Duration::from_secs(1)).await;

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::archive;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
+use crate::spare::Spares;
 
 /// The file that says where a tree is; without it the tree is not used again.
 pub(crate) const MARKER: &str = "marker.json";
@@ -55,38 +56,35 @@ impl Workspace {
         }
     }
 
-    /// Makes the tree ready for `message` at `turn.head`; true if it was built anew. The caller marks it when the
-    /// project's setup command has been through: a tree that is half made is not used again.
-    pub(crate) async fn prepare(
-        &self,
-        mirror: &Mirror,
-        turn: &TurnBegun,
-        message: MessageId,
-        session: &Session<'_>,
-    ) -> Result<bool, Stopped> {
-        let marker = self.marker().await;
+    /// Whether the tree is ready for `message` at `turn.head` as it is.
+    pub(crate) async fn can_be_used(&self, turn: &TurnBegun, message: MessageId, session: Option<&str>) -> bool {
         // The same message again: whatever the attempt before left behind goes, in the tree and in the session.
-        let usable = marker.is_some_and(|marker| {
-            marker.head == turn.head && marker.message != Some(message) && marker.session.as_deref() == session.archive
+        let marked = self.marker().await.is_some_and(|marker| {
+            marker.head == turn.head && marker.message != Some(message) && marker.session.as_deref() == session
         });
-        let fresh = !(usable && self.tree.is_dir() && self.index.is_file() && self.home.is_dir());
-        if fresh {
-            self.build(mirror, turn, session).await?;
-        }
-        Ok(fresh)
+        marked && self.tree.is_dir() && self.index.is_file() && self.home.is_dir()
     }
 
-    async fn build(&self, mirror: &Mirror, turn: &TurnBegun, session: &Session<'_>) -> Result<(), Stopped> {
-        if self.tree.exists() {
-            tokio::fs::remove_dir_all(&self.tree).await?;
-        }
-        tokio::fs::create_dir_all(&self.root).await?;
+    /// Builds tree and session anew. The caller marks the tree when the project's setup command has been through: one
+    /// that is half made is not used again.
+    pub(crate) async fn build(
+        &self,
+        mirror: &Mirror,
+        spares: &Spares,
+        turn: &TurnBegun,
+        session: &Session<'_>,
+    ) -> Result<(), Stopped> {
         for note in [self.marker_path(), self.session_path()] {
             if note.exists() {
                 tokio::fs::remove_file(note).await?;
             }
         }
-        self.begin_repository(mirror, &turn.branch).await?;
+        if self.tree.exists() {
+            tokio::fs::remove_dir_all(&self.tree).await?;
+        }
+        tokio::fs::create_dir_all(&self.root).await?;
+        spares.take(mirror, &self.tree).await?;
+        begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
         let in_tree = |arguments: &[&str]| mirror.git.command(arguments).directory(&self.tree);
         in_tree(&["reset", "--quiet", "--hard", turn.head.as_str()]).run().await?;
         tokio::fs::copy(self.tree.join(".git/index"), &self.index).await?;
@@ -97,24 +95,6 @@ impl Workspace {
             archive.map_or(Ok(()), std::fs::remove_file)
         })
         .await
-    }
-
-    /// An empty repository whose objects are those of the mirror: what `git init` makes, without a process for it
-    /// (gitrepository-layout(5)).
-    async fn begin_repository(&self, mirror: &Mirror, branch: &str) -> Result<(), Stopped> {
-        let git = self.tree.join(".git");
-        for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
-            tokio::fs::create_dir_all(git.join(dir)).await?;
-        }
-        let files = [
-            ("HEAD", format!("ref: refs/heads/{branch}\n")),
-            ("config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n".to_owned()),
-            ("objects/info/alternates", format!("{}\n", mirror.objects().display())),
-        ];
-        for (name, text) in files {
-            tokio::fs::write(git.join(name), text).await?;
-        }
-        Ok(())
     }
 
     /// A file for a moment, on the disk of the workspaces.
@@ -186,4 +166,22 @@ impl Session<'_> {
 
 async fn blocking(work: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Result<(), Stopped> {
     Ok(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??)
+}
+
+/// A repository with that `HEAD`, whose objects are those of the mirror: what `git init` makes, without a process for it
+/// (gitrepository-layout(5)). One that is there keeps its index.
+pub(crate) async fn begin_repository(tree: &Path, mirror: &Mirror, head: &str) -> Result<(), Stopped> {
+    let git = tree.join(".git");
+    for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+        tokio::fs::create_dir_all(git.join(dir)).await?;
+    }
+    let files = [
+        ("HEAD", format!("{head}\n")),
+        ("config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n".to_owned()),
+        ("objects/info/alternates", format!("{}\n", mirror.objects().display())),
+    ];
+    for (name, text) in files {
+        tokio::fs::write(git.join(name), text).await?;
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Moves a job by an event. Infallible: what may not happen was refused in [`super::decide`].
 
 use crate::job::event::{AfterRun, Counts, Event};
-use crate::job::{Branch, Delivery, Ended, Job, JobState, Progress, Work};
+use crate::job::{Delivery, Ended, Job, JobState, Progress, Work};
 use crate::message::MessageStatus;
 use crate::time::Timestamp;
 
@@ -39,13 +39,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if job.branch.as_ref().is_some_and(|branch| branch.generation != turn.generation) {
                 job.pull = None;
             }
-            job.branch = Some(Branch {
-                name: turn.branch.clone(),
-                generation: turn.generation,
-                base: turn.base.clone(),
-                head: turn.head.clone(),
-                pushed: turn.pushed.clone(),
-            });
+            job.branch = Some(turn.branch());
             // Also where a turn had ended: then its commit was lost with the machine that had it, and it is done again.
             if let Some(delivery) = delivery_mut(job) {
                 delivery.progress = Progress::Prompting;

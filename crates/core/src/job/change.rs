@@ -104,6 +104,21 @@ pub fn step(job: &Job, command: &Command, now: Timestamp) -> Result<Change, Reje
     Ok(record(job.clone(), &events, now))
 }
 
+/// Several commands as one change: all are taken, or none.
+///
+/// # Errors
+/// One is refused; nothing is to be written.
+pub fn steps(job: &Job, commands: &[Command], now: Timestamp) -> Result<Change, Rejected> {
+    let mut all = Change { job: job.clone(), rows: Vec::new(), log: Vec::new() };
+    for command in commands {
+        let Change { job, rows, log } = step(&all.job, command, now)?;
+        all.job = job;
+        all.rows.extend(rows);
+        all.log.extend(log);
+    }
+    Ok(all)
+}
+
 /// The creation of a job with its first message.
 #[must_use]
 pub fn create(job: Job, message: NewMessage, now: Timestamp) -> Change {

@@ -2,7 +2,7 @@
 
 use crate::ids::{MessageId, RunId, Sha, WorkerId};
 use crate::job::event::TranscriptEntry;
-use crate::job::{Pull, Token};
+use crate::job::{Branch, Pull, Token};
 use crate::message::NewMessage;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
@@ -99,6 +99,15 @@ pub struct TurnBegun {
     pub head: Sha,
     /// The branch's commit on the code host, if it is there.
     pub pushed: Option<Sha>,
+}
+
+impl TurnBegun {
+    /// The job's branch from then on.
+    #[must_use]
+    pub fn branch(&self) -> Branch {
+        let Self { branch, generation, base, head, pushed } = self.clone();
+        Branch { name: branch, generation, base, head, pushed }
+    }
 }
 
 /// How a run ended, as its worker saw it.

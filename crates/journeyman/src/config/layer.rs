@@ -106,6 +106,14 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) workspace_idle: Option<Span>,
 
+    /// Agents that are kept running after their turn, so that a follow-up finds them ready; 0: none [default: as workers]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) warm_agents: Option<usize>,
+
+    /// How long such an agent waits for a follow-up [default: 5m]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) warm_time: Option<Span>,
+
     /// Jobs that a project may create in an hour, unless its own limits say otherwise; 0: no limit [default: 100]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) create_per_hour: Option<u32>,
@@ -172,6 +180,8 @@ impl Layer {
             lease: self.lease.or(weaker.lease),
             grace: self.grace.or(weaker.grace),
             workspace_idle: self.workspace_idle.or(weaker.workspace_idle),
+            warm_agents: self.warm_agents.or(weaker.warm_agents),
+            warm_time: self.warm_time.or(weaker.warm_time),
             create_per_hour: self.create_per_hour.or(weaker.create_per_hour),
             message_per_hour: self.message_per_hour.or(weaker.message_per_hour),
             git: self.git.or(weaker.git),

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use journeyman_core::agent::{AgentSpec, Agents};
 use journeyman_core::ports::Retention;
 use journeyman_core::project::DEFAULT_AGENT;
+use journeyman_worker::Warm;
 use url::Url;
 
 use super::environment::{MachineEnvironment, ProviderOptions};
@@ -45,6 +46,7 @@ pub(crate) struct Settings {
     pub(crate) lease: Duration,
     pub(crate) grace: Duration,
     pub(crate) workspace_idle: Duration,
+    pub(crate) warm: Warm,
     pub(crate) create_per_hour: u32,
     pub(crate) message_per_hour: u32,
     pub(crate) git: PathBuf,
@@ -168,6 +170,10 @@ impl Settings {
             lease,
             grace: layer.grace.map_or(Duration::from_secs(30), |span| span.0),
             workspace_idle: layer.workspace_idle.map_or(DAY, |span| span.0),
+            warm: Warm {
+                agents: layer.warm_agents.unwrap_or(workers),
+                time: layer.warm_time.map_or(Duration::from_secs(300), |span| span.0),
+            },
             create_per_hour: layer.create_per_hour.unwrap_or(100),
             message_per_hour: layer.message_per_hour.unwrap_or(100),
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),

@@ -148,6 +148,11 @@ impl Site {
         self.launch(self.command(&[&["serve", "--log-format", "json"], arguments].concat()))
     }
 
+    /// A service that another program starts, which is given the command line behind its own.
+    pub(crate) fn start_wrapped(&self, wrapper: Command) -> Service {
+        self.launch(wrapped(wrapper, &self.command(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])))
+    }
+
     fn launch(&self, mut command: Command) -> Service {
         let mut process = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
@@ -176,6 +181,11 @@ impl Site {
 }
 
 impl Service {
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -295,6 +305,15 @@ impl Service {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// `wrapper` with the command line of `command` behind its own.
+pub(crate) fn wrapped(mut wrapper: Command, command: &Command) -> Command {
+    wrapper.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        value.map(|value| wrapper.env(name, value));
+    }
+    wrapper
 }
 
 /// Whether any process of the machine was started with this command line.

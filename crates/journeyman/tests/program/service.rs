@@ -14,6 +14,20 @@ fn branch(site: &Site) -> String {
 }
 
 #[test]
+fn a_service_that_ends_ends_the_agents_that_wait_for_a_follow_up() {
+    let site = site();
+    let mut service = site.start();
+    let job = service.create(&format!("[[run echo $PPID > {}]]", site.path("agent").display()));
+    service.settled(&job);
+    let text = std::fs::read_to_string(site.path("agent")).unwrap();
+    let agent = rustix::process::Pid::from_raw(text.trim().parse().unwrap()).unwrap();
+    assert!(rustix::process::test_kill_process(agent).is_ok(), "it waits");
+    service.terminate();
+    assert_eq!(service.ended(), Some(0));
+    assert!(rustix::process::test_kill_process(agent).is_err(), "it is gone before the service is");
+}
+
+#[test]
 fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     let site = site();
     let service = site.start();

@@ -1,9 +1,9 @@
-//! The machines of a storm: processes that a supervisor starts again when they end, each with a wire to the database that
-//! can be cut.
+//! The machines of a storm: processes that a supervisor starts again when they end, each with a clock of its own and a
+//! wire to the database that can be cut.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,16 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::given::Site;
+use super::network::{Wire, held, namespace};
+use crate::program::given::{Site, wrapped};
 
 /// A machine.
 pub(super) struct Machine {
     pub(super) name: &'static str,
     pub(super) url: String,
-    wire: Arc<AtomicBool>,
+    wire: Wire,
+    /// What libfaketime reads the clock's error from.
+    clock: PathBuf,
     process: Arc<Mutex<Option<Child>>>,
     over: Arc<AtomicBool>,
     supervisor: Option<JoinHandle<()>>,
@@ -27,17 +30,39 @@ pub(super) struct Machine {
 impl Machine {
     pub(super) fn start(site: &Site, name: &'static str, role: &str, server: (u16, &str)) -> Self {
         let (port, database) = server;
-        let wire = Arc::new(AtomicBool::new(true));
-        let to = lay(port, Arc::clone(&wire));
+        // Clients must reach a machine that serves while it is cut off from the database: it stays in our network.
+        let in_namespace = if role == "worker" { namespace(port) } else { None };
+        let (wire, to) = in_namespace.unwrap_or_else(|| held(port));
         let listen = format!("127.0.0.1:{}", free_port());
-        let database = format!("postgres://journeyman@127.0.0.1:{to}/{database}");
+        let database = format!("postgres://journeyman@{to}/{database}");
         let arguments = ["serve", "--listen", &listen, "--role", role, "--database-url", &database];
-        let (process, over) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
-        let log = File::create(site.path(&format!("{name}.log"))).unwrap();
+        let clock = site.path(&format!("{name}.clock"));
+        std::fs::write(&clock, "+0").unwrap();
         let mut command = site.command_at(name, &arguments);
+        command.env("LD_PRELOAD", faketime()).env("FAKETIME_TIMESTAMP_FILE", &clock);
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        let mut command = match wire.wrapper() {
+            Some(wrapper) => wrapped(wrapper, &command),
+            None => command,
+        };
         command.stdout(Stdio::null());
+        let log = File::create(site.path(&format!("{name}.log"))).unwrap();
+        let (process, over) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
         let supervisor = supervise(command, log, Arc::clone(&process), Arc::clone(&over));
-        Self { name, url: format!("http://{listen}"), wire, process, over, supervisor: Some(supervisor) }
+        Self { name, url: format!("http://{listen}"), wire, clock, process, over, supervisor: Some(supervisor) }
+    }
+
+    /// Sets the machine's clock wrong by so many seconds.
+    pub(super) fn set_clock(&self, ahead: i64) {
+        // Replaced as a whole: the machine may be reading it.
+        let draft = self.clock.with_extension("draft");
+        std::fs::write(&draft, format!("{ahead:+}")).unwrap();
+        std::fs::rename(draft, &self.clock).unwrap();
+    }
+
+    /// What the machine's network is, for the report.
+    pub(super) const fn is_in_namespace(&self) -> bool {
+        matches!(self.wire, Wire::Namespace(_))
     }
 
     /// Ends the process as a failing machine does; the supervisor starts another.
@@ -48,10 +73,9 @@ impl Machine {
         }
     }
 
-    /// Whether bytes pass between the machine and the database; without, they are held back, as by a network that
-    /// swallows packets.
+    /// Whether anything passes between the machine and the database.
     pub(super) fn connect(&self, whole: bool) {
-        self.wire.store(whole, Ordering::SeqCst);
+        self.wire.connect(whole);
     }
 }
 
@@ -96,34 +120,9 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A wire to a port of this machine; where it begins.
-fn lay(to: u16, whole: Arc<AtomicBool>) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for near in listener.incoming() {
-            let Ok(near) = near else { return };
-            let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
-            for (from, into) in [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))] {
-                let (Ok(from), Ok(into)) = (from, into) else { continue };
-                let whole = Arc::clone(&whole);
-                std::thread::spawn(move || pass(from, into, &whole));
-            }
-        }
-    });
-    port
-}
-
-fn pass(mut from: TcpStream, mut into: TcpStream, whole: &AtomicBool) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        while !whole.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        if into.write_all(&bytes[..count]).is_err() {
-            break;
-        }
-    }
-    let _ = into.shutdown(Shutdown::Both);
-    let _ = from.shutdown(Shutdown::Both);
+/// The library that tells programs another time, where Debian's package has it.
+fn faketime() -> PathBuf {
+    let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
+    assert!(std::fs::exists(&library).unwrap(), "{library} is not installed; run: make setup-test");
+    library.into()
 }

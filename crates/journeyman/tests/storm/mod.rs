@@ -1,9 +1,10 @@
-//! Storms: clients that write down every answer, machines that are killed, stopped, cut off and restarted, a database
+//! Storms: clients that write down every answer, machines that are killed, stopped, cut off, restarted and told the wrong time, a database
 //! that crashes; and what must hold when it is over. `make chaos SECONDS=60 SEED=1` runs one of any length.
 
 mod check;
 mod client;
 mod fleet;
+mod network;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -75,8 +76,14 @@ fn storm(seed: u64, length: Duration) {
     let breaches = breaches(&site, &service, &jobs);
     let messages: usize = jobs.iter().map(|job| job.messages.len()).sum();
     let mut told = std::io::stderr().lock();
-    writeln!(told, "seed {seed}: {} jobs, {messages} messages, {} faults: {faults:?}", jobs.len(), faults.len())
-        .unwrap();
+    let spaces = machines.iter().filter(|machine| machine.is_in_namespace()).count();
+    writeln!(
+        told,
+        "seed {seed}: {spaces} machines in network namespaces, {} jobs, {messages} messages, {} faults: {faults:?}",
+        jobs.len(),
+        faults.len()
+    )
+    .unwrap();
     if !breaches.is_empty() {
         let kept = std::env::temp_dir().join(format!("journeyman-storm-{seed}"));
         let _ = std::fs::remove_dir_all(&kept);
@@ -95,6 +102,7 @@ fn storm(seed: u64, length: Duration) {
 enum Cure {
     Thaw,
     Connect,
+    SetClock,
 }
 
 impl Cure {
@@ -102,6 +110,7 @@ impl Cure {
         match self {
             Self::Thaw => machine.signal(Signal::CONT),
             Self::Connect => machine.connect(true),
+            Self::SetClock => machine.set_clock(0),
         }
     }
 }
@@ -132,7 +141,13 @@ fn rage(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults
                 ill.push((Instant::now() + length, place, Cure::Thaw));
                 "freeze"
             }
-            78..94 => {
+            78..84 => {
+                // Further than a lease, a wait between two attempts, a wait for the machine with the workspace.
+                machine.set_clock(chance.random_range(-60..60));
+                ill.push((Instant::now() + length, place, Cure::SetClock));
+                "wrong clock"
+            }
+            84..94 => {
                 machine.connect(false);
                 ill.push((Instant::now() + length, place, Cure::Connect));
                 "cut off"

@@ -20,13 +20,16 @@ use journeyman_git::{Git, Runner};
 use journeyman_sandbox::NoSandbox;
 use journeyman_store::MemoryStore;
 use journeyman_testkit::Tapped;
-use journeyman_worker::{Host, Limits, Worker};
+use journeyman_worker::{Host, Limits, Warm, Worker};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::dying::{Dying, Moment, Wire};
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// As the service has it.
+const WARM: Warm = Warm { agents: 2, time: Duration::from_secs(300) };
 
 /// The system's time, and ids that count.
 pub(crate) struct World {
@@ -79,6 +82,11 @@ pub(crate) async fn house() -> House {
 
 /// The same without a worker.
 pub(crate) async fn idle(settings: Settings) -> House {
+    idle_with(settings, WARM).await
+}
+
+/// The same, with a say in how long agents wait for a follow-up.
+pub(crate) async fn idle_with(settings: Settings, warm: Warm) -> House {
     let dir = tempfile::tempdir().unwrap();
     let world = Arc::new(World { count: AtomicU64::new(1), begun: Instant::now() });
     let store = Arc::new(MemoryStore::default());
@@ -87,7 +95,7 @@ pub(crate) async fn idle(settings: Settings) -> House {
     let url = "http://localhost:8080".to_owned();
     let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store.clone(), world.clone());
     let parts = (engine.clone(), store.clone() as Arc<dyn Store>, Arc::new(hosts.clone()) as Arc<dyn Forges>);
-    let host = machine(parts, &world, &git, dir.path().to_owned(), Folder::new(dir.path().join("blobs"), false));
+    let host = machine(parts, &world, &git, dir.path().to_owned(), Folder::new(dir.path().join("blobs"), false), warm);
     let project = Project {
         id: "shop".parse().unwrap(),
         repository: "local:shop".to_owned(),
@@ -114,6 +122,7 @@ fn machine(
     git: &Git,
     data: PathBuf,
     blobs: Folder,
+    warm: Warm,
 ) -> Arc<Host> {
     let agent = AgentSpec {
         command: [env!("CARGO_BIN_EXE_journeyman"), "agent", "--model", "{model}", "--state-dir", "{home}/sessions"]
@@ -135,6 +144,7 @@ fn machine(
         git.clone(),
         data,
         [("PATH".to_owned(), PATH.to_owned())].into(),
+        warm,
     ))
 }
 
@@ -145,7 +155,7 @@ impl House {
         let data = self.dir.path().join(name);
         std::fs::create_dir_all(&data).unwrap();
         let blobs = Folder::new(self.dir.path().join("shared-blobs"), true);
-        machine((engine, store, forges), &self.world, &self.git, data, blobs)
+        machine((engine, store, forges), &self.world, &self.git, data, blobs, WARM)
     }
 
     fn set_to_work(&self, host: Arc<Host>, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {

@@ -3,6 +3,7 @@
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
+use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{RateCharge, UpdateError};
@@ -143,17 +144,27 @@ fn write_rows(db: &Connection, change: &Change) -> Result<(), ReadError> {
     for row in &change.rows {
         write_row(db, row)?;
     }
-    let insert = "INSERT INTO log (job, seq, type, at, run, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    for entry in change.other_lines() {
-        db.prepare_cached(insert)?.execute(params![
-            change.job.id.to_string(),
-            i64::try_from(entry.seq).unwrap_or(i64::MAX),
-            entry.kind,
-            entry.at.as_micros(),
-            entry.run_id.map(|run| run.to_string()),
-            entry.data.to_string()
-        ])?;
+    insert_lines(db, change)
+}
+
+/// All lines in one statement.
+fn insert_lines(db: &Connection, change: &Change) -> Result<(), ReadError> {
+    let lines: Vec<&LogEntry> = change.other_lines().collect();
+    if lines.is_empty() {
+        return Ok(());
     }
+    let rows = vec!["(?, ?, ?, ?, ?, ?)"; lines.len()].join(", ");
+    let mut insert = db.prepare_cached(&format!("INSERT INTO log (job, seq, type, at, run, data) VALUES {rows}"))?;
+    for (place, entry) in lines.iter().enumerate() {
+        let first = place * 6 + 1;
+        insert.raw_bind_parameter(first, change.job.id.to_string())?;
+        insert.raw_bind_parameter(first + 1, i64::try_from(entry.seq).unwrap_or(i64::MAX))?;
+        insert.raw_bind_parameter(first + 2, &entry.kind)?;
+        insert.raw_bind_parameter(first + 3, entry.at.as_micros())?;
+        insert.raw_bind_parameter(first + 4, entry.run_id.map(|run| run.to_string()))?;
+        insert.raw_bind_parameter(first + 5, entry.data.to_string())?;
+    }
+    insert.raw_execute()?;
     Ok(())
 }
 

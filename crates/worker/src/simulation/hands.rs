@@ -5,15 +5,15 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::engine::Engine;
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Pull, Token};
-use journeyman_core::message::{Message, MessageStatus};
-use journeyman_core::ports::{BlobError, Forge, ForgeError, Remote};
+use journeyman_core::message::MessageStatus;
+use journeyman_core::ports::{BlobError, Forge, ForgeError, JobStore, Remote};
 use journeyman_core::pull::{NewPull, PullState};
 use journeyman_core::run::{ReasonCode, Usage};
 use tokio::sync::OwnedMutexGuard;
+use tokio_util::sync::CancellationToken;
 
 use super::machine::{Disk, Life, Workspace};
 use super::world::{Line, MAIN};
@@ -29,13 +29,12 @@ use crate::{archive, bundle, tidy, transcript};
 
 pub(super) struct Workshop {
     life: Arc<Life>,
-    engine: Engine,
     doors: Doors,
 }
 
 impl Workshop {
-    pub(super) fn new(life: Arc<Life>, engine: Engine) -> Self {
-        Self { life, engine, doors: Doors::default() }
+    pub(super) fn new(life: Arc<Life>) -> Self {
+        Self { life, doors: Doors::default() }
     }
 }
 
@@ -47,7 +46,7 @@ impl Executor for Workshop {
 
     async fn begin<'a>(&'a self, assignment: &'a Assignment) -> Result<Box<dyn Execution + 'a>, Stopped> {
         let heads = fetch(&self.life).await?;
-        let hands = Hands { life: &self.life, engine: &self.engine, assignment, heads };
+        let hands = Hands { life: &self.life, assignment, heads };
         Ok(Box::new(hands))
     }
 
@@ -64,7 +63,6 @@ impl Executor for Workshop {
 
 struct Hands<'a> {
     life: &'a Life,
-    engine: &'a Engine,
     assignment: &'a Assignment,
     /// The code host's branches when the run began.
     heads: BTreeMap<String, Sha>,
@@ -208,26 +206,28 @@ impl Execution for Hands<'_> {
         if self.workspace().session.contains(&message) {
             self.life.world.breach(format!("{message}: the session remembers an attempt that was not finished"));
         }
-        let finished = |message: &&Message| message.status == MessageStatus::Finished;
-        for message in self.assignment.earlier.iter().filter(finished) {
+        let earlier = self.life.world.store.messages(self.job().id).await.unwrap();
+        for message in earlier.iter().filter(|message| message.status == MessageStatus::Finished) {
             if !self.workspace().session.contains(&message.id) {
                 self.missing(&format!("{} in the session", message.id)).await;
             }
         }
         self.change(|workspace| workspace.session.push(message));
-        let (sender, updates) = tokio::sync::mpsc::channel(16);
-        let claimed = &self.assignment.claimed;
-        let log = transcript::write(self.engine, claimed.job.id, claimed.lease.token, updates);
+        let (sender, mut updates) = tokio::sync::mpsc::channel(16);
+        let over = CancellationToken::new();
+        let log = transcript::write(&self.assignment.reporter, &mut updates, &over);
         let signals = &self.assignment.signals;
-        let talk = async move {
+        let talk = async {
             let _ = sender.send(Update::Message("I begin.".to_owned())).await;
-            tokio::select! {
+            let worked = tokio::select! {
                 biased;
                 () = signals.lost.cancelled() => Err(Stopped::LeaseLost),
                 () = signals.stop.cancelled() => Ok(true),
                 () = signals.shutdown.cancelled() => Err(Stopped::HandedBack),
                 worked = self.work() => worked.map(|()| false),
-            }
+            };
+            over.cancel();
+            worked
         };
         let (logged, stopped) = tokio::join!(log, talk);
         let stopped = stopped?;
@@ -250,12 +250,12 @@ impl Execution for Hands<'_> {
         Ok(Collected { head, commits, kept })
     }
 
-    async fn release(&self, job: &Job, head: &Sha) {
+    async fn release(&self, head: &Sha, _: &[Sha], archive: &str) {
         self.life.moment("before the workspace is released").await;
         self.change(|workspace| {
             workspace.head = head.clone();
             workspace.own = head.clone();
-            workspace.archive = job.archive.clone();
+            workspace.archive = Some(archive.to_owned());
             workspace.message = None;
         });
     }

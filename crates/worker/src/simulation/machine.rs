@@ -198,7 +198,7 @@ async fn live(life: &Arc<Life>, store: &Arc<MemoryStore>, over: &CancellationTok
     let tapped: Arc<dyn Store> = Arc::new(Tapped::new(Arc::clone(store) as Arc<dyn Store>, Arc::clone(life)));
     let ids: Arc<dyn IdGen> = Arc::clone(world) as Arc<dyn IdGen>;
     let engine = Engine::new(Arc::clone(&tapped), Arc::clone(life) as Arc<dyn Clock>, Arc::clone(&ids));
-    let executor = Arc::new(Workshop::new(Arc::clone(life), engine.clone()));
+    let executor = Arc::new(Workshop::new(Arc::clone(life)));
     let id = WorkerId::from_uuid(Uuid::from_u128(life.number as u128));
     let worker = Worker::at(Desk { engine, store: tapped, ids, executor }, id, LIMITS);
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());

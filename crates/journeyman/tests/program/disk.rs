@@ -1,0 +1,96 @@
+//! A disk that is full: nothing is accepted that could not be kept, nothing that was accepted is lost.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::given::{Service, Site, site};
+
+/// Puts the data directory on a disk of 32 MiB that only the service sees.
+const SMALL: &str = r#"
+    set -e
+    mkdir "$1.small"
+    mount -t tmpfs -o size=32m,mode=700 tmpfs "$1.small"
+    cp -a "$1/." "$1.small"
+    mount --bind "$1.small" "$1"
+    shift
+    exec "$@"
+"#;
+
+/// How a mount of one's own is come by: as root, or as the root of one's own namespace.
+fn unshare() -> Option<Vec<&'static str>> {
+    let ways = [vec!["--mount"], vec!["--user", "--map-root-user", "--mount"]];
+    ways.into_iter().find(|way| {
+        let mut attempt = Command::new("unshare");
+        attempt.args(way).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stdout(Stdio::null()).stderr(Stdio::null());
+        attempt.status().is_ok_and(|status| status.success())
+    })
+}
+
+struct Disk {
+    filler: PathBuf,
+}
+
+impl Disk {
+    fn of(site: &Site, service: &Service) -> Self {
+        let seen = site.path("data").join("filler");
+        Self { filler: format!("/proc/{}/root{}", service.id(), seen.display()).into() }
+    }
+
+    fn fill(&self) {
+        let mut filler = File::create(&self.filler).unwrap();
+        // In pages, down to the last.
+        loop {
+            match filler.write_all(&[0; 4096]) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn clear(&self) {
+        std::fs::remove_file(&self.filler).unwrap();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_messages_and_loses_none() {
+    let Some(way) = unshare() else {
+        let _ = writeln!(std::io::stderr(), "not tested: this user may not mount a small disk");
+        return;
+    };
+    let site = site();
+    let mut command = Command::new("unshare");
+    let data = site.path("data");
+    command.args(way).args(["sh", "-c", SMALL, "sh"]).arg(&data);
+    let service = site.start_wrapped(command);
+    let disk = Disk::of(&site, &service);
+    let job = service.create("[[append a|1]]");
+    service.settled(&job);
+
+    disk.fill();
+    let message = format!("{job}/message");
+    let (status, refusal) = service.call("POST", &message, Some(json!({ "prompt": "[[append a|refused]]" })));
+    assert_eq!((status, refusal["code"].as_str()), (503, Some("store_unavailable")), "{refusal}");
+    assert_eq!(service.get(&job)["status"], "completed", "what is there can be read");
+    disk.clear();
+    service.send(&job, "[[append a|2]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+
+    // While an agent works.
+    service.send(&job, "[[say begun]] [[sleep 2]] [[append a|3]]");
+    service.until(&job, "agent.message", 3);
+    disk.fill();
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    disk.clear();
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().len();
+    assert_eq!(messages, 3, "the refused one is not among them");
+    let diff = service.text(&format!("{job}/diff"));
+    let added: Vec<&str> = diff.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).collect();
+    assert_eq!(added, ["+1", "+2", "+3"], "each once");
+}

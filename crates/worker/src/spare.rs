@@ -1,0 +1,96 @@
+//! A spare tree for each large repository, checked out beforehand: the next job moves it into its place instead of
+//! writing thousands of files while somebody waits.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::time::Timestamp;
+
+use crate::failure::Stopped;
+use crate::mirror::Mirror;
+use crate::release::touched;
+use crate::workspace::begin_repository;
+
+/// Trees with a smaller index are checked out in a moment. An entry has about 100 bytes (gitformat-index(5)).
+const WORTH_IT: u64 = 256 << 10;
+
+/// The agent starts first.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The spare trees of a machine, named after their mirrors. No agent has touched them.
+#[derive(Debug)]
+pub(crate) struct Spares {
+    dir: PathBuf,
+    /// Those that are being made.
+    making: Arc<Mutex<HashSet<PathBuf>>>,
+}
+
+impl Spares {
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self { dir, making: Arc::default() }
+    }
+
+    fn place(&self, mirror: &Mirror) -> PathBuf {
+        self.dir.join(mirror.path.file_stem().unwrap_or_default())
+    }
+
+    /// Moves the spare tree of a repository to `tree`, if there is one. It stands on some commit of it.
+    pub(crate) async fn take(&self, mirror: &Mirror, tree: &Path) -> io::Result<bool> {
+        match tokio::fs::rename(self.place(mirror), tree).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            moved => moved.map(|()| true),
+        }
+    }
+
+    /// Begins to make a spare tree at `head`, if one is worth it and not there; `index` is that of a tree like it.
+    pub(crate) async fn make(&self, mirror: &Mirror, head: &Sha, index: &Path) {
+        let place = self.place(mirror);
+        let is_small = tokio::fs::metadata(index).await.map_or(true, |note| note.len() < WORTH_IT);
+        if is_small || place.exists() || !lock(&self.making).insert(place.clone()) {
+            return;
+        }
+        let (making, mirror, head) = (Arc::clone(&self.making), mirror.clone(), head.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(PAUSE).await;
+            if let Err(error) = check_out(&mirror, &head, &place).await {
+                tracing::warn!(%error, "a spare tree could not be made");
+            }
+            lock(&making).remove(&place);
+        });
+    }
+
+    /// Removes those that were made before a moment and not taken since.
+    pub(crate) async fn release_older(&self, before: Timestamp) -> io::Result<()> {
+        let mut spares = match tokio::fs::read_dir(&self.dir).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            spares => spares?,
+        };
+        while let Some(spare) = spares.next_entry().await? {
+            if touched(&spare.path()).await.is_some_and(|at| at < before) {
+                // Renamed first, because one that is half removed must not be taken.
+                let gone = spare.path().with_extension("gone");
+                tokio::fs::rename(spare.path(), &gone).await?;
+                tokio::fs::remove_dir_all(gone).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lock(making: &Mutex<HashSet<PathBuf>>) -> std::sync::MutexGuard<'_, HashSet<PathBuf>> {
+    making.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn check_out(mirror: &Mirror, head: &Sha, place: &Path) -> Result<(), Stopped> {
+    let draft = place.with_extension("draft");
+    if draft.exists() {
+        tokio::fs::remove_dir_all(&draft).await?;
+    }
+    begin_repository(&draft, mirror, head.as_str()).await?;
+    mirror.git.command(["reset", "--quiet", "--hard", head.as_str()]).directory(&draft).run().await?;
+    Ok(tokio::fs::rename(draft, place).await?)
+}
