@@ -13,13 +13,17 @@ from .dispatch import prompted
 FILES = 20_000
 TENTH = 10
 
+#: Seconds between jobs from the third on.
+PAUSE = 5
+
 FIGURES = [
     Figure("files", f"for comparison: making {FILES:,} empty files", "ms"),
     Figure("clone", f"`git clone` of the repository by its path ({FILES:,} files)", "ms"),
     Figure("clone-whole", "`git clone --no-local`, which copies the objects", "ms"),
     Figure("first", "first job: answered → agent prompted", "ms", ("workspace.clone", "workspace.clone-whole")),
-    Figure("second", "second job: answered → agent prompted", "ms", ("workspace.clone-whole",)),
-    Figure("tenth", "tenth job: answered → agent prompted", "ms", ("workspace.clone-whole",)),
+    Figure("next", "second job, begun in the moment the first ends: answered → agent prompted", "ms", ("workspace.clone-whole",)),
+    Figure("second", f"third job, {PAUSE} s later, as after any turn of a real agent: answered → agent prompted", "ms", ("workspace.clone-whole",)),
+    Figure("tenth", f"tenth job, {PAUSE} s after the ninth: answered → agent prompted", "ms", ("workspace.clone-whole",)),
     Figure("follow-up", "follow-up on it: answered → agent prompted", "ms"),
     Figure("turn", "tenth job: the whole trivial turn", "ms"),
 ]
@@ -42,8 +46,10 @@ def measure(session, program, note) -> None:
             answered = time.time()
             site.finish(job)
             whole = (time.monotonic() - begun) * 1000
-            if name := {1: "first", 2: "second", TENTH: "tenth"}.get(number):
+            if name := {1: "first", 2: "next", 3: "second", TENTH: "tenth"}.get(number):
                 note(name, (prompted(site, job)[0][0] - answered) * 1000)
+            if number >= 2:
+                time.sleep(PAUSE)
         note("turn", whole)
         site.message(job)
         answered = time.time()

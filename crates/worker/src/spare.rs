@@ -21,6 +21,9 @@ const WORTH_IT: u64 = 256 << 10;
 /// The agent starts first.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// By then the clock shows another second.
+const NEXT_SECOND: Duration = Duration::from_millis(1100);
+
 /// The spare trees of a machine, named after their mirrors. No agent has touched them.
 #[derive(Debug)]
 pub(crate) struct Spares {
@@ -56,7 +59,7 @@ impl Spares {
         let (making, mirror, head) = (Arc::clone(&self.making), mirror.clone(), head.clone());
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            if let Err(error) = check_out(&mirror, &head, &place).await {
+            if let Err(error) = make(&mirror, &head, &place).await {
                 tracing::warn!(%error, "a spare tree could not be made");
             }
             lock(&making).remove(&place);
@@ -85,12 +88,17 @@ fn lock(making: &Mutex<HashSet<PathBuf>>) -> std::sync::MutexGuard<'_, HashSet<P
     making.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn check_out(mirror: &Mirror, head: &Sha, place: &Path) -> Result<(), Stopped> {
+async fn make(mirror: &Mirror, head: &Sha, place: &Path) -> Result<(), Stopped> {
     let draft = place.with_extension("draft");
     if draft.exists() {
         tokio::fs::remove_dir_all(&draft).await?;
     }
     begin_repository(&draft, mirror, head.as_str()).await?;
-    mirror.git.command(["reset", "--quiet", "--hard", head.as_str()]).directory(&draft).run().await?;
+    mirror.check_out(&draft, head).await?;
+    // Git reads files again that have the second of its index, to be sure of them: all of a tree that was made in one.
+    // With a later index it need not.
+    tokio::time::sleep(NEXT_SECOND).await;
+    let refresh = ["update-index", "-q", "--refresh", "--force-write-index"];
+    mirror.git.command(refresh).directory(&draft).run().await?;
     Ok(tokio::fs::rename(draft, place).await?)
 }

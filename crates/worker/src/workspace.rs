@@ -85,8 +85,7 @@ impl Workspace {
         tokio::fs::create_dir_all(&self.root).await?;
         spares.take(mirror, &self.tree).await?;
         begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
-        let in_tree = |arguments: &[&str]| mirror.git.command(arguments).directory(&self.tree);
-        in_tree(&["reset", "--quiet", "--hard", turn.head.as_str()]).run().await?;
+        mirror.check_out(&self.tree, &turn.head).await?;
         tokio::fs::copy(self.tree.join(".git/index"), &self.index).await?;
         let archive = session.fetch(self).await?;
         let home = self.home.clone();
