@@ -89,11 +89,9 @@ struct Group {
 }
 
 impl Group {
-    fn signal(&self, signal: Signal) {
-        if let Some(leader) = self.leader {
-            // The group may be gone already.
-            let _ = kill_process_group(leader, signal);
-        }
+    /// False if the group is gone.
+    fn signal(&self, signal: Signal) -> bool {
+        self.leader.is_some_and(|leader| kill_process_group(leader, signal).is_ok())
     }
 
     fn exit(status: io::Result<ExitStatus>) -> Exit {
@@ -114,8 +112,18 @@ impl Process for Group {
         Self::exit(self.child.wait().await)
     }
 
+    fn pause(&mut self) -> bool {
+        self.signal(Signal::STOP)
+    }
+
+    fn resume(&mut self) {
+        self.signal(Signal::CONT);
+    }
+
     async fn end(&mut self) -> Exit {
         self.signal(Signal::TERM);
+        // One that is paused does not hear of it.
+        self.signal(Signal::CONT);
         let ended = tokio::time::timeout(GRACE, self.child.wait()).await;
         // Also after a leader that went by itself: what it started may still be there. While one member of a group
         // lives, its number is not given to another.
@@ -160,6 +168,33 @@ mod tests {
         let mut text = String::new();
         Receiver::from_owned_fd(pipe).unwrap().read_to_string(&mut text).await.unwrap();
         text
+    }
+
+    #[tokio::test]
+    async fn what_is_paused_stands_still_with_all_that_it_started_and_can_be_ended() {
+        let (mut spawned, dir) =
+            shell("(while sleep 0.01; do echo x >> a; done) & while sleep 0.01; do echo x >> b; done").await;
+        let lengths = || ["a", "b"].map(|name| std::fs::metadata(dir.path().join(name)).map_or(0, |note| note.len()));
+        let moves = async || {
+            let before = lengths();
+            let end = Instant::now() + Duration::from_secs(10);
+            while lengths().iter().zip(before).any(|(now, before)| *now == before) && Instant::now() < end {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            lengths().iter().zip(before).all(|(now, before)| *now > before)
+        };
+        assert!(moves().await, "both run");
+        assert!(spawned.process.pause());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let before = lengths();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(lengths(), before, "neither does");
+        spawned.process.resume();
+        assert!(moves().await, "both do again");
+        spawned.process.pause();
+        let begun = Instant::now();
+        assert_eq!(spawned.process.end().await, Exit::Signal(15));
+        assert!(begun.elapsed() < GRACE, "it heard of its end");
     }
 
     #[tokio::test]

@@ -90,7 +90,9 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<Tu
         None => Agent::start(stage, start).await?,
     };
     let result = converse(stage, &spec, &mut agent).await;
-    if result.as_ref().is_ok_and(|turn| !turn.stopped) {
+    // It waits without moving: what it has done is about to be read, by git and for the archive of its home, and it must
+    // not be able to put something else in its place meanwhile.
+    if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() && agent.process.pause() {
         stage.host.warm.keep(stage.job().id, agent);
         return result;
     }
@@ -102,6 +104,7 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<Tu
 async fn fit(waiting: Option<Agent>, start: &Start) -> Option<Agent> {
     let mut agent = waiting?;
     if agent.start == *start && agent.lives() {
+        agent.process.resume();
         return Some(agent);
     }
     agent.end().await;

@@ -1,4 +1,4 @@
-//! Agents that are kept running for a while after their turn, so that a follow-up finds them ready.
+//! Agents that are kept for a while after their turn, paused, so that a follow-up finds them ready.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +44,11 @@ impl WarmAgents {
         Self { limits, waiting: Arc::default() }
     }
 
+    /// Whether any may wait.
+    pub(crate) const fn has_room(&self) -> bool {
+        self.limits.agents > 0
+    }
+
     /// The job's agent, if it waits.
     pub(crate) fn take(&self, job: JobId) -> Option<Agent> {
         let mut waiting = lock(&self.waiting);
@@ -51,7 +56,7 @@ impl WarmAgents {
         waiting.agents.remove(place).map(|(_, _, agent)| agent)
     }
 
-    /// Keeps an agent whose turn is over; ends the one that has waited longest where there is no room.
+    /// Keeps an agent whose turn is over and that is paused; ends the one that has waited longest where there is no room.
     pub(crate) fn keep(&self, job: JobId, agent: Agent) {
         let (number, ends) = {
             let mut waiting = lock(&self.waiting);

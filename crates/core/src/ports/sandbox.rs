@@ -83,7 +83,14 @@ pub trait Process: Send {
     /// Waits until it ends by itself.
     async fn wait(&mut self) -> Exit;
 
-    /// Ends it and everything that it started: TERM, a short grace, then KILL. Returns when nothing is left.
+    /// Stops it and everything that it started where they are, until [`Process::resume`]: what the host reads meanwhile
+    /// stays as it is. False if that cannot be done.
+    fn pause(&mut self) -> bool;
+
+    /// Lets it go on.
+    fn resume(&mut self);
+
+    /// Ends it and everything that it started, paused or not: TERM, a short grace, then KILL. Returns when nothing is left.
     async fn end(&mut self) -> Exit;
 }
 

@@ -21,10 +21,14 @@ fn told(house: &House, file: &str) -> Vec<Pid> {
     text.lines().map(|line| Pid::from_raw(line.parse().unwrap()).unwrap()).collect()
 }
 
-/// Whether a process runs; one that has ended may still have an entry.
-fn runs(agent: Pid) -> bool {
+/// The letter for what a process does (proc_pid_stat(5)); `Z` and none for one that has ended.
+fn state(agent: Pid) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", agent.as_raw_nonzero())).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))
+    stat.rsplit(") ").next()?.chars().next()
+}
+
+fn runs(agent: Pid) -> bool {
+    !matches!(state(agent), None | Some('Z'))
 }
 
 async fn ends(agent: Pid) {
@@ -40,6 +44,7 @@ async fn a_follow_up_finds_the_agent_running_and_one_after_its_death_a_new_one()
     let house = house().await;
     let id = house.create(&tells(&house, "agents")).await;
     house.settled(id).await;
+    assert_eq!(state(told(&house, "agents")[0]), Some('T'), "it waits without moving");
     house.send(id, &format!("{} [[append a|1]]", tells(&house, "agents"))).await;
     house.settled(id).await;
     let agents = told(&house, "agents");
