@@ -200,7 +200,8 @@ pub(crate) fn window<R: Columns>(row: &R) -> Read<Window, R> {
 }
 
 /// `secret_names` are rows of their own.
-pub(crate) fn project<R: Columns>(row: &R, secret_names: Vec<String>) -> Read<Project, R> {
+/// `secret_names` is made by the query, as a JSON array.
+pub(crate) fn project<R: Columns>(row: &R) -> Read<Project, R> {
     let at = At::new("projects", row, &["id"])?;
     Ok(Project {
         id: at.parsed("id")?,
@@ -210,7 +211,7 @@ pub(crate) fn project<R: Columns>(row: &R, secret_names: Vec<String>) -> Read<Pr
         model: at.text("model")?,
         created_at: at.time("created_at")?,
         settings: at.json("settings")?,
-        secret_names,
+        secret_names: at.json("secret_names")?,
     })
 }
 

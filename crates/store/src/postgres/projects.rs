@@ -1,6 +1,6 @@
 //! Projects and their sealed secrets.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
@@ -86,16 +86,12 @@ impl ProjectStore for PostgresStore {
     }
 
     async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
-        let found = self.read_all(&of_project(id.as_str())).await?;
+        let found = self.read_all(&[call!(PROJECT, id.to_string())]).await?;
         Ok(projects(&found)?.pop())
     }
 
     async fn projects(&self) -> Result<Vec<Project>, StoreError> {
-        let calls = [
-            call!("SELECT * FROM projects ORDER BY id"),
-            call!("SELECT project, name FROM project_secrets ORDER BY project, name"),
-        ];
-        Ok(projects(&self.read_all(&calls).await?)?)
+        Ok(projects(&self.read_all(&[call!(PROJECTS)]).await?)?)
     }
 
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
@@ -126,13 +122,12 @@ impl PostgresStore {
         }
         let id = project.id.to_string();
         let mut calls: Vec<Call> = sealed.into_iter().map(|(name, value)| secret(&id, name, value)).collect();
-        let [read_project, read_names] = of_project(&id);
-        calls.extend([read_project, read_names, call!("COMMIT")]);
-        let answers = session.run(&calls).await.map_err(PgError::of_commit)?;
+        calls.extend([call!(PROJECT, id), call!("COMMIT")]);
+        let mut answers = session.run(&calls).await.map_err(PgError::of_commit)?;
         session.release();
-        let read = answers.len().saturating_sub(3);
-        let stored = projects(answers.get(read..).unwrap_or_default())?.pop();
-        stored.ok_or(ProjectWriteError::NotFound)
+        // That of the commit.
+        answers.pop();
+        projects(&answers)?.pop().ok_or(ProjectWriteError::NotFound)
     }
 }
 
@@ -150,23 +145,24 @@ fn secret(project: &str, name: String, value: Option<Vec<u8>>) -> Call {
     }
 }
 
-fn of_project(id: &str) -> [Call; 2] {
-    [
-        call!("SELECT * FROM projects WHERE id = $1", id.to_owned()),
-        call!("SELECT project, name FROM project_secrets WHERE project = $1 ORDER BY name", id.to_owned()),
-    ]
+/// Projects with the names of their secrets.
+macro_rules! projects {
+    ($which:literal) => {
+        concat!(
+            "SELECT *, (
+                SELECT coalesce(json_agg(name ORDER BY name), '[]')::text
+                FROM project_secrets WHERE project = projects.id
+             ) AS secret_names
+             FROM projects ",
+            $which
+        )
+    };
 }
 
-/// From rows of projects and rows of the names of their secrets.
+const PROJECT: &str = projects!("WHERE id = $1");
+const PROJECTS: &str = projects!("ORDER BY id");
+
+/// The projects in the answer to the last statement.
 fn projects(answers: &[Vec<Row>]) -> Result<Vec<Project>, PgError> {
-    let [found, secrets, ..] = answers else { return Ok(Vec::new()) };
-    let mut names: HashMap<String, Vec<String>> = HashMap::new();
-    for row in secrets {
-        names.entry(row.try_get("project")?).or_default().push(row.try_get("name")?);
-    }
-    let project = |row: &Row| {
-        let id: String = row.try_get("id")?;
-        rows::project(row, names.get(&id).cloned().unwrap_or_default())
-    };
-    found.iter().map(project).collect()
+    answers.last().into_iter().flatten().map(rows::project).collect()
 }

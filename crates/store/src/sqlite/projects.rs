@@ -9,7 +9,7 @@ use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
-use super::rows::{ReadError, collect};
+use super::rows::collect;
 use super::write::OpError;
 use crate::rows::{self, to_json};
 use crate::vault::{self, Sealed};
@@ -25,7 +25,7 @@ impl ProjectStore for SqliteStore {
                 if exists(db, &project.id)? {
                     return Err(OpError::Refused(ProjectWriteError::Exists));
                 }
-                put(db, project.clone(), &sealed)
+                put(db, &project, &sealed)
             })
             .await
     }
@@ -37,7 +37,7 @@ impl ProjectStore for SqliteStore {
                 if !exists(db, &project.id)? {
                     return Err(OpError::Refused(ProjectWriteError::NotFound));
                 }
-                put(db, project.clone(), &sealed)
+                put(db, &project, &sealed)
             })
             .await
     }
@@ -71,18 +71,18 @@ impl ProjectStore for SqliteStore {
 
     async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
         self.readers.find(|db| {
-            let mut query = db.prepare_cached("SELECT * FROM projects WHERE id = ?1")?;
+            let mut query = db.prepare_cached(PROJECT)?;
             let mut rows = query.query([id.as_str()])?;
-            rows.next()?.map(|row| project(db, row)).transpose()
+            rows.next()?.map(rows::project).transpose()
         })
     }
 
     async fn projects(&self) -> Result<Vec<Project>, StoreError> {
         self.readers
             .read(|db| {
-                let mut query = db.prepare_cached("SELECT * FROM projects ORDER BY id")?;
+                let mut query = db.prepare_cached(PROJECTS)?;
                 let mut rows = query.query([])?;
-                collect(&mut rows, |row| project(db, row))
+                collect(&mut rows, |row| rows::project(row))
             })
             .await
     }
@@ -98,13 +98,30 @@ impl ProjectStore for SqliteStore {
     }
 }
 
+/// Projects with the names of their secrets.
+macro_rules! projects {
+    ($which:literal) => {
+        concat!(
+            "SELECT *, (
+                SELECT json_group_array(name)
+                FROM (SELECT name FROM project_secrets WHERE project = projects.id ORDER BY name)
+             ) AS secret_names
+             FROM projects ",
+            $which
+        )
+    };
+}
+
+const PROJECT: &str = projects!("WHERE id = ?1");
+const PROJECTS: &str = projects!("ORDER BY id");
+
 fn exists(db: &Connection, id: &ProjectId) -> Op<bool> {
     let found =
         db.prepare_cached("SELECT 1 FROM projects WHERE id = ?1")?.query_row([id.as_str()], |_| Ok(())).optional()?;
     Ok(found.is_some())
 }
 
-fn put(db: &Connection, mut project: Project, secrets: &Sealed) -> Op<Project> {
+fn put(db: &Connection, project: &Project, secrets: &Sealed) -> Op<Project> {
     // An upsert and not REPLACE: that would delete the row first, and its secrets with it.
     db.prepare_cached(
         "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs)
@@ -132,16 +149,6 @@ fn put(db: &Connection, mut project: Project, secrets: &Sealed) -> Op<Project> {
                 .execute([project.id.as_str(), name])?,
         };
     }
-    project.secret_names = secret_names(db, project.id.as_str())?;
-    Ok(project)
-}
-
-fn secret_names(db: &Connection, project: &str) -> rusqlite::Result<Vec<String>> {
-    let mut query = db.prepare_cached("SELECT name FROM project_secrets WHERE project = ?1 ORDER BY name")?;
-    query.query_map([project], |row| row.get(0))?.collect()
-}
-
-fn project(db: &Connection, row: &rusqlite::Row<'_>) -> Result<Project, ReadError> {
-    let id: String = row.get("id")?;
-    rows::project(row, secret_names(db, &id)?)
+    let stored = db.prepare_cached(PROJECT)?.query_row([project.id.as_str()], |row| Ok(rows::project(row)))?;
+    Ok(stored?)
 }
