@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use journeyman_core::ids::JobId;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::agent::Agent;
 
@@ -30,9 +31,24 @@ pub(crate) struct WarmAgents {
 
 #[derive(Default)]
 struct Waiting {
-    agents: VecDeque<(u64, JobId, Agent)>,
+    agents: VecDeque<One>,
     /// How many were ever kept; tells one from another of the same job.
     count: u64,
+}
+
+struct One {
+    number: u64,
+    job: JobId,
+    agent: Agent,
+    /// Ends it when its time is over; goes with it.
+    timer: AbortOnDropHandle<()>,
+}
+
+impl Waiting {
+    fn take(&mut self, wanted: impl Fn(&One) -> bool) -> Option<One> {
+        let place = self.agents.iter().position(wanted)?;
+        self.agents.remove(place)
+    }
 }
 
 fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
@@ -51,42 +67,41 @@ impl WarmAgents {
 
     /// The job's agent, if it waits.
     pub(crate) fn take(&self, job: JobId) -> Option<Agent> {
-        let mut waiting = lock(&self.waiting);
-        let place = waiting.agents.iter().position(|(_, of, _)| *of == job)?;
-        waiting.agents.remove(place).map(|(_, _, agent)| agent)
+        lock(&self.waiting).take(|one| one.job == job).map(|one| one.agent)
     }
 
     /// Keeps an agent whose turn is over and that is paused; ends the one that has waited longest where there is no room.
     pub(crate) fn keep(&self, job: JobId, agent: Agent) {
-        let (number, ends) = {
-            let mut waiting = lock(&self.waiting);
-            waiting.count += 1;
-            let number = waiting.count;
-            waiting.agents.push_back((number, job, agent));
-            let over = waiting.agents.len() > self.limits.agents;
-            (number, if over { waiting.agents.pop_front() } else { None })
-        };
-        if let Some((_, _, agent)) = ends {
-            tokio::spawn(agent.end());
+        let mut waiting = lock(&self.waiting);
+        waiting.count += 1;
+        let number = waiting.count;
+        // It looks for the agent under the lock that we hold.
+        let timer = AbortOnDropHandle::new(tokio::spawn(end_later(&self.waiting, number, self.limits.time)));
+        waiting.agents.push_back(One { number, job, agent, timer });
+        if waiting.agents.len() > self.limits.agents
+            && let Some(one) = waiting.agents.pop_front()
+        {
+            tokio::spawn(one.agent.end());
         }
-        let (waiting, time) = (Arc::downgrade(&self.waiting), self.limits.time);
-        tokio::spawn(async move {
-            tokio::time::sleep(time).await;
-            let Some(waiting) = waiting.upgrade() else { return };
-            let ends = {
-                let mut waiting = lock(&waiting);
-                let place = waiting.agents.iter().position(|(other, _, _)| *other == number);
-                place.and_then(|place| waiting.agents.remove(place))
-            };
-            if let Some((_, _, agent)) = ends {
-                agent.end().await;
-            }
-        });
     }
 
     /// Ends all that wait.
     pub(crate) async fn end(&self) {
         let agents: Vec<_> = lock(&self.waiting).agents.drain(..).collect();
-        futures::future::join_all(agents.into_iter().map(|(_, _, agent)| agent.end())).await;
+        futures::future::join_all(agents.into_iter().map(|one| one.agent.end())).await;
+    }
+}
+
+fn end_later(waiting: &Arc<Mutex<Waiting>>, number: u64, time: Duration) -> impl Future<Output = ()> + 'static {
+    let waiting = Arc::downgrade(waiting);
+    async move {
+        tokio::time::sleep(time).await;
+        let Some(waiting) = waiting.upgrade() else { return };
+        let over = lock(&waiting).take(|one| one.number == number);
+        if let Some(One { agent, timer, .. }) = over {
+            // It is this task, which has something to do yet.
+            timer.detach();
+            agent.end().await;
+        }
     }
 }
