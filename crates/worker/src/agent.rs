@@ -81,8 +81,9 @@ pub(crate) struct Agent {
     session: Option<String>,
 }
 
-/// Carries out the message, with the agent that waits for it or a fresh one. After a turn that went well the agent is kept.
-pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<Turn, Stopped> {
+/// Carries out the message, with the agent that waits for it or a fresh one. After a turn that went well the agent
+/// comes back, paused.
+pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(Turn, Option<Agent>), Stopped> {
     let spec = spec(stage)?;
     let start = start(stage, &spec);
     let mut agent = match fit(waiting, &start).await {
@@ -90,14 +91,13 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<Tu
         None => Agent::start(stage, start).await?,
     };
     let result = converse(stage, &spec, &mut agent).await;
-    // It waits without moving: what it has done is about to be read, by git and for the archive of its home, and it must
-    // not be able to put something else in its place meanwhile.
+    // It stands still: what it has done is about to be read, by git and for the archive of its home, and it must not put
+    // something else in its place meanwhile.
     if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() && agent.process.pause() {
-        stage.host.warm.keep(stage.job().id, agent);
-        return result;
+        return result.map(|turn| (turn, Some(agent)));
     }
     let complaints = agent.end().await;
-    result.map_err(|stopped| explain(stopped, &complaints))
+    result.map(|turn| (turn, None)).map_err(|stopped| explain(stopped, &complaints))
 }
 
 /// The agent that waits, if it can go on; else it is ended.

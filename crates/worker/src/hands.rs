@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, Sha};
@@ -23,6 +24,9 @@ use crate::run::gone;
 use crate::worker::Host;
 use crate::workspace::{Session, Workspace};
 use crate::{archive, bundle};
+
+/// How long git may take to settle a workspace.
+const SETTLE_TIME: Duration = Duration::from_secs(10);
 
 /// Bytes of a setup command's output that a failure shows.
 const SETUP_BYTES: u64 = 64 << 10;
@@ -56,7 +60,8 @@ struct Hands<'a> {
     workspace: Workspace,
     /// What the setup command and the agent get.
     environment: BTreeMap<String, String>,
-    /// The agent that has waited since the turn before.
+    /// The agent that has waited since the turn before; after the turn the one that is to wait for the next. Whatever
+    /// happens to the run, it is killed with this.
     waiting: tokio::sync::Mutex<Option<Agent>>,
 }
 
@@ -91,7 +96,9 @@ impl Execution for Hands<'_> {
             workspace: &self.workspace,
             environment: &self.environment,
         };
-        agent::turn(&stage, waiting).await
+        let (turn, agent) = agent::turn(&stage, waiting).await?;
+        *self.waiting.lock().await = agent;
+        Ok(turn)
     }
 
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
@@ -120,8 +127,15 @@ impl Execution for Hands<'_> {
             }
             Ok::<(), Stopped>(())
         };
-        if let Err(error) = released.await {
-            tracing::warn!(job = %self.job().id, %error, "a workspace is not used again");
+        // The run is not over before this is.
+        match tokio::time::timeout(SETTLE_TIME, released).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(job = %self.job().id, %error, "a workspace is not used again"),
+            Err(_) => tracing::warn!(job = %self.job().id, "git does not end in a workspace; it is not used again"),
+        }
+        // Not before all is read: one that waits may be killed for another, and moves no more.
+        if let Some(agent) = self.waiting.lock().await.take() {
+            self.host.warm.keep(self.job().id, agent);
         }
     }
 
@@ -158,7 +172,7 @@ impl Hands<'_> {
             ran = ran => ran?,
             () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
             () = signals.shutdown.cancelled() => return Err(Stopped::HandedBack),
-            () = tokio::time::sleep(std::time::Duration::from_secs(u64::from(seconds))) => {
+            () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => {
                 return Err(Stopped::failed(ReasonCode::TimedOut, "the setup command took longer than a run may"));
             }
         };

@@ -21,7 +21,9 @@ impl Host {
     /// # Errors
     /// A folder cannot be read or removed; the store failed.
     pub async fn release_idle(&self, idle: Duration) -> io::Result<usize> {
-        self.spares.release_older(self.engine.now() - idle).await?;
+        if let Err(error) = self.spares.release_older(self.engine.now() - idle).await {
+            tracing::warn!(%error, "spare trees could not be removed");
+        }
         let mut released = 0;
         for id in jobs_in(&self.data.join("workspaces")).await? {
             let root = self.data.join("workspaces").join(id.to_string());

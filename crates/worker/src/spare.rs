@@ -42,10 +42,12 @@ impl Spares {
     }
 
     /// Moves the spare tree of a repository to `tree`, if there is one. It stands on some commit of it.
-    pub(crate) async fn take(&self, mirror: &Mirror, tree: &Path) -> io::Result<bool> {
+    pub(crate) async fn take(&self, mirror: &Mirror, tree: &Path) {
         match tokio::fs::rename(self.place(mirror), tree).await {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            moved => moved.map(|()| true),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "a spare tree could not be moved to its place; the files are written anew");
+            }
+            _ => {}
         }
     }
 
@@ -75,7 +77,10 @@ impl Spares {
         while let Some(spare) = spares.next_entry().await? {
             if touched(&spare.path()).await.is_some_and(|at| at < before) {
                 // Renamed first, because one that is half removed must not be taken.
-                let gone = spare.path().with_extension("gone");
+                let gone = self.dir.join("gone");
+                if gone.exists() {
+                    tokio::fs::remove_dir_all(&gone).await?;
+                }
                 tokio::fs::rename(spare.path(), &gone).await?;
                 tokio::fs::remove_dir_all(gone).await?;
             }

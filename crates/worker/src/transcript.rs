@@ -30,8 +30,9 @@ pub(crate) async fn write(
     updates: &mut Receiver<Update>,
     over: &CancellationToken,
 ) -> Result<(), UpdateError> {
-    let written = write_all(reporter, updates, over).await;
-    while next(updates, over).await.is_some() {}
+    let left = &mut None;
+    let written = write_all(reporter, updates, over, left).await;
+    while next(updates, over, left).await.is_some() {}
     written
 }
 
@@ -39,14 +40,15 @@ async fn write_all(
     reporter: &Reporter,
     updates: &mut Receiver<Update>,
     over: &CancellationToken,
+    left: &mut Option<usize>,
 ) -> Result<(), UpdateError> {
     // What came before the turn was over is in the channel by then: it is taken first.
-    while let Some(first) = next(updates, over).await {
+    while let Some(first) = next(updates, over, left).await {
         let mut entries = Vec::new();
         add(&mut entries, first, reporter.now());
         let deadline = Instant::now() + PAUSE;
         while entries.len() < BATCH {
-            match tokio::time::timeout_at(deadline, next(updates, over)).await {
+            match tokio::time::timeout_at(deadline, next(updates, over, left)).await {
                 Ok(Some(update)) => add(&mut entries, update, reporter.now()),
                 Ok(None) | Err(_) => break,
             }
@@ -58,12 +60,19 @@ async fn write_all(
     Ok(())
 }
 
-async fn next(updates: &mut Receiver<Update>, over: &CancellationToken) -> Option<Update> {
-    tokio::select! {
-        biased;
-        update = updates.recv() => update,
-        () = over.cancelled() => None,
+/// The next update; `None` when the turn is over and what had come by then is taken. What an agent goes on to say is not
+/// waited for.
+async fn next(updates: &mut Receiver<Update>, over: &CancellationToken, left: &mut Option<usize>) -> Option<Update> {
+    if !over.is_cancelled() {
+        tokio::select! {
+            biased;
+            update = updates.recv() => return update,
+            () = over.cancelled() => {}
+        }
     }
+    let left = left.get_or_insert(updates.len());
+    *left = left.checked_sub(1)?;
+    updates.try_recv().ok()
 }
 
 fn add(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestamp) {

@@ -40,8 +40,8 @@ struct One {
     number: u64,
     job: JobId,
     agent: Agent,
-    /// Ends it when its time is over; goes with it.
-    timer: AbortOnDropHandle<()>,
+    /// Kills it when its time is over; goes with it.
+    _timer: AbortOnDropHandle<()>,
 }
 
 impl Waiting {
@@ -70,18 +70,17 @@ impl WarmAgents {
         lock(&self.waiting).take(|one| one.job == job).map(|one| one.agent)
     }
 
-    /// Keeps an agent whose turn is over and that is paused; ends the one that has waited longest where there is no room.
+    /// Keeps an agent whose turn is over and that is paused; kills the one that has waited longest where there is no room.
     pub(crate) fn keep(&self, job: JobId, agent: Agent) {
         let mut waiting = lock(&self.waiting);
         waiting.count += 1;
         let number = waiting.count;
         // It looks for the agent under the lock that we hold.
         let timer = AbortOnDropHandle::new(tokio::spawn(end_later(&self.waiting, number, self.limits.time)));
-        waiting.agents.push_back(One { number, job, agent, timer });
-        if waiting.agents.len() > self.limits.agents
-            && let Some(one) = waiting.agents.pop_front()
-        {
-            tokio::spawn(one.agent.end());
+        waiting.agents.push_back(One { number, job, agent, _timer: timer });
+        if waiting.agents.len() > self.limits.agents {
+            // Killed and not asked to end: its job may be taken up again in this moment, and it must not move then.
+            waiting.agents.pop_front();
         }
     }
 
@@ -97,11 +96,6 @@ fn end_later(waiting: &Arc<Mutex<Waiting>>, number: u64, time: Duration) -> impl
     async move {
         tokio::time::sleep(time).await;
         let Some(waiting) = waiting.upgrade() else { return };
-        let over = lock(&waiting).take(|one| one.number == number);
-        if let Some(One { agent, timer, .. }) = over {
-            // It is this task, which has something to do yet.
-            timer.detach();
-            agent.end().await;
-        }
+        lock(&waiting).take(|one| one.number == number);
     }
 }

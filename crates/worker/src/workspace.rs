@@ -83,7 +83,7 @@ impl Workspace {
             tokio::fs::remove_dir_all(&self.tree).await?;
         }
         tokio::fs::create_dir_all(&self.root).await?;
-        spares.take(mirror, &self.tree).await?;
+        spares.take(mirror, &self.tree).await;
         begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
         mirror.check_out(&self.tree, &turn.head).await?;
         tokio::fs::copy(self.tree.join(".git/index"), &self.index).await?;

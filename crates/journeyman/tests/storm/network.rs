@@ -54,8 +54,10 @@ pub(super) fn namespace(to: u16) -> Option<(Wire, String)> {
         return None;
     }
     let namespace = Namespace { name: name.clone(), near: near.clone() };
-    // From the block for tests of networks (RFC 2544), which nobody else uses.
-    let [ours, theirs] = [1, 2].map(|host| format!("198.18.{number}.{host}/24"));
+    // From the block for tests of networks (RFC 2544): another place in it for each process.
+    let [_, _, place, low] = std::process::id().to_be_bytes();
+    let address = |host: u8| Ipv4Addr::new(198, 18 + place % 2, low, number % 64 * 4 + host);
+    let [ours, theirs] = [1, 2].map(|host| format!("{}/30", address(host)));
     let made = [
         vec!["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &name],
         vec!["addr", "add", &ours, "dev", &near],
@@ -66,7 +68,7 @@ pub(super) fn namespace(to: u16) -> Option<(Wire, String)> {
     ];
     // Dropped, it takes away what was made.
     made.iter().all(|arguments| ip(arguments)).then(|| {
-        let address = Ipv4Addr::new(198, 18, number, 1);
+        let address = address(1);
         let port = lay(address, to, &Arc::new(AtomicBool::new(true)));
         (Wire::Namespace(namespace), format!("{address}:{port}"))
     })

@@ -1,5 +1,6 @@
 //! Agents that are kept running for a follow-up, and trees that are made before they are asked for.
 
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use journeyman_core::job::JobStatus;
@@ -118,13 +119,16 @@ async fn the_second_job_on_a_large_repository_moves_into_a_tree_that_is_there() 
         assert!(Instant::now() < end, "no spare tree is made");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    let number_of = |dir: &std::path::Path| std::fs::metadata(dir).unwrap().ino();
+    let spare = std::fs::read_dir(&spares).unwrap().map(|spare| number_of(&spare.unwrap().path())).next().unwrap();
     // It moves on to what people have pushed meanwhile.
     house.people_push("main", "more", "2").await;
     let branch =
         "[[run git branch --show-current > branch]] [[run git status --short > status]] [[append more|second]]";
     let second = house.create(branch).await;
     assert!(house.settled(second).await.status() == JobStatus::Completed);
-    assert!(!is_there(), "it was taken");
+    let tree = house.dir.path().join(format!("workspaces/{second}/tree"));
+    assert_eq!(number_of(&tree), spare, "it was taken");
     let name = house.job(second).await.branch.unwrap().name;
     assert_eq!(house.file(&name, "more").await.as_deref(), Some("2second\n"));
     assert_eq!(house.file(&name, "branch").await, Some(format!("{name}\n")), "the agent finds the job's branch");
