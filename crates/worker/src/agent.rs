@@ -134,9 +134,9 @@ impl Agent {
         }
     }
 
-    /// Whether its process has not ended by itself.
+    /// Whether neither its process nor its streams have ended.
     fn lives(&mut self) -> bool {
-        self.process.wait().now_or_never().is_none()
+        self.connection.is_open() && self.process.wait().now_or_never().is_none()
     }
 
     /// Ends it with everything that it started; what it complained of last.

@@ -21,8 +21,8 @@ pub(crate) fn key(job: JobId, token: Token) -> String {
     format!("{SESSIONS}/{job}/{}.tar.gz", token.0)
 }
 
-/// Writes `home` to `archive`. The agent may be running: a file that it changes meanwhile is stored as long as it was
-/// when it was looked at, and one that is gone is left out.
+/// Writes `home` to `archive`. The agent is paused, but what has left its process group may be running: a file that is
+/// changed meanwhile is stored as long as it was when it was looked at, and one that is gone is left out.
 pub(crate) fn save(home: &Path, archive: &Path) -> io::Result<()> {
     let mut builder = tar::Builder::new(GzEncoder::new(File::create(archive)?, Compression::fast()));
     // A link that the agent planted is stored as a link, and what it points to is not.
@@ -79,8 +79,17 @@ pub(crate) fn restore(home: &Path, archive: Option<&Path>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+
+    struct Sets<'a>(&'a AtomicBool);
+
+    impl Drop for Sets<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
 
     #[test]
     fn a_home_comes_back_with_its_links_and_without_its_sockets() {
@@ -105,21 +114,22 @@ mod tests {
         std::fs::write(home.join("after"), "text").unwrap();
         let log = home.join("log");
         std::fs::write(&log, "x").unwrap();
-        let over = std::sync::atomic::AtomicBool::new(false);
+        let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut log = File::options().append(true).open(&log).unwrap();
-                while !over.load(std::sync::atomic::Ordering::SeqCst) {
+                while !over.load(Ordering::SeqCst) {
                     log.write_all(&[b'x'; 4096]).unwrap();
                     log.set_len(log.metadata().unwrap().len() % (1 << 20)).unwrap();
                 }
             });
+            // Also where an assertion fails.
+            let _over = Sets(&over);
             for _ in 0..20 {
                 save(&home, &archive).unwrap();
                 restore(&back, Some(&archive)).unwrap();
                 assert_eq!(std::fs::read_to_string(back.join("after")).unwrap(), "text");
             }
-            over.store(true, std::sync::atomic::Ordering::SeqCst);
         });
     }
 }

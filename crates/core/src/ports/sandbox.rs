@@ -83,8 +83,8 @@ pub trait Process: Send {
     /// Waits until it ends by itself.
     async fn wait(&mut self) -> Exit;
 
-    /// Stops it and everything that it started where they are, until [`Process::resume`]: what the host reads meanwhile
-    /// stays as it is. False if that cannot be done.
+    /// Stops it and everything that it started where they are, as far as the back end holds them together, until
+    /// [`Process::resume`]: what the host reads meanwhile stays as it is. False if that cannot be done.
     fn pause(&mut self) -> bool;
 
     /// Lets it go on.

@@ -34,8 +34,8 @@ pub struct Connection {
     pub(super) phase: watch::Sender<Phase>,
     pub(super) can: Capabilities,
     broken: Arc<OnceLock<String>>,
-    // Held for its drop.
-    _driver: AbortOnDropHandle<()>,
+    /// Ends with this.
+    driver: AbortOnDropHandle<()>,
 }
 
 /// What an agent says that it can do, as far as it matters here.
@@ -90,7 +90,7 @@ pub async fn connect(
     let (ready, link) = oneshot::channel();
     let driver = AbortOnDropHandle::new(tokio::spawn(drive(transport, ready)));
     let link = link.await.map_err(|_| ended(&broken))?;
-    let mut connection = Connection { link, limits, phase, can: Capabilities::default(), broken, _driver: driver };
+    let mut connection = Connection { link, limits, phase, can: Capabilities::default(), broken, driver };
     connection.can = connection.initialize().await?;
     Ok(connection)
 }
@@ -132,6 +132,12 @@ fn ended(broken: &OnceLock<String>) -> AcpError {
 }
 
 impl Connection {
+    /// Whether the agent's streams have not ended or broken.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.driver.is_finished()
+    }
+
     async fn initialize(&self) -> Result<Capabilities, AcpError> {
         let request = InitializeRequest::new(ProtocolVersion::V1)
             .client_capabilities(ClientCapabilities::new())
