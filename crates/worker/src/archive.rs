@@ -3,75 +3,162 @@
 //!
 //! Keys name the job and the lease that wrote them: what a worker writes whose lease was taken over is in nobody's way.
 
+use std::ffi::{CStr, OsStr};
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Token;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::io::Errno;
 
 /// The folder of archives in the blob store; below it one for each job.
 pub(crate) const SESSIONS: &str = "sessions";
+
+/// What a home may have, in bytes, before they are compressed.
+pub(crate) const HOME_BYTES: u64 = 2 << 30;
+
+/// How deep a home may be: each folder on the way is held open.
+const DEPTH: usize = 128;
 
 /// Where the home is kept as the lease `token` left it.
 pub(crate) fn key(job: JobId, token: Token) -> String {
     format!("{SESSIONS}/{job}/{}.tar.gz", token.0)
 }
 
-/// Writes `home` to `archive`. The agent is paused, but what has left its process group may be running: a file that is
-/// changed meanwhile is stored as long as it was when it was looked at, and one that is gone is left out.
-pub(crate) fn save(home: &Path, archive: &Path) -> io::Result<()> {
-    let mut builder = tar::Builder::new(GzEncoder::new(File::create(archive)?, Compression::fast()));
-    // A link that the agent planted is stored as a link, and what it points to is not.
-    builder.follow_symlinks(false);
-    add_folder(&mut builder, home, Path::new("."))?;
-    builder.into_inner()?.finish()?;
+/// Writes `home` to `archive`, no more than `limit` bytes of it: [`ErrorKind::FileTooLarge`] where it has more.
+///
+/// The agent is paused, but what has left its process group may be running: a file that is changed meanwhile is stored as
+/// long as it was when it was opened, and one that is gone or cannot be read is left out. Nothing is reached by its path:
+/// a link that is put in the place of a folder leads nowhere.
+pub(crate) fn save(home: &Path, archive: &Path, limit: u64) -> io::Result<()> {
+    let limited = Limited { inner: GzEncoder::new(File::create(archive)?, Compression::fast()), left: limit };
+    let mut builder = tar::Builder::new(limited);
+    add_folder(&mut builder, openat(CWD, home, FOLDER, Mode::empty())?, Path::new("."), 0)?;
+    builder.into_inner()?.inner.finish()?;
     Ok(())
 }
 
-fn add_folder(builder: &mut tar::Builder<impl Write>, folder: &Path, name: &Path) -> io::Result<()> {
-    builder.append_dir(name, folder)?;
-    for entry in std::fs::read_dir(folder)? {
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = FILE.union(OFlags::DIRECTORY);
+
+fn add_folder(builder: &mut tar::Builder<impl Write>, folder: OwnedFd, name: &Path, depth: usize) -> io::Result<()> {
+    if depth > DEPTH {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it is deeper than {DEPTH} folders")));
+    }
+    let folder = File::from(folder);
+    builder.append_data(&mut header(&folder)?, name, io::empty())?;
+    for entry in Dir::read_from(&folder)? {
         let entry = entry?;
-        let (path, name) = (entry.path(), name.join(entry.file_name()));
-        match add(builder, &path, &name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            done => done?,
+        let entry = entry.file_name();
+        if entry == c"." || entry == c".." {
+            continue;
+        }
+        let name = name.join(OsStr::from_bytes(entry.to_bytes()));
+        match Found::at(&folder, entry) {
+            Ok(Found::Folder(inner)) => add_folder(builder, inner, &name, depth + 1)?,
+            Ok(Found::File(file)) => {
+                let mut header = header(&file)?;
+                let exactly = (&file).chain(io::repeat(0)).take(header.size()?);
+                builder.append_data(&mut header, name, exactly)?;
+            }
+            Ok(Found::Link(target)) => {
+                let mut header = tar::Header::new_gnu();
+                header.set_entry_type(tar::EntryType::Symlink);
+                header.set_size(0);
+                header.set_mode(0o777);
+                builder.append_link(&mut header, name, target)?;
+            }
+            Ok(Found::Nothing) | Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP | Errno::NOTDIR | Errno::INVAL | Errno::NXIO) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-fn add(builder: &mut tar::Builder<impl Write>, path: &Path, name: &Path) -> io::Result<()> {
-    let note = path.symlink_metadata()?;
-    if note.is_dir() {
-        return add_folder(builder, path, name);
-    }
-    if note.is_symlink() {
-        return builder.append_path_with_name(path, name);
-    }
-    // Sockets and pipes are nothing without who has opened them.
-    if !note.is_file() {
-        return Ok(());
-    }
+fn header(file: &File) -> io::Result<tar::Header> {
     let mut header = tar::Header::new_gnu();
-    header.set_metadata(&note);
-    let exactly = File::open(path)?.chain(io::repeat(0)).take(note.len());
-    builder.append_data(&mut header, name, exactly)
+    header.set_metadata(&file.metadata()?);
+    Ok(header)
 }
 
-/// Makes `home` what `archive` says; empty if there is none.
-pub(crate) fn restore(home: &Path, archive: Option<&Path>) -> io::Result<()> {
+/// What there is in a folder by some name.
+enum Found {
+    Folder(OwnedFd),
+    File(File),
+    Link(PathBuf),
+    /// Sockets, pipes and devices are nothing without who has opened them.
+    Nothing,
+}
+
+impl Found {
+    fn at(folder: &File, name: &CStr) -> Result<Self, Errno> {
+        // What is a device is not opened, if it can be helped: that alone may do something.
+        match FileType::from_raw_mode(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
+            FileType::Directory => Ok(Self::Folder(openat(folder, name, FOLDER, Mode::empty())?)),
+            FileType::Symlink => {
+                let target = readlinkat(folder, name, Vec::new())?;
+                Ok(Self::Link(std::ffi::OsString::from_vec(target.into_bytes()).into()))
+            }
+            FileType::RegularFile => {
+                let file = File::from(openat(folder, name, FILE, Mode::empty())?);
+                // It may be another by now.
+                let is_file = file.metadata().is_ok_and(|note| note.is_file());
+                Ok(if is_file { Self::File(file) } else { Self::Nothing })
+            }
+            _ => Ok(Self::Nothing),
+        }
+    }
+}
+
+/// A writer or reader that is good for so many bytes.
+struct Limited<W> {
+    inner: W,
+    left: u64,
+}
+
+impl<T> Limited<T> {
+    fn count(&mut self, bytes: usize) -> io::Result<usize> {
+        self.left = self.left.checked_sub(bytes as u64).ok_or(ErrorKind::FileTooLarge)?;
+        Ok(bytes)
+    }
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.count(read)
+    }
+}
+
+impl<W: Write> Write for Limited<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.count(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Makes `home` what `archive` says, of at most `limit` bytes; empty if there is none.
+pub(crate) fn restore(home: &Path, archive: Option<&Path>, limit: u64) -> io::Result<()> {
     if home.exists() {
         std::fs::remove_dir_all(home)?;
     }
     std::fs::create_dir_all(home)?;
     match archive {
         // `unpack` refuses entries that would leave the folder.
-        Some(archive) => tar::Archive::new(GzDecoder::new(File::open(archive)?)).unpack(home),
+        Some(archive) => {
+            tar::Archive::new(Limited { inner: GzDecoder::new(File::open(archive)?), left: limit }).unpack(home)
+        }
         None => Ok(()),
     }
 }
@@ -99,8 +186,8 @@ mod tests {
         std::fs::write(home.join("deep/file"), "text").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", home.join("link")).unwrap();
         let _socket = UnixListener::bind(home.join("socket")).unwrap();
-        save(&home, &archive).unwrap();
-        restore(&back, Some(&archive)).unwrap();
+        save(&home, &archive, HOME_BYTES).unwrap();
+        restore(&back, Some(&archive), HOME_BYTES).unwrap();
         assert_eq!(std::fs::read_to_string(back.join("deep/file")).unwrap(), "text");
         assert_eq!(std::fs::read_link(back.join("link")).unwrap(), Path::new("/etc/passwd"));
         assert!(back.join("deep/empty").is_dir() && !back.join("socket").exists());
@@ -126,10 +213,61 @@ mod tests {
             // Also where an assertion fails.
             let _over = Sets(&over);
             for _ in 0..20 {
-                save(&home, &archive).unwrap();
-                restore(&back, Some(&archive)).unwrap();
+                save(&home, &archive, HOME_BYTES).unwrap();
+                restore(&back, Some(&archive), HOME_BYTES).unwrap();
                 assert_eq!(std::fs::read_to_string(back.join("after")).unwrap(), "text");
             }
         });
+    }
+    #[test]
+    fn a_folder_that_is_exchanged_for_a_link_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, archive, back) = (dir.path().join("home"), dir.path().join("a"), dir.path().join("back"));
+        std::fs::create_dir_all(home.join("folder")).unwrap();
+        let hosts = dir.path().join("hosts");
+        std::fs::create_dir(&hosts).unwrap();
+        std::fs::write(hosts.join("file"), "of the host").unwrap();
+        std::fs::write(home.join("folder/file"), "of the agent").unwrap();
+        std::os::unix::fs::symlink(&hosts, home.join("link")).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    let exchange = rustix::fs::RenameFlags::EXCHANGE;
+                    let (folder, link) = (home.join("folder"), home.join("link"));
+                    rustix::fs::renameat_with(CWD, &folder, CWD, &link, exchange).unwrap();
+                }
+            });
+            let _over = Sets(&over);
+            for _ in 0..200 {
+                save(&home, &archive, HOME_BYTES).unwrap();
+                restore(&back, Some(&archive), HOME_BYTES).unwrap();
+                for name in ["folder", "link"] {
+                    let path = back.join(name);
+                    let is_link = path.symlink_metadata().is_ok_and(|note| note.is_symlink());
+                    let text = std::fs::read_to_string(path.join("file"));
+                    assert!(is_link || text.map_or(true, |text| text == "of the agent"));
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_home_that_is_too_large_or_too_deep_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, archive, back) = (dir.path().join("home"), dir.path().join("a"), dir.path().join("back"));
+        std::fs::create_dir(&home).unwrap();
+        // Sparse: it takes no room on the disk.
+        File::create(home.join("large")).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(save(&home, &archive, 1 << 20).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        std::fs::remove_file(home.join("large")).unwrap();
+        for number in 0..100 {
+            std::fs::write(home.join(number.to_string()), "").unwrap();
+        }
+        assert_eq!(save(&home, &archive, 50 * 512).unwrap_err().kind(), ErrorKind::FileTooLarge, "names count too");
+        save(&home, &archive, 1 << 20).unwrap();
+        assert!(restore(&back, Some(&archive), 50 * 512).is_err());
+        std::fs::create_dir_all(home.join(vec!["a"; DEPTH + 1].join("/"))).unwrap();
+        assert_eq!(save(&home, &archive, 1 << 20).unwrap_err().kind(), ErrorKind::FileTooLarge);
     }
 }

@@ -90,7 +90,7 @@ impl Workspace {
         let archive = session.fetch(self).await?;
         let home = self.home.clone();
         blocking(move || {
-            archive::restore(&home, archive.as_deref())?;
+            archive::restore(&home, archive.as_deref(), archive::HOME_BYTES)?;
             archive.map_or(Ok(()), std::fs::remove_file)
         })
         .await
@@ -138,12 +138,23 @@ impl Workspace {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Stores the agent's home as it is now, under `key`.
+    /// Stores the agent's home as it is now, under `key`. One that is too large is not stored, and the work of the turn
+    /// is not lost for that: where the workspace is gone, the agent is told what was said before.
     pub(crate) async fn save_session(&self, blobs: &dyn Blobs, key: &str) -> Result<(), Stopped> {
         let (home, file) = (self.home.clone(), self.scratch("session").await?);
         let archive = file.clone();
-        blocking(move || archive::save(&home, &archive)).await?;
-        Ok(blobs.put(key, &file).await?)
+        let saved = tokio::task::spawn_blocking(move || archive::save(&home, &archive, archive::HOME_BYTES)).await;
+        match saved.map_err(std::io::Error::other)? {
+            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                let limit = archive::HOME_BYTES;
+                tracing::warn!(home = %self.home.display(), limit, "an agent's home is too large to be stored");
+                Ok(tokio::fs::remove_file(&file).await?)
+            }
+            saved => {
+                saved?;
+                Ok(blobs.put(key, &file).await?)
+            }
+        }
     }
 }
 
