@@ -23,9 +23,18 @@ pub struct AgentSpec {
     /// Whether the model is chosen through the protocol too, after the session is open.
     #[serde(default)]
     pub select_model: bool,
+    /// How long it may go on after its answer before it is paused and its home is stored, in milliseconds: for agents
+    /// that write their session a moment later.
+    #[serde(default = "AgentSpec::flush_millis")]
+    pub flush_millis: u64,
 }
 
 impl AgentSpec {
+    /// What an agent gets of which nothing is known.
+    const fn flush_millis() -> u64 {
+        200
+    }
+
     /// `text` with its placeholders replaced.
     #[must_use]
     pub fn fill(text: &str, model: &str, home: &str, workspace: &str) -> String {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod program {
+    mod agents;
     mod client;
     mod commands;
     mod disk;

@@ -86,15 +86,25 @@ pub(crate) struct Agent {
 pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(Turn, Option<Agent>), Stopped> {
     let spec = spec(stage)?;
     let start = start(stage, &spec);
-    let mut agent = match fit(waiting, &start).await {
-        Some(agent) => agent,
-        None => Agent::start(stage, start).await?,
+    let (mut agent, has_waited) = match fit(waiting, &start).await {
+        Some(agent) => (agent, true),
+        None => (Agent::start(stage, start).await?, false),
     };
-    let result = converse(stage, &spec, &mut agent).await;
-    // It stands still: what it has done is about to be read, by git and for the archive of its home, and it must not put
-    // something else in its place meanwhile.
-    if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() && agent.process.pause() {
-        return result.map(|turn| (turn, Some(agent)));
+    let mut result = converse(stage, &spec, &mut agent).await;
+    if has_waited
+        && let Err(Stopped::Failed { reason, retry }) = &mut result
+        && reason.code == ReasonCode::AgentFailed
+    {
+        // It may be that it has only waited too long, and lost its session: the next attempt has a fresh one.
+        *retry = true;
+    }
+    if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() {
+        tokio::time::sleep(Duration::from_millis(spec.flush_millis)).await;
+        // It stands still: what it has done is about to be read, by git and for the archive of its home, and it must
+        // not put something else in its place meanwhile.
+        if agent.process.pause() {
+            return result.map(|turn| (turn, Some(agent)));
+        }
     }
     let complaints = agent.end().await;
     result.map(|turn| (turn, None)).map_err(|stopped| explain(stopped, &complaints))

@@ -75,7 +75,8 @@ fn add_folder(builder: &mut tar::Builder<impl Write>, folder: OwnedFd, name: &Pa
                 header.set_mode(0o777);
                 builder.append_link(&mut header, name, target)?;
             }
-            Ok(Found::Nothing) | Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP | Errno::NOTDIR | Errno::INVAL | Errno::NXIO) => {}
+            Ok(Found::Nothing)
+            | Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP | Errno::NOTDIR | Errno::INVAL | Errno::NXIO) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -17,6 +17,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
 use crate::failure::Stopped;
+use crate::lease::Signals;
 use crate::mirror::{History, Mirror};
 use crate::workspace::Workspace;
 
@@ -29,69 +30,73 @@ const BUNDLE_BYTES: u64 = 1 << 30;
 /// How long git may take in a tree.
 const GIT_TIME: Duration = Duration::from_secs(600);
 
-/// What a program in the sandbox printed, if it ended well.
-pub(crate) async fn output(
-    sandbox: &dyn Sandbox,
-    workspace: &Workspace,
-    environment: BTreeMap<String, String>,
-    argv: &[&str],
-    limit: u64,
-) -> Result<(Exit, Vec<u8>), Stopped> {
-    let argv = argv.iter().map(|part| (*part).to_owned()).collect();
-    let (tree, home) = (workspace.tree.clone(), workspace.home.clone());
-    let mut spawned = sandbox.spawn(Spawn { argv, environment, workspace: tree, home }).await?;
-    drop(spawned.stdin);
-    let (mut printed, mut complaints) = (Vec::new(), Vec::new());
-    let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
-    let (mut stdout, mut stderr) = (stdout.take(limit), stderr.take(64 << 10));
-    let (read, _) = tokio::join!(stdout.read_to_end(&mut printed), stderr.read_to_end(&mut complaints));
-    read?;
-    let exit = spawned.process.wait().await;
-    spawned.process.end().await;
-    if exit != Exit::Code(0) {
-        printed.extend(complaints);
+/// How long it may take when the worker shuts down.
+const LAST_TIME: Duration = Duration::from_secs(5);
+
+/// Where programs run beside the agent, in its sandbox.
+pub(crate) struct Inside<'a> {
+    pub(crate) sandbox: &'a dyn Sandbox,
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) environment: &'a BTreeMap<String, String>,
+    pub(crate) signals: &'a Signals,
+}
+
+impl Inside<'_> {
+    /// How a program ended, and what it printed; where it did not end well, with its complaints.
+    pub(crate) async fn run(&self, argv: &[&str], limit: u64) -> Result<(Exit, Vec<u8>), Stopped> {
+        let argv = argv.iter().map(|part| (*part).to_owned()).collect();
+        let (workspace, home) = (self.workspace.tree.clone(), self.workspace.home.clone());
+        let spawn = Spawn { argv, environment: self.environment.clone(), workspace, home };
+        let mut spawned = self.sandbox.spawn(spawn).await?;
+        drop(spawned.stdin);
+        let (mut printed, mut complaints) = (Vec::new(), Vec::new());
+        let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
+        let (mut stdout, mut stderr) = (stdout.take(limit), stderr.take(64 << 10));
+        let (read, _) = tokio::join!(stdout.read_to_end(&mut printed), stderr.read_to_end(&mut complaints));
+        read?;
+        let exit = spawned.process.wait().await;
+        spawned.process.end().await;
+        if exit != Exit::Code(0) {
+            printed.extend(complaints);
+        }
+        Ok((exit, printed))
     }
-    Ok((exit, printed))
-}
 
-/// Git in the tree, as the agent would run it: it may have been configured to do anything.
-async fn agents_git(
-    sandbox: &dyn Sandbox,
-    workspace: &Workspace,
-    environment: &BTreeMap<String, String>,
-    argv: &[&str],
-    limit: u64,
-) -> Result<(Exit, Vec<u8>), Stopped> {
-    let ran = output(sandbox, workspace, environment.clone(), argv, limit);
-    tokio::time::timeout(GIT_TIME, ran).await.unwrap_or_else(|_| {
-        let text = format!("{} does not end in the workspace as the agent has left it", argv.join(" "));
-        Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
-    })
-}
+    /// Git in the tree, as the agent would run it: it may have been configured to do anything.
+    async fn git(&self, argv: &[&str], limit: u64) -> Result<(Exit, Vec<u8>), Stopped> {
+        let shutdown = async {
+            self.signals.shutdown.cancelled().await;
+            // The turn is over: what it was worth is given a moment to be kept.
+            tokio::time::sleep(LAST_TIME).await;
+        };
+        tokio::select! {
+            ran = self.run(argv, limit) => ran,
+            () = self.signals.lost.cancelled() => Err(Stopped::LeaseLost),
+            () = shutdown => Err(Stopped::HandedBack),
+            () = tokio::time::sleep(GIT_TIME) => {
+                let text = format!("{} does not end in the workspace as the agent has left it", argv.join(" "));
+                Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
+            }
+        }
+    }
 
-/// Makes the agent's repository what a fresh one would be: at `head`, with nothing to commit. False if the agent has
-/// broken it.
-pub(crate) async fn settle(
-    sandbox: &dyn Sandbox,
-    workspace: &Workspace,
-    environment: &BTreeMap<String, String>,
-    head: &Sha,
-) -> Result<bool, Stopped> {
-    let argv = ["git", "reset", "--quiet", head.as_str()];
-    let (exit, _) = agents_git(sandbox, workspace, environment, &argv, 200).await?;
-    Ok(exit == Exit::Code(0))
+    /// Makes the agent's repository what a fresh one would be: at `head`, with nothing to commit. False if the agent has
+    /// broken it.
+    pub(crate) async fn settle(&self, head: &Sha) -> Result<bool, Stopped> {
+        let (exit, _) = self.git(&["git", "reset", "--quiet", head.as_str()], 200).await?;
+        Ok(exit == Exit::Code(0))
+    }
 }
 
 /// The commit that holds all of the turn's work, and the commits that lead to it from where the turn began.
 pub(crate) async fn collect(
-    sandbox: &dyn Sandbox,
-    workspace: &Workspace,
+    inside: &Inside<'_>,
     mirror: &Mirror,
     turn: &TurnBegun,
     about: &About<'_>,
 ) -> Result<(Sha, Vec<Sha>), Stopped> {
-    let own = agent_commits(sandbox, workspace, mirror, turn, about).await?;
-    let snapshot = if about.only_committed { None } else { snapshot(workspace, mirror, &own, about).await? };
+    let own = agent_commits(inside, mirror, turn, about).await?;
+    let snapshot = if about.only_committed { None } else { snapshot(inside.workspace, mirror, &own, about).await? };
     let head = snapshot.clone().unwrap_or_else(|| own.clone());
     if head == turn.head {
         return Ok((head, Vec::new()));
@@ -113,20 +118,16 @@ pub(crate) struct About<'a> {
     /// A turn that was interrupted: what is not committed stays in the tree for the next.
     pub(crate) only_committed: bool,
     pub(crate) file_bytes: Option<u64>,
-    /// Variables for git in the sandbox.
-    pub(crate) environment: &'a BTreeMap<String, String>,
 }
 
 /// Imports the agent's own commits; the newest of them, or where the turn began.
 async fn agent_commits(
-    sandbox: &dyn Sandbox,
-    workspace: &Workspace,
+    inside: &Inside<'_>,
     mirror: &Mirror,
     turn: &TurnBegun,
     about: &About<'_>,
 ) -> Result<Sha, Stopped> {
-    let git = |argv, limit| agents_git(sandbox, workspace, about.environment, argv, limit);
-    let (exit, printed) = git(&["git", "rev-parse", "--verify", "HEAD"], 200).await?;
+    let (exit, printed) = inside.git(&["git", "rev-parse", "--verify", "HEAD"], 200).await?;
     let head = String::from_utf8_lossy(&printed).trim().parse::<Sha>();
     // A tree whose git was broken by the agent has no commits to take; its files are taken all the same.
     let (Exit::Code(0), Ok(head)) = (exit, head) else { return Ok(turn.head.clone()) };
@@ -135,11 +136,11 @@ async fn agent_commits(
     }
     let not = format!("^{}", turn.head);
     let argv = ["git", "bundle", "create", "--quiet", "-", "HEAD", &not];
-    let (exit, bundle) = git(&argv, BUNDLE_BYTES).await?;
+    let (exit, bundle) = inside.git(&argv, BUNDLE_BYTES).await?;
     if exit != Exit::Code(0) {
         return Ok(turn.head.clone());
     }
-    let file = workspace.root.join("bundle");
+    let file = inside.workspace.root.join("bundle");
     tokio::fs::write(&file, bundle).await?;
     let target = format!("+HEAD:refs/jobs/{}/agent", about.job.id);
     let arguments = ["-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];

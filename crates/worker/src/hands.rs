@@ -15,7 +15,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::agent::{self, Agent, Stage, Turn};
 use crate::branch::choose_branch;
-use crate::collect::{About, collect, output, settle};
+use crate::collect::{About, Inside, collect};
 use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
@@ -74,8 +74,7 @@ impl Execution for Hands<'_> {
     async fn prepare(&self) -> Result<TurnBegun, Stopped> {
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
         let session = Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() };
-        let message = self.assignment.message.id;
-        if !self.workspace.can_be_used(&begun, message, session.archive).await {
+        if !self.workspace.can_be_used(&begun, session.archive).await {
             // Its files go.
             if let Some(agent) = self.waiting.lock().await.take() {
                 agent.end().await;
@@ -84,7 +83,7 @@ impl Execution for Hands<'_> {
             self.set_up().await?;
             self.host.spares.make(&self.mirror, &begun.base, &self.workspace.index).await;
         }
-        self.workspace.mark(&begun.head, Some(message), session.archive).await?;
+        self.workspace.take().await?;
         Ok(begun)
     }
 
@@ -108,9 +107,9 @@ impl Execution for Hands<'_> {
             message: &self.assignment.message,
             only_committed: turn.stopped,
             file_bytes: project.settings.limits.file_bytes,
-            environment: &self.without_secrets(),
         };
-        let (head, commits) = collect(&*self.host.sandbox, &self.workspace, &self.mirror, begun, &about).await?;
+        let environment = self.without_secrets();
+        let (head, commits) = collect(&self.inside(&environment), &self.mirror, begun, &about).await?;
         let archive = archive::key(job.id, job.token);
         self.workspace.save_session(&*self.host.blobs, &archive).await?;
         let bundle = bundle::keep(&*self.host.blobs, &self.mirror, &self.workspace, job, &head).await?;
@@ -120,10 +119,10 @@ impl Execution for Hands<'_> {
 
     async fn release(&self, head: &Sha, commits: &[Sha], archive: &str) {
         let released = async {
-            let (sandbox, environment) = (&*self.host.sandbox, self.without_secrets());
+            let environment = self.without_secrets();
             // What the host has committed is not committed yet for the agent.
-            if commits.is_empty() || settle(sandbox, &self.workspace, &environment, head).await? {
-                self.workspace.mark(head, None, Some(archive)).await?;
+            if commits.is_empty() || self.inside(&environment).settle(head).await? {
+                self.workspace.mark(head, archive).await?;
             }
             Ok::<(), Stopped>(())
         };
@@ -155,6 +154,11 @@ impl Hands<'_> {
         &self.assignment.claimed.job
     }
 
+    fn inside<'b>(&'b self, environment: &'b BTreeMap<String, String>) -> Inside<'b> {
+        let (sandbox, signals) = (&*self.host.sandbox, &self.assignment.signals);
+        Inside { sandbox, workspace: &self.workspace, environment, signals }
+    }
+
     /// For git in the tree, which needs no secret of the project.
     fn without_secrets(&self) -> BTreeMap<String, String> {
         let mut environment = self.environment.clone();
@@ -166,7 +170,8 @@ impl Hands<'_> {
         let (settings, signals) = (&self.assignment.project.settings, &self.assignment.signals);
         let Some(command) = &settings.setup else { return Ok(()) };
         let argv = ["/bin/sh", "-c", command];
-        let ran = output(&*self.host.sandbox, &self.workspace, self.environment.clone(), &argv, SETUP_BYTES);
+        let inside = self.inside(&self.environment);
+        let ran = inside.run(&argv, SETUP_BYTES);
         let seconds = settings.limits.run_seconds.unwrap_or(DEFAULT_RUN_SECONDS);
         let (exit, printed) = tokio::select! {
             ran = ran => ran?,

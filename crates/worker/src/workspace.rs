@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use journeyman_core::ids::{MessageId, Sha};
+use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
 use journeyman_core::job::command::TurnBegun;
 use journeyman_core::ports::Blobs;
@@ -17,7 +17,7 @@ use crate::failure::Stopped;
 use crate::mirror::Mirror;
 use crate::spare::Spares;
 
-/// The file that says where a tree is; without it the tree is not used again.
+/// The file that says where a tree is. It is there between turns only, and without it the tree is not used again.
 pub(crate) const MARKER: &str = "marker.json";
 
 /// The folders of one job on this machine.
@@ -36,8 +36,6 @@ pub(crate) struct Workspace {
 struct Marker {
     /// The commit that the tree stands on.
     head: Sha,
-    /// The message that is being carried out in it.
-    message: Option<MessageId>,
     /// The session that the turn before left, as its archive is named. A turn on another machine may have changed no
     /// file, so the commit alone does not tell whether this workspace has missed one.
     #[serde(default)]
@@ -56,17 +54,14 @@ impl Workspace {
         }
     }
 
-    /// Whether the tree is ready for `message` at `turn.head` as it is.
-    pub(crate) async fn can_be_used(&self, turn: &TurnBegun, message: MessageId, session: Option<&str>) -> bool {
-        // The same message again: whatever the attempt before left behind goes, in the tree and in the session.
-        let marked = self.marker().await.is_some_and(|marker| {
-            marker.head == turn.head && marker.message != Some(message) && marker.session.as_deref() == session
-        });
+    /// Whether the tree is ready for a turn at `turn.head` as it is.
+    pub(crate) async fn can_be_used(&self, turn: &TurnBegun, session: Option<&str>) -> bool {
+        let marker = self.marker().await;
+        let marked = marker.is_some_and(|marker| marker.head == turn.head && marker.session.as_deref() == session);
         marked && self.tree.is_dir() && self.index.is_file() && self.home.is_dir()
     }
 
-    /// Builds tree and session anew. The caller marks the tree when the project's setup command has been through: one
-    /// that is half made is not used again.
+    /// Builds tree and session anew.
     pub(crate) async fn build(
         &self,
         mirror: &Mirror,
@@ -75,9 +70,7 @@ impl Workspace {
         session: &Session<'_>,
     ) -> Result<(), Stopped> {
         for note in [self.marker_path(), self.session_path()] {
-            if note.exists() {
-                tokio::fs::remove_file(note).await?;
-            }
+            remove(&note).await?;
         }
         if self.tree.exists() {
             tokio::fs::remove_dir_all(&self.tree).await?;
@@ -103,14 +96,15 @@ impl Workspace {
         Ok(self.scratch.join(format!("{job}.{kind}")))
     }
 
-    /// Notes where the tree and the session are.
-    pub(crate) async fn mark(
-        &self,
-        head: &Sha,
-        message: Option<MessageId>,
-        session: Option<&str>,
-    ) -> Result<(), Stopped> {
-        let marker = Marker { head: head.clone(), message, session: session.map(str::to_owned) };
+    /// A turn begins in the tree. If it does not come to its end, whatever it leaves behind goes, in the tree and in the
+    /// session: the agent may have put it there to harm the next.
+    pub(crate) async fn take(&self) -> Result<(), Stopped> {
+        remove(&self.marker_path()).await
+    }
+
+    /// Notes where the tree and the session are after a turn.
+    pub(crate) async fn mark(&self, head: &Sha, session: &str) -> Result<(), Stopped> {
+        let marker = Marker { head: head.clone(), session: Some(session.to_owned()) };
         let text = serde_json::to_string(&marker).map_err(std::io::Error::other)?;
         Ok(tokio::fs::write(self.marker_path(), text).await?)
     }
@@ -155,6 +149,13 @@ impl Workspace {
                 Ok(blobs.put(key, &file).await?)
             }
         }
+    }
+}
+
+async fn remove(file: &Path) -> Result<(), Stopped> {
+    match tokio::fs::remove_file(file).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -106,7 +106,7 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) workspace_idle: Option<Span>,
 
-    /// Agents that are kept running after their turn, so that a follow-up finds them ready; 0: none [default: as workers]
+    /// Agents that are kept, paused, after their turn, so that a follow-up finds them ready; 0: none [default: as workers]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) warm_agents: Option<usize>,
 

@@ -257,6 +257,8 @@ fn built_in(program: &Path) -> anyhow::Result<AgentSpec> {
         environment: [].into(),
         mode: None,
         select_model: false,
+        // Its session is written before it answers.
+        flush_millis: 0,
     })
 }
 

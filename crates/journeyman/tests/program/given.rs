@@ -124,6 +124,15 @@ impl Site {
     }
 
     /// The text of a file on a branch, if it is there.
+    /// The one branch of a job.
+    pub(crate) fn branch(&self) -> String {
+        let arguments = ["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"];
+        let branches = git(&self.repository(), &arguments);
+        let branches: Vec<&str> = branches.lines().collect();
+        assert_eq!(branches.len(), 1, "{branches:?}");
+        branches[0].to_owned()
+    }
+
     pub(crate) fn file(&self, branch: &str, file: &str) -> Option<String> {
         let shown = git_command(&self.repository(), &["show", &format!("{branch}:{file}")]).output().unwrap();
         shown.status.success().then(|| String::from_utf8(shown.stdout).unwrap())

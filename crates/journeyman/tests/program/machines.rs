@@ -16,12 +16,6 @@ fn runs(service: &Service, job: &str) -> Vec<Value> {
     service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().clone()
 }
 
-fn branch(site: &Site) -> String {
-    let branches = git(&site.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"]);
-    assert_eq!(branches.lines().count(), 1, "{branches:?}");
-    branches.trim().to_owned()
-}
-
 /// The agent's own record of a session, on one machine.
 fn session(site: &Site, machine: &str, job: &str) -> String {
     let id = job.rsplit('/').next().unwrap();
@@ -69,7 +63,7 @@ fn a_follow_up_goes_to_the_warm_machine_and_to_another_when_that_is_gone() {
     assert!(begun.elapsed() < Duration::from_secs(20), "after a short wait");
     let last = runs(&api, &job).last().unwrap().clone();
     assert_eq!(last["worker"], id(workers[0].0), "{last}");
-    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "1\n2\n3\n4\n5\n");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "1\n2\n3\n4\n5\n");
     assert_eq!(api.count(&job, "pull_request.opened"), 1);
     let told = session(&site, workers[0].0, &job);
     assert!(told.contains("append a.txt|4"), "the agent's session came along: {told}");
@@ -87,7 +81,7 @@ fn a_machine_that_dies_in_mid_turn_is_taken_over_and_the_receipt_says_so() {
     assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
     let attempts: Vec<Value> = runs(&api, &job).iter().map(|run| run["attempt"].clone()).collect();
     assert_eq!(attempts, [json!(1), json!(2)]);
-    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "x\ny\n", "once in effect");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\n", "once in effect");
 }
 
 #[test]
@@ -100,16 +94,16 @@ fn a_machine_that_sleeps_through_its_lease_changes_nothing_when_it_wakes() {
     first.freeze();
     let second = site.start_machine("two", "worker");
     assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
-    let head = git(&site.repository(), &["rev-parse", &branch(&site)]);
+    let head = git(&site.repository(), &["rev-parse", &site.branch()]);
     first.thaw();
     // Long enough for it to push, if it would.
     std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(git(&site.repository(), &["rev-parse", &branch(&site)]), head);
+    assert_eq!(git(&site.repository(), &["rev-parse", &site.branch()]), head);
     assert_eq!(api.count(&job, "pull_request.opened"), 1);
     assert_eq!(api.count(&job, "commit.pushed"), 1);
     api.send(&job, "[[append a.txt|y]]");
     assert_eq!(api.settled(&job)["status"], "completed");
-    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "x\ny\n");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\n");
 }
 
 #[test]
@@ -125,7 +119,7 @@ fn the_database_may_crash_in_mid_turn() {
     server.up();
     api.send(&job, "[[append a.txt|z]]");
     assert_eq!(api.settled(&job)["status"], "completed", "{}", worker.log());
-    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "x\ny\nz\n");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\nz\n");
     assert_eq!(api.count(&job, "pull_request.opened"), 1);
 }
 
@@ -150,7 +144,7 @@ fn one_service_moves_from_sqlite_to_postgresql() {
     );
     moved.send(&job, "[[append a.txt|2]]");
     assert_eq!(moved.settled(&job)["status"], "completed");
-    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "1\n2\n");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "1\n2\n");
 }
 
 #[test]

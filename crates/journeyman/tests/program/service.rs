@@ -4,28 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::given::{Site, git, is_running, site, site_with};
-
-fn branch(site: &Site) -> String {
-    let branches = git(&site.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"]);
-    let branches: Vec<&str> = branches.lines().collect();
-    assert_eq!(branches.len(), 1, "{branches:?}");
-    branches[0].to_owned()
-}
-
-#[test]
-fn a_service_that_ends_ends_the_agents_that_wait_for_a_follow_up() {
-    let site = site();
-    let mut service = site.start();
-    let job = service.create(&format!("[[run echo $PPID > {}]]", site.path("agent").display()));
-    service.settled(&job);
-    let text = std::fs::read_to_string(site.path("agent")).unwrap();
-    let agent = rustix::process::Pid::from_raw(text.trim().parse().unwrap()).unwrap();
-    assert!(rustix::process::test_kill_process(agent).is_ok(), "it waits");
-    service.terminate();
-    assert_eq!(service.ended(), Some(0));
-    assert!(rustix::process::test_kill_process(agent).is_err(), "it is gone before the service is");
-}
+use super::given::{git, is_running, site, site_with};
 
 #[test]
 fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
@@ -44,7 +23,7 @@ fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     assert_eq!((active["status"].clone(), active["prLink"].clone()), (json!("active"), Value::Null));
     let record = service.settled(&job);
     assert_eq!(record["prLink"], link, "the same pull request");
-    assert_eq!(site.file(&branch(&site), "hello.txt").unwrap(), "Hello\nGoodbye\n");
+    assert_eq!(site.file(&site.branch(), "hello.txt").unwrap(), "Hello\nGoodbye\n");
     let diff = service.text(&format!("{job}/diff"));
     assert!(diff.contains("+Hello") && diff.contains("+Goodbye"), "{diff}");
 
@@ -107,7 +86,7 @@ fn a_follow_up_is_taken_or_refused_as_the_state_says_and_nothing_is_lost() {
     service.call("POST", &format!("{job}/unarchive"), None);
     service.send(&job, "[[write four.txt|4]]");
     assert_eq!(service.settled(&job)["status"], "completed");
-    let branch = branch(&site);
+    let branch = site.branch();
     for file in ["one.txt", "two.txt", "three.txt", "four.txt"] {
         assert!(site.file(&branch, file).is_some(), "{file}");
     }
@@ -220,7 +199,7 @@ fn after_the_grace_a_turn_is_handed_back_and_done_again() {
     assert_eq!(service.settled(&job)["status"], "completed");
     let runs = service.get(&format!("{job}/runs"));
     assert_eq!(runs["runs"][0]["reason"]["code"], "handed_back", "and no lease of a minute was waited for");
-    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "a\n");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "a\n");
 }
 
 #[test]
@@ -249,7 +228,7 @@ fn workspaces_deleted_by_hand_are_built_anew() {
     std::fs::remove_dir_all(site.path("data/mirrors")).unwrap();
     service.send(&job, "[[append a.txt|b]]");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
-    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "a\nb\n");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "a\nb\n");
 }
 
 #[test]
@@ -270,7 +249,7 @@ fn workspaces_of_idle_jobs_are_removed() {
     }
     service.send(&job, "[[append a.txt|b]]");
     assert_eq!(service.settled(&job)["status"], "completed");
-    assert_eq!(site.file(&branch(&site), "a.txt").unwrap(), "a\nb\n");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "a\nb\n");
 }
 
 #[test]
@@ -284,7 +263,7 @@ fn a_job_that_starts_from_a_tag_is_merged_into_the_default_branch() {
     let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
     let record = service.settled(&job);
     assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
-    assert!(site.file(&branch(&site), "later.txt").is_none(), "it starts from the tag");
+    assert!(site.file(&site.branch(), "later.txt").is_none(), "it starts from the tag");
     let (_, page) = service.page(record["prLink"].as_str().unwrap());
     assert!(page.contains("main"), "{page}");
 }
@@ -301,41 +280,4 @@ fn a_job_never_works_on_the_branch_that_it_would_be_merged_into() {
     let runs = service.get(&format!("{job}/runs"));
     assert!(runs["runs"][0]["reason"]["text"].as_str().unwrap().contains("choose another"), "{runs}");
     assert_eq!(git(&site.repository(), &["rev-parse", "main"]), before);
-}
-
-/// An agent that knows nothing of us: a shell script that speaks the protocol.
-const SHELL_AGENT: &str = r#"#!/bin/sh
-cwd=""
-while IFS= read -r line; do
-    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
-    case "$line" in
-    *'"method":"initialize"'*)
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}}\n' "$id" ;;
-    *'"method":"session/new"'*)
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"sessionId":"s1"}}\n' "$id" ;;
-    *'"method":"session/prompt"'*)
-        echo "made with $GREETING by $1" > from-the-shell.txt
-        printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done by a shell."}}}}\n'
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":"end_turn"}}\n' "$id" ;;
-    esac
-done
-"#;
-
-#[test]
-fn another_agent_is_plugged_in_by_configuration_alone() {
-    let site = site_with(
-        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\", \"{model}\"]\nenvironment = { GREETING = \"love\" }\n",
-    );
-    let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
-    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
-    std::fs::write(site.path("agent.sh"), SHELL_AGENT).unwrap();
-    let service = site.start();
-    let body = json!({"prompt": "x", "agent": "shell", "model": "some/model"});
-    let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
-    assert_eq!((status, record["model"].clone()), (201, json!("some/model")), "{record}");
-    let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
-    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
-    assert_eq!(site.file(&branch(&site), "from-the-shell.txt").unwrap(), "made with love by some/model\n");
-    let said = service.events(&job).as_array().unwrap().iter().any(|event| event["data"]["text"] == "Done by a shell.");
-    assert!(said, "{:#}", service.events(&job));
 }

@@ -132,6 +132,7 @@ fn machine(
         environment: [].into(),
         mode: None,
         select_model: false,
+        flush_millis: 0,
     };
     Arc::new(Host::new(
         engine,

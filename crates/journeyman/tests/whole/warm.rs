@@ -1,4 +1,4 @@
-//! Agents that are kept running for a follow-up, and trees that are made before they are asked for.
+//! Agents that are kept for a follow-up, and trees that are made before they are asked for.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};

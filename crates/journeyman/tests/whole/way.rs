@@ -199,6 +199,21 @@ async fn cancel_reaches_a_running_turn_within_a_second() {
 }
 
 #[tokio::test]
+async fn cancel_reaches_git_that_hangs_in_the_tree() {
+    let house = house().await;
+    // Git waits for somebody to write to the pipe.
+    let id = house.create("[[run rm .git/HEAD && mkfifo .git/HEAD]] [[say done]]").await;
+    house.until(id, "agent.message", 1).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    house.engine.cancel(&house.project.id, id).await.unwrap();
+    let begun = Instant::now();
+    house.send(id, "[[write after|1]]").await;
+    let job = house.settled(id).await;
+    assert!(begun.elapsed() < Duration::from_secs(20), "the workspace was held for {:?}", begun.elapsed());
+    assert_eq!(job.status(), JobStatus::Completed);
+}
+
+#[tokio::test]
 async fn an_interrupt_keeps_what_was_committed_and_goes_first() {
     let house = house().await;
     let id = house.create("[[write a|1]] [[run git add a && git commit -q -m kept]] [[say begun]] [[sleep 60]]").await;

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::error::AcpError;
 use super::inbound::{ASK_PERMISSION, Inbound, Phase, UNANSWERED};
-use super::lines::{LineReader, write_lines};
+use super::lines::{Allowance, LineReader, write_lines};
 use super::permission::Policy;
 use super::translate::Update;
 use super::{Limits, Streams};
@@ -33,6 +33,7 @@ pub struct Connection {
     pub(super) limits: Limits,
     pub(super) phase: watch::Sender<Phase>,
     pub(super) can: Capabilities,
+    pub(super) allowance: Allowance,
     broken: Arc<OnceLock<String>>,
     /// Ends with this.
     driver: AbortOnDropHandle<()>,
@@ -77,8 +78,10 @@ pub async fn connect(
     let unanswered = Arc::new(Semaphore::new(UNANSWERED));
     let broken = Arc::new(OnceLock::new());
     let (phase, phase_seen) = watch::channel(Phase::Idle);
+    let allowance = Allowance::default();
+    allowance.renew(limits.total_bytes);
     let inbound = Inbound {
-        lines: LineReader::new(streams.stdout, limits.line_bytes, limits.total_bytes),
+        lines: LineReader::new(streams.stdout, limits.line_bytes, allowance.clone()),
         total_bytes: limits.total_bytes,
         updates,
         policy,
@@ -90,7 +93,7 @@ pub async fn connect(
     let (ready, link) = oneshot::channel();
     let driver = AbortOnDropHandle::new(tokio::spawn(drive(transport, ready)));
     let link = link.await.map_err(|_| ended(&broken))?;
-    let mut connection = Connection { link, limits, phase, can: Capabilities::default(), broken, driver };
+    let mut connection = Connection { link, limits, phase, can: Capabilities::default(), allowance, broken, driver };
     connection.can = connection.initialize().await?;
     Ok(connection)
 }

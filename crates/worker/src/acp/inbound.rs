@@ -82,7 +82,7 @@ impl Inbound {
                     return Some(Err(self.break_off(rule)));
                 }
                 Ok(Read::TooMuch) => {
-                    let rule = format!("the agent sent more than {} bytes in one run", self.total_bytes);
+                    let rule = format!("the agent sent more than {} bytes in one turn", self.total_bytes);
                     return Some(Err(self.break_off(rule)));
                 }
                 Err(error) => return Some(Err(error)),

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::Sink;
 use serde_json::Value;
@@ -16,24 +17,39 @@ pub(super) enum Read {
     Line(Vec<u8>),
     /// More bytes without a newline than are allowed. What follows is the rest of that line.
     TooLong,
-    /// More bytes in all than are allowed.
+    /// More bytes than the allowance.
     TooMuch,
     /// The stream has ended.
     End,
+}
+
+/// Bytes that may still be read: renewed for each turn.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Allowance(Arc<AtomicU64>);
+
+impl Allowance {
+    /// From now on so many.
+    pub(super) fn renew(&self, bytes: u64) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+
+    /// False if it is not enough for so many.
+    fn spend(&self, bytes: u64) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
+    }
 }
 
 /// Cuts the agent's stdout into lines.
 pub(super) struct LineReader {
     source: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     limit: usize,
-    /// Bytes that may still be read.
-    left: u64,
+    allowance: Allowance,
 }
 
 impl LineReader {
-    /// A reader that accepts lines of at most `limit` bytes, not counting the newline, and `total` bytes in all.
-    pub(super) fn new(source: Box<dyn AsyncRead + Send + Unpin>, limit: usize, total: u64) -> Self {
-        Self { source: BufReader::new(source), limit, left: total }
+    /// A reader that accepts lines of at most `limit` bytes, not counting the newline, and no more than the allowance.
+    pub(super) fn new(source: Box<dyn AsyncRead + Send + Unpin>, limit: usize, allowance: Allowance) -> Self {
+        Self { source: BufReader::new(source), limit, allowance }
     }
 
     /// The longest line that is accepted, in bytes.
@@ -48,9 +64,8 @@ impl LineReader {
         let mut line = Vec::new();
         AsyncReadExt::take(&mut self.source, most).read_until(b'\n', &mut line).await?;
         let read = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        match self.left.checked_sub(read) {
-            Some(left) => self.left = left,
-            None => return Ok(Read::TooMuch),
+        if !self.allowance.spend(read) {
+            return Ok(Read::TooMuch);
         }
         Ok(match line.last() {
             None => Read::End,
@@ -102,7 +117,9 @@ mod tests {
     }
 
     async fn read_some(bytes: &'static [u8], limit: usize, total: u64) -> Vec<String> {
-        let mut reader = LineReader::new(Box::new(bytes), limit, total);
+        let allowance = Allowance::default();
+        allowance.renew(total);
+        let mut reader = LineReader::new(Box::new(bytes), limit, allowance);
         let mut read = Vec::new();
         loop {
             match reader.read().await.unwrap() {

@@ -42,7 +42,8 @@ pub use translate::{Stop, TurnEnd, Update, Usage};
 pub struct Limits {
     /// The longest line that the agent may send, in bytes, without its newline.
     pub line_bytes: usize,
-    /// All that the agent may send, in bytes: an agent that goes on for ever must not fill our log.
+    /// All that the agent may send before its first turn, and in each with what follows, in bytes: an agent that goes
+    /// on for ever must not fill our log.
     pub total_bytes: u64,
     /// How long the agent may take for each answer outside a turn.
     pub start_timeout: Duration,

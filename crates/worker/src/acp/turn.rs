@@ -60,6 +60,7 @@ impl Connection {
             .to_untyped_message()
             .map_err(|error| AcpError::unwritable(&error))?;
         let turn = Turn::begin(&self.phase);
+        self.allowance.renew(self.limits.total_bytes);
         let mut answer = pin!(self.link.send_request(request).block_task());
         let answered = tokio::select! {
             biased;

@@ -23,7 +23,8 @@ pub(super) async fn breaches(world: &World, store: &MemoryStore, memories: &[Mem
         let runs = store.runs(memory.job).await.unwrap();
         let order = check_log(store, &job, &runs, &mut breach).await;
         check_messages(memory, &messages, &runs, &order, &mut breach);
-        check_branch(&world.host(), &job, &messages, &order, &mut breach);
+        let was_interrupted = memory.sent.iter().any(|sent| sent.delivery == DeliveryMode::Interrupt);
+        check_branch(&world.host(), &job, &messages, was_interrupted, &order, &mut breach);
         if job.status() == JobStatus::Active {
             breach(format!("is active although the system is quiet: {:?}", job.state));
         }
@@ -132,6 +133,7 @@ fn check_branch(
     host: &CodeHost,
     job: &Job,
     messages: &[Message],
+    was_interrupted: bool,
     order: &[MessageId],
     breach: &mut impl FnMut(String),
 ) {
@@ -183,6 +185,12 @@ fn check_branch(
             if !whole.iter().all(|line| named.contains(line)) {
                 breach(format!("the receipt of {name} names {named:?}, its effect is {whole:?}"));
             }
+        }
+        // What a turn that was not finished left behind is gone, unless it was interrupted. One that was finished may
+        // have been pushed before it was cancelled.
+        let effect = of(message.id).count();
+        if effect > 0 && effect < whole.len() && !was_interrupted {
+            breach(format!("{name} is {:?} and has a part of its effect", message.status));
         }
         if matches!(message.status, MessageStatus::Withdrawn) && of(message.id).next().is_some() {
             breach(format!("{name} was withdrawn and has an effect"));

@@ -142,7 +142,7 @@ impl Hands<'_> {
             if world.fails(40) {
                 return Err(Stopped::may_pass(ReasonCode::AgentExited, "it is gone"));
             }
-            if world.fails(200) {
+            if world.fails(50) {
                 return Err(Stopped::failed(ReasonCode::AgentRefused, "it will not"));
             }
             self.change(|workspace| workspace.tree.push(Line::Work(message.id, step)));
@@ -180,9 +180,9 @@ impl Execution for Hands<'_> {
         let forge = Wire(self.life);
         let begun = choose_branch(self.job(), &self.assignment.project, &seen, &forge).await?;
         self.life.moment("before the workspace is prepared").await;
-        let (job, message) = (self.job(), self.assignment.message.id);
+        let job = self.job();
         let usable = self.disk().workspaces.get(&job.id).is_some_and(|workspace| {
-            workspace.head == begun.head && workspace.message != Some(message) && workspace.archive == job.archive
+            workspace.is_marked && workspace.head == begun.head && workspace.archive == job.archive
         });
         if !usable {
             self.disk().workspaces.remove(&job.id);
@@ -194,9 +194,9 @@ impl Execution for Hands<'_> {
             let tree = self.life.world.host().lines(&begun.head).to_vec();
             let (head, own) = (begun.head.clone(), begun.head.clone());
             let archive = job.archive.clone();
-            self.disk().workspaces.insert(job.id, Workspace { head, message: None, archive, own, tree, session });
+            self.disk().workspaces.insert(job.id, Workspace { head, is_marked: false, archive, own, tree, session });
         }
-        self.change(|workspace| workspace.message = Some(message));
+        self.change(|workspace| workspace.is_marked = false);
         Ok(begun)
     }
 
@@ -256,7 +256,7 @@ impl Execution for Hands<'_> {
             workspace.head = head.clone();
             workspace.own = head.clone();
             workspace.archive = Some(archive.to_owned());
-            workspace.message = None;
+            workspace.is_marked = true;
         });
     }
 

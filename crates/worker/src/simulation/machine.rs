@@ -35,8 +35,8 @@ pub(super) struct Disk {
 pub(super) struct Workspace {
     /// The commit that the marker names.
     pub(super) head: Sha,
-    /// The message that is being carried out in it.
-    pub(super) message: Option<MessageId>,
+    /// Whether the marker is there.
+    pub(super) is_marked: bool,
     /// The archive of the session that the turn before left.
     pub(super) archive: Option<String>,
     /// The commit that is checked out.

@@ -59,7 +59,32 @@ async fn an_agent_that_never_ends_is_broken_off() {
     let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
     let drain = tokio::spawn(async move { while updates.recv().await.is_some() {} });
     let error = connection.prompt(&session, "do it", &CancellationToken::new()).await.unwrap_err();
-    assert_eq!(error, AcpError::Protocol(format!("the agent sent more than {TOTAL_BYTES} bytes in one run")));
+    assert_eq!(error, AcpError::Protocol(format!("the agent sent more than {TOTAL_BYTES} bytes in one turn")));
+    drop(connection);
+    drain.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_an_agent_may_say_is_counted_anew_for_each_turn() {
+    let (streams, agent) = play(|mut agent| async move {
+        let mut prompt = agent.prompted().await;
+        for turn in 1.. {
+            for _ in 0..TOTAL_BYTES / (LINE_BYTES as u64) {
+                agent.message(&"x".repeat(LINE_BYTES / 2)).await;
+            }
+            agent.answer(&prompt, json!({ "stopReason": "end_turn" })).await;
+            if turn == 4 {
+                break;
+            }
+            prompt = agent.hear_method("session/prompt").await;
+        }
+    });
+    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let drain = tokio::spawn(async move { while updates.recv().await.is_some() {} });
+    for _ in 0..4 {
+        connection.prompt(&session, "do it", &CancellationToken::new()).await.unwrap();
+    }
+    agent.await.unwrap();
     drop(connection);
     drain.await.unwrap();
 }
