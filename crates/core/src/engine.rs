@@ -7,8 +7,8 @@ use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::{create, step, steps};
 use crate::job::command::{Claim, Command, Report};
 use crate::job::{Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
-use crate::message::{DeliveryMode, NewMessage, Origin};
-use crate::ports::{Accepted, ClaimQuery, Decide, Guard, RateCharge, Store, StoreError, UpdateError};
+use crate::message::{DeliveryMode, Message, NewMessage, Origin};
+use crate::ports::{Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError};
 use crate::project::Project;
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
@@ -65,6 +65,8 @@ pub struct Claimed {
     pub job: Job,
     /// The run's lease.
     pub lease: Lease,
+    /// What the run has to carry out.
+    pub message: Message,
 }
 
 impl Engine {
@@ -178,10 +180,11 @@ impl Engine {
             let run = RunId::from_uuid(self.ids.uuid(now));
             let command = Command::Claim(Claim { run, worker, lease_until: now + lease });
             let picked = self.store.claim_job(ClaimQuery { now, worker }, decide(command, now)).await?;
-            let Some(job) = picked else { return Ok(None) };
+            let Some(Picked { job, message }) = picked else { return Ok(None) };
             // A job that was due only to have a lost run cleared away gives no run: look for the next.
-            if let Some(lease) = job.lease().filter(|lease| lease.run == run).cloned() {
-                return Ok(Some(Claimed { job, lease }));
+            let lease = job.lease().filter(|lease| lease.run == run).cloned();
+            if let (Some(lease), Some(message)) = (lease, message) {
+                return Ok(Some(Claimed { job, lease, message }));
             }
         }
     }

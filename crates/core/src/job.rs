@@ -16,6 +16,7 @@ pub mod event;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
+use crate::job::command::TurnBegun;
 use crate::run::Reason;
 use crate::time::{Timestamp, micros};
 
@@ -349,6 +350,13 @@ impl Job {
             JobState::Active(Work::Running { delivery, .. } | Work::Retrying { delivery, .. }) => Some(delivery),
             _ => None,
         }
+    }
+
+    /// Whether the beginning of `turn` would change nothing of it.
+    #[must_use]
+    pub fn is_ready_for(&self, turn: &TurnBegun) -> bool {
+        self.delivery().is_some_and(|delivery| delivery.progress == Progress::Prompting)
+            && self.branch.as_ref().is_some_and(|branch| *branch == turn.branch())
     }
 }
 

@@ -13,6 +13,7 @@ pub use code_host::{
 };
 pub use sandbox::{Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
 pub use store::{
-    Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, KeyStore, PATIENCE,
-    ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
+    Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
+    PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept,
+    UpdateError,
 };

@@ -14,6 +14,7 @@ mod sqlite;
 mod ticket;
 mod vault;
 mod wakeups;
+mod watch;
 
 pub use copy::{CopyError, copy_to_postgres};
 pub use memory::MemoryStore;

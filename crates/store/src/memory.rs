@@ -12,8 +12,8 @@ use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, KeyStore, PATIENCE, ProjectStore,
-    ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
+    Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore, PATIENCE,
+    Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
@@ -24,6 +24,7 @@ use journeyman_core::time::Timestamp;
 use crate::accept::{self, Ledger};
 use crate::retention::Ends;
 use crate::wakeups::Wakeups;
+use crate::watch::Watch;
 
 /// A store that forgets everything with its process.
 #[derive(Debug)]
@@ -182,15 +183,17 @@ impl JobStore for MemoryStore {
         Ok(accepted)
     }
 
-    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
-        let change = {
+    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
+        let picked = {
             let mut tables = self.tables();
             let Some(Ok(change)) = tables.pick(query).map(&mut claim) else { return Ok(None) };
             tables.write(&change);
-            change
+            let delivered = change.delivered();
+            let message = tables.messages.iter().find(|message| Some(message.id) == delivered).cloned();
+            Picked { job: change.job, message }
         };
-        self.wakeups.committed(&change.job);
-        Ok(Some(change.job))
+        self.wakeups.committed(&picked.job);
+        Ok(Some(picked))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -234,12 +237,8 @@ impl JobStore for MemoryStore {
         Ok(self.tables().log.range(range).take(limit).map(|(_, entry)| entry.clone()).collect())
     }
 
-    async fn job_changed(&self, job: JobId, after: u64) {
-        let mut listener = self.wakeups.listen(job);
-        if self.tables().jobs.get(&job).is_some_and(|job| job.last_seq > after) {
-            return;
-        }
-        listener.beyond(after).await;
+    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
+        Box::new(Watch::new(self, &self.wakeups, job, None))
     }
 
     fn work_version(&self) -> u64 {

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
@@ -29,21 +30,37 @@ struct Watched {
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 
+impl Watched {
+    /// Lines of the log behind `after`, if they are here and there are no others.
+    fn lines(&self, after: u64, limit: usize, now: Instant) -> Option<Vec<LogEntry>> {
+        let lines = self.tail.behind(after, limit, now)?;
+        // What was committed here, or told of, is never left out.
+        let last_seq = self.sender.borrow().last_seq;
+        let all = last_seq > 0 && lines.last().is_some_and(|line| line.seq >= last_seq);
+        (all || lines.len() == limit).then_some(lines)
+    }
+}
+
 /// Lines of a log without a gap.
 #[derive(Debug, Default)]
 struct Tail {
     /// The number before the first.
     after: u64,
     lines: VecDeque<LogEntry>,
+    /// When the last of them were read.
+    read_at: Option<Instant>,
 }
+
+/// How long a tail is believed: news of others may be lost on the way.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Lines of a tail; a stream that is further behind reads for itself.
 const TAIL: usize = 256;
 
 impl Tail {
     /// Lines behind `after`, if they are here.
-    fn behind(&self, after: u64, limit: usize) -> Option<Vec<LogEntry>> {
-        if after < self.after {
+    fn behind(&self, after: u64, limit: usize, now: Instant) -> Option<Vec<LogEntry>> {
+        if after < self.after || self.read_at.is_none_or(|at| now.saturating_duration_since(at) > FRESH) {
             return None;
         }
         let lines: Vec<LogEntry> =
@@ -52,11 +69,12 @@ impl Tail {
     }
 
     /// Adds lines that were read behind `after`.
-    fn keep(&mut self, after: u64, lines: &[LogEntry]) {
+    fn keep(&mut self, after: u64, lines: &[LogEntry], now: Instant) {
         let last = self.lines.back().map_or(self.after, |line| line.seq);
         if self.lines.is_empty() || after > last {
-            *self = Self { after, lines: VecDeque::new() };
+            *self = Self { after, ..Self::default() };
         }
+        self.read_at = Some(now);
         let last = self.lines.back().map_or(after, |line| line.seq);
         self.lines.extend(lines.iter().filter(|line| line.seq > last).cloned());
         while self.lines.len() > TAIL {
@@ -121,7 +139,7 @@ impl Wakeups {
         limit: usize,
         read: impl Future<Output = Result<Vec<LogEntry>, E>>,
     ) -> Result<Vec<LogEntry>, E> {
-        let known = || self.watched().get(&job).and_then(|watched| watched.tail.behind(after, limit));
+        let known = || self.watched().get(&job).and_then(|watched| watched.lines(after, limit, Instant::now()));
         if let Some(lines) = known() {
             return Ok(lines);
         }
@@ -134,7 +152,7 @@ impl Wakeups {
         }
         let lines = read.await?;
         if let Some(watched) = self.watched().get_mut(&job) {
-            watched.tail.keep(after, &lines);
+            watched.tail.keep(after, &lines, Instant::now());
         }
         Ok(lines)
     }
@@ -177,8 +195,10 @@ impl Listener<'_> {
     /// Returns when the log has grown beyond `after`, or may have.
     pub(crate) async fn beyond(&mut self, after: u64) {
         let gap = self.gap;
-        if let Some(receiver) = &mut self.receiver {
-            let _ = receiver.wait_for(|known| known.last_seq > after || known.gap != gap).await;
+        if let Some(receiver) = &mut self.receiver
+            && let Ok(known) = receiver.wait_for(|known| known.last_seq > after || known.gap != gap).await
+        {
+            self.gap = known.gap;
         }
     }
 }
@@ -216,20 +236,21 @@ mod tests {
 
     #[test]
     fn a_tail_has_no_gap_and_an_end() {
-        let mut tail = Tail::default();
-        tail.keep(3, &lines(4..=6));
-        assert_eq!(numbers(tail.behind(3, 9)), Some(vec![4, 5, 6]));
-        assert_eq!(numbers(tail.behind(4, 1)), Some(vec![5]), "not more than was asked for");
-        assert_eq!(tail.behind(2, 9), None, "the line 3 is not here");
-        assert_eq!(tail.behind(6, 9), None, "nothing is known behind it");
-        tail.keep(5, &lines(6..=8));
-        assert_eq!(numbers(tail.behind(3, 9)), Some(vec![4, 5, 6, 7, 8]));
-        tail.keep(20, &lines(21..=22));
-        assert_eq!(numbers(tail.behind(8, 9)), None, "9 to 20 were never read");
-        assert_eq!(numbers(tail.behind(20, 9)), Some(vec![21, 22]));
-        tail.keep(22, &lines(23..=600));
+        let (mut tail, now) = (Tail::default(), Instant::now());
+        tail.keep(3, &lines(4..=6), now);
+        assert_eq!(numbers(tail.behind(3, 9, now)), Some(vec![4, 5, 6]));
+        assert_eq!(numbers(tail.behind(4, 1, now)), Some(vec![5]), "not more than was asked for");
+        assert_eq!(tail.behind(2, 9, now), None, "the line 3 is not here");
+        assert_eq!(tail.behind(6, 9, now), None, "nothing is known behind it");
+        tail.keep(5, &lines(6..=8), now);
+        assert_eq!(numbers(tail.behind(3, 9, now)), Some(vec![4, 5, 6, 7, 8]));
+        tail.keep(20, &lines(21..=22), now);
+        assert_eq!(numbers(tail.behind(8, 9, now)), None, "9 to 20 were never read");
+        assert_eq!(numbers(tail.behind(20, 9, now)), Some(vec![21, 22]));
+        assert_eq!(tail.behind(20, 9, now + 2 * FRESH), None, "long ago");
+        tail.keep(22, &lines(23..=600), now);
         assert_eq!(tail.lines.len(), TAIL);
-        assert_eq!(tail.behind(100, 9), None);
+        assert_eq!(tail.behind(100, 9, now), None);
     }
 
     #[tokio::test]
@@ -242,11 +263,15 @@ mod tests {
             Ok::<_, ()>(lines(1..=2))
         };
         let _waits = wakeups.listen(job);
+        wakeups.news(job, 2, false);
         let all = futures::future::join_all((0..50).map(|_| wakeups.lines(job, 0, 9, read()))).await;
         assert!(all.into_iter().all(|lines| numbers(lines.ok()) == Some(vec![1, 2])));
         assert_eq!(reads.get(), 1);
+        wakeups.news(job, 3, false);
+        wakeups.lines(job, 0, 9, read()).await.unwrap();
+        assert_eq!(reads.get(), 2, "there is more");
         drop(_waits);
         wakeups.lines(job, 0, 9, read()).await.unwrap();
-        assert_eq!(reads.get(), 2, "nothing is kept for a job that nobody waits for");
+        assert_eq!(reads.get(), 3, "nothing is kept for a job that nobody waits for");
     }
 }

@@ -11,8 +11,8 @@ use journeyman_core::job::event::LogEntry;
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, KeyStore, ProjectStore,
-    ProjectWriteError, PullStore, Retention, Store, StoreError, Swept, UpdateError,
+    Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore, Picked,
+    ProjectStore, ProjectWriteError, PullStore, Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
@@ -98,7 +98,7 @@ impl<T: Tap> JobStore for Tapped<T> {
         done
     }
 
-    async fn claim_job(&self, query: ClaimQuery, claim: ClaimFn) -> Result<Option<Job>, StoreError> {
+    async fn claim_job(&self, query: ClaimQuery, claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
         self.tap.before(Call::Claim { taken: false }).await?;
         let claimed = self.store.claim_job(query, claim).await?;
         self.tap.after(Call::Claim { taken: claimed.is_some() }).await?;
@@ -140,14 +140,8 @@ impl<T: Tap> JobStore for Tapped<T> {
         self.store.log(job, after, limit).await
     }
 
-    async fn job_changed(&self, job: JobId, after: u64) {
-        while self.tap.look().await {
-            if !self.store.job(job).await.is_ok_and(|job| job.is_some_and(|job| job.last_seq <= after)) {
-                return self.tap.woken().await;
-            }
-        }
-        self.store.job_changed(job, after).await;
-        self.tap.woken().await;
+    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
+        Box::new(TappedWatch { tapped: self, job, watch: self.store.watch(job) })
     }
 
     fn work_version(&self) -> u64 {
@@ -162,6 +156,26 @@ impl<T: Tap> JobStore for Tapped<T> {
         }
         self.store.work_changed(seen).await;
         self.tap.woken().await;
+    }
+}
+
+struct TappedWatch<'a, T> {
+    tapped: &'a Tapped<T>,
+    job: JobId,
+    watch: Box<dyn JobWatch + 'a>,
+}
+
+#[async_trait]
+impl<T: Tap> JobWatch for TappedWatch<'_, T> {
+    async fn changed(&mut self, after: u64) {
+        let Tapped { tap, store } = self.tapped;
+        while tap.look().await {
+            if !store.job(self.job).await.is_ok_and(|job| job.is_some_and(|job| job.last_seq <= after)) {
+                return tap.woken().await;
+            }
+        }
+        self.watch.changed(after).await;
+        tap.woken().await;
     }
 }
 

@@ -58,7 +58,7 @@ impl Stage<'_> {
     /// Messages that were delivered before this one.
     async fn earlier(&self) -> Result<Vec<Message>, Stopped> {
         let mut messages = self.host.store.messages(self.job().id).await.map_err(gone)?;
-        messages.retain(|message| message.delivered_at.is_some() && message.id != self.assignment.message.id);
+        messages.retain(|message| message.delivered_at.is_some() && message.id != self.assignment.claimed.message.id);
         Ok(messages)
     }
 }
@@ -227,8 +227,8 @@ async fn prompt(
         }
     };
     let text = match opened {
-        Opened::New => with_history(&stage.earlier().await?, &stage.assignment.message.prompt),
-        Opened::Resumed | Opened::Loaded => stage.assignment.message.prompt.clone(),
+        Opened::New => with_history(&stage.earlier().await?, &stage.assignment.claimed.message.prompt),
+        Opened::Resumed | Opened::Loaded => stage.assignment.claimed.message.prompt.clone(),
     };
     let cancel = CancellationToken::new();
     let seconds =

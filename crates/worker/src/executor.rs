@@ -6,7 +6,6 @@ use journeyman_core::engine::Claimed;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
-use journeyman_core::message::Message;
 use journeyman_core::ports::BlobError;
 use journeyman_core::project::Project;
 use tokio::sync::OwnedMutexGuard;
@@ -20,7 +19,6 @@ use crate::publish::Pushed;
 pub(crate) struct Assignment {
     pub(crate) claimed: Claimed,
     pub(crate) project: Project,
-    pub(crate) message: Message,
     pub(crate) reporter: Reporter,
     pub(crate) signals: Signals,
 }

@@ -104,7 +104,7 @@ impl Execution for Hands<'_> {
         let project = &self.assignment.project;
         let about = About {
             job: self.job(),
-            message: &self.assignment.message,
+            message: &self.assignment.claimed.message,
             only_committed: turn.stopped,
             file_bytes: project.settings.limits.file_bytes,
         };
@@ -143,8 +143,8 @@ impl Execution for Hands<'_> {
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, Stopped> {
-        let Assignment { project, message, .. } = self.assignment;
-        pull_request(&*self.forge, job, project, &self.mirror, branch, &message.prompt).await
+        let Assignment { project, claimed, .. } = self.assignment;
+        pull_request(&*self.forge, job, project, &self.mirror, branch, &claimed.message.prompt).await
     }
 }
 

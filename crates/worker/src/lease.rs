@@ -94,6 +94,7 @@ async fn beat(reporter: &Reporter, lease: Duration, signals: &Signals) {
 /// beat.
 async fn listen(store: Arc<dyn Store>, reporter: &Reporter, signals: &Signals) {
     let (id, mut seen) = (reporter.job, 0);
+    let mut watch = store.watch(id);
     loop {
         let own = reporter.seen.load(Ordering::SeqCst);
         if own > seen {
@@ -111,6 +112,6 @@ async fn listen(store: Arc<dyn Store>, reporter: &Reporter, signals: &Signals) {
                 }
             }
         }
-        store.job_changed(id, seen).await;
+        watch.changed(seen).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::{Kept, Outcome, Published, Report};
+use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::ports::{Store, StoreError};
 use journeyman_core::run::{ReasonCode, Usage};
@@ -32,9 +32,7 @@ pub(crate) async fn assign(
 ) -> Result<Assignment, Stopped> {
     let (claimed, reporter, signals) = (claimed.clone(), reporter.clone(), signals.clone());
     let project = store.project(claimed.job.project.clone()).await.map_err(gone)?.ok_or(Stopped::LeaseLost)?;
-    let message = claimed.job.delivery().ok_or(Stopped::LeaseLost)?.message;
-    let message = store.message(message).await.map_err(gone)?.ok_or(Stopped::LeaseLost)?;
-    Ok(Assignment { claimed, project, message, reporter, signals })
+    Ok(Assignment { claimed, project, reporter, signals })
 }
 
 /// Carries out an assignment up to its outcome, which the caller reports.
@@ -65,7 +63,7 @@ impl Run<'_> {
 
     async fn turn(&self) -> Result<Done, Stopped> {
         let begun = self.execution.prepare().await?;
-        let job = self.report(Report::TurnBegun(begun.clone())).await?;
+        let job = self.begin(&begun).await?;
         let turn = self.execution.prompt().await?;
         let Collected { head, commits, kept } = self.execution.collect(&job, &begun, &turn).await?;
         let archive = kept.archive.clone().unwrap_or_default();
@@ -82,6 +80,16 @@ impl Run<'_> {
         let publish = self.publish(job, head.clone(), commits.clone());
         let ((), outcome) = tokio::join!(release, publish);
         Ok(Done { ended: None, outcome: outcome?, usage })
+    }
+
+    /// A beginning that changes nothing is not reported while the lease that was claimed lasts: nobody else has the run
+    /// before it ends, and a cancellation is heard of anyway.
+    async fn begin(&self, begun: &TurnBegun) -> Result<Job, Stopped> {
+        let Assignment { claimed, reporter, .. } = self.assignment;
+        if claimed.job.is_ready_for(begun) && reporter.now() < claimed.lease.until {
+            return Ok(claimed.job.clone());
+        }
+        self.report(Report::TurnBegun(begun.clone())).await
     }
 
     /// Push, then pull request. A run that was taken over after its turn begins here.

@@ -42,6 +42,15 @@ impl Change {
         self.log.iter().filter(|entry| entry.kind != MESSAGE_ACCEPTED)
     }
 
+    /// The message that is delivered.
+    #[must_use]
+    pub fn delivered(&self) -> Option<MessageId> {
+        self.rows.iter().find_map(|row| match row {
+            Row::MessageDelivered { id, .. } => Some(*id),
+            _ => None,
+        })
+    }
+
     /// Whether there is anything to write.
     #[must_use]
     pub fn is_empty(&self, before: &Job) -> bool {

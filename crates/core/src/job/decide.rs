@@ -2,7 +2,7 @@
 
 use crate::ids::MessageId;
 use crate::job::apply::apply;
-use crate::job::command::{Claim, Command, Outcome, Published, Report, TurnBegun};
+use crate::job::command::{Claim, Command, Outcome, Published, Report};
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::{Delivery, Ended, Job, JobState, Lease, Progress, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
@@ -199,7 +199,7 @@ impl Plan {
         match report {
             Report::Heartbeat { lease_until } => self.emit(Event::LeaseRenewed { until: *lease_until }),
             // A follow-up mostly goes on where the job is: then there is nothing to store.
-            Report::TurnBegun(turn) if delivery.progress == Progress::Prompting && self.is_at(turn) => {}
+            Report::TurnBegun(turn) if self.job.is_ready_for(turn) => {}
             Report::TurnBegun(turn) => self.emit(Event::TurnBegun(turn.clone())),
             Report::Transcript(entries) => {
                 for entry in entries {
@@ -220,10 +220,6 @@ impl Plan {
             Report::Finished { outcome, usage } => self.finished(&delivery, outcome, *usage)?,
         }
         Ok(())
-    }
-
-    fn is_at(&self, turn: &TurnBegun) -> bool {
-        self.job.branch.as_ref().is_some_and(|branch| *branch == turn.branch())
     }
 
     fn finished(&mut self, delivery: &Delivery, outcome: &Outcome, usage: Usage) -> Result<(), Rejected> {

@@ -152,6 +152,23 @@ pub struct JobFilter {
     pub limit: usize,
 }
 
+/// A job that was picked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Picked {
+    /// As it is now.
+    pub job: Job,
+    /// The message that was delivered with it, as it is now; `None` if a lost run was cleared away and no more.
+    pub message: Option<Message>,
+}
+
+/// Waits for news of a job.
+#[async_trait]
+pub trait JobWatch: Send {
+    /// Returns when the job's log may have lines above `after`; it may return without. What comes between two calls is
+    /// not missed.
+    async fn changed(&mut self, after: u64);
+}
+
 /// Jobs. Only [`crate::engine::Engine`] calls what writes.
 #[async_trait]
 pub trait JobStore: Send + Sync {
@@ -170,7 +187,7 @@ pub trait JobStore: Send + Sync {
 
     /// Picks a job as [`ClaimQuery`] says, of those that nobody else is picking, and writes what `claim` says; `None`
     /// if there is none.
-    async fn claim_job(&self, query: ClaimQuery, claim: ClaimFn) -> Result<Option<Job>, StoreError>;
+    async fn claim_job(&self, query: ClaimQuery, claim: ClaimFn) -> Result<Option<Picked>, StoreError>;
 
     /// The job.
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;
@@ -193,8 +210,8 @@ pub trait JobStore: Send + Sync {
     /// Lines of a job's log with a number above `after`, at most `limit`.
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
 
-    /// Returns when the job's log may have lines above `after`; it may return without.
-    async fn job_changed(&self, job: JobId, after: u64);
+    /// Watches a job from now on.
+    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_>;
 
     /// A number that grows whenever work may have become available.
     fn work_version(&self) -> u64;

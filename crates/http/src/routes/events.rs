@@ -131,11 +131,14 @@ impl Reader {
                     }
                     tokio::time::sleep(PAUSE).await;
                 }
-                Ok(_) => tokio::select! {
-                    () = store.job_changed(self.at.id, self.after) => woken = true,
-                    () = tokio::time::sleep(HEARTBEAT) => return self.heartbeat().await,
-                    () = self.app.shutdown.cancelled() => return None,
-                },
+                Ok(_) => {
+                    let mut watch = store.watch(self.at.id);
+                    tokio::select! {
+                        () = watch.changed(self.after) => woken = true,
+                        () = tokio::time::sleep(HEARTBEAT) => return self.heartbeat().await,
+                        () = self.app.shutdown.cancelled() => return None,
+                    }
+                }
                 // The client comes back with the last number it saw.
                 Err(error) => {
                     tracing::warn!(%error, "an event stream ends");

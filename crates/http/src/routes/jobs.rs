@@ -137,9 +137,10 @@ pub(crate) async fn get(
 /// The job when it is not active any more, or when the time is over.
 async fn settled(app: &App, at: &InJob, mut job: Job, wait: Duration) -> Result<Job, ApiError> {
     let end = Instant::now() + wait;
+    let mut watch = app.services.store.watch(job.id);
     while job.status() == JobStatus::Active && Instant::now() < end {
         tokio::select! {
-            () = app.services.store.job_changed(job.id, job.last_seq) => job = at.load(app).await?,
+            () = watch.changed(job.last_seq) => job = at.load(app).await?,
             () = tokio::time::sleep_until(end) => break,
             () = app.shutdown.cancelled() => break,
         }

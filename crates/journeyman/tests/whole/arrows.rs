@@ -59,7 +59,18 @@ async fn an_agent_that_was_not_started_is_started() {
 
 #[tokio::test]
 async fn a_turn_that_was_begun_and_not_prompted_is_prompted() {
-    assert_eq!(prompts_when_a_machine_dies(Moment::TurnBegun).await, 1);
+    // The job's first: the beginning of another says nothing new.
+    let house = idle(Settings::default()).await;
+    let prompts = house.dir.path().join("prompts");
+    let dying = house.hire_dying("one", Moment::TurnBegun, LIMITS);
+    let id = house.create(&format!("[[run echo x >> {}]] [[append a|1]]", prompts.display())).await;
+    dying.until_dead().await;
+    house.hire_machine("two", LIMITS);
+    let job = house.settled(id).await;
+    assert_eq!(job.status(), JobStatus::Completed);
+    assert_eq!(house.file(&job.branch.unwrap().name, "a").await.as_deref(), Some("1\n"));
+    assert_eq!(std::fs::read_to_string(prompts).unwrap(), "x\n");
+    assert_eq!(house.runs(id).await.last().unwrap().attempt, 2);
 }
 
 #[tokio::test]

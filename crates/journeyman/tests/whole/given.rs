@@ -250,7 +250,7 @@ impl House {
                 if self.count(job, kind).await >= times {
                     return;
                 }
-                self.store.job_changed(job, last).await;
+                self.store.watch(job).changed(last).await;
             }
         };
         if tokio::time::timeout(Duration::from_secs(60), seen).await.is_err() {
@@ -266,7 +266,7 @@ impl House {
                 if now.status() != JobStatus::Active {
                     return now;
                 }
-                self.store.job_changed(job, now.last_seq).await;
+                self.store.watch(job).changed(now.last_seq).await;
             }
         };
         match tokio::time::timeout(Duration::from_secs(60), settled).await {

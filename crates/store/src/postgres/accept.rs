@@ -72,13 +72,14 @@ impl Needs {
         needs
     }
 
-    /// The first round trip. The transaction's number comes first: by it a commit whose answer was lost is asked after
-    /// while it is under way.
+    /// The first round trip. The transaction's number comes with what it locks: by it a commit whose answer was lost is
+    /// asked after while it is under way. Where neither a project nor a job is there, nothing is written.
     pub(super) fn calls(&self) -> Vec<Call> {
-        let mut calls = vec![call!("BEGIN"), call!("SELECT pg_current_xact_id()::text")];
+        let mut calls = vec![call!("BEGIN")];
         if !self.projects.is_empty() {
             calls.push(call!(
-                "SELECT id FROM projects WHERE id = ANY($1::text[]) ORDER BY id FOR KEY SHARE",
+                "SELECT id, pg_current_xact_id()::text AS transaction FROM projects
+                 WHERE id = ANY($1::text[]) ORDER BY id FOR KEY SHARE",
                 Vec::from_iter(self.projects.clone())
             ));
         }
@@ -88,7 +89,8 @@ impl Needs {
         }
         if !self.jobs.is_empty() {
             calls.push(call!(
-                "SELECT id, state FROM jobs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE",
+                "SELECT id, state, pg_current_xact_id()::text AS transaction FROM jobs
+                 WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE",
                 Vec::from_iter(self.jobs.clone())
             ));
         }
@@ -142,11 +144,12 @@ impl Tables {
             let text = |column: &str| row.try_get::<_, String>(column);
             let names: Vec<&str> = row.columns().iter().map(|column| column.name()).collect();
             match names.as_slice() {
-                ["pg_current_xact_id"] => tables.transaction = text("pg_current_xact_id")?,
-                ["id"] => {
+                ["id", "transaction"] => {
+                    tables.transaction = text("transaction")?;
                     tables.projects.insert(text("id")?);
                 }
-                ["id", "state"] => {
+                ["id", "state", "transaction"] => {
+                    tables.transaction = text("transaction")?;
                     let job = rows::job(row)?;
                     tables.jobs.insert(job.id, job);
                 }

@@ -9,7 +9,8 @@ use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, PATIENCE, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
+    UpdateError,
 };
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
@@ -22,6 +23,7 @@ use super::pipeline::{Call, call};
 use super::session::Session;
 use super::write::Writes;
 use crate::rows;
+use crate::watch::Watch;
 
 /// How long a waiter relies on being told: a notification may be lost with its connection.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -97,7 +99,7 @@ impl JobStore for PostgresStore {
         self.batches.add(Request { what: What::Update { id, project, decide }, guard, now }).await
     }
 
-    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
+    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
         let session = Session::open(&self.pool).await?;
         let (now, worker) = (query.now.as_micros(), query.worker.to_string());
         let waited = (query.now - PATIENCE).as_micros();
@@ -117,10 +119,12 @@ impl JobStore for PostgresStore {
         writes.update(&change)?;
         let mut calls = writes.calls()?;
         calls.push(call!("COMMIT"));
-        session.run(&calls).await.map_err(PgError::of_commit)?;
+        let answers = session.run(&calls).await.map_err(PgError::of_commit)?;
         session.release();
         self.news.committed(&change.job);
-        Ok(Some(change.job))
+        // No other statement of a claim returns anything.
+        let message = answers.iter().flatten().next().map(rows::message).transpose()?;
+        Ok(Some(Picked { job: change.job, message }))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -158,18 +162,8 @@ impl JobStore for PostgresStore {
         self.news.wakeups.lines(job, after, limit, self.read_log(job, after, limit)).await
     }
 
-    async fn job_changed(&self, job: JobId, after: u64) {
-        let mut listener = self.news.wakeups.listen(job);
-        if listener.last_seq() == 0 {
-            // The first who waits finds out where the log stands; the others hear of it with him.
-            match self.job(job).await {
-                Ok(Some(job)) => self.news.wakeups.news(job.id, job.last_seq, false),
-                // A failing read wakes the caller: it will meet the error itself.
-                _ => return,
-            }
-        }
-        // Waking without a reason is allowed.
-        let _ = tokio::time::timeout(LOOK_AGAIN, listener.beyond(after)).await;
+    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
+        Box::new(Watch::new(self, &self.news.wakeups, job, Some(LOOK_AGAIN)))
     }
 
     fn work_version(&self) -> u64 {

@@ -273,7 +273,8 @@ fn deliver_messages(delivered: &[Delivered]) -> Result<Call, StoreError> {
     Ok(call!(
         "UPDATE messages
          SET status = $4::text, run = new.run, delivered_at = coalesce(messages.delivered_at, new.at)
-         FROM unnest($1::text[], $2::text[], $3::bigint[]) AS new (id, run, at) WHERE messages.id = new.id",
+         FROM unnest($1::text[], $2::text[], $3::bigint[]) AS new (id, run, at) WHERE messages.id = new.id
+         RETURNING messages.*",
         column(delivered, |row| row.id.clone()),
         column(delivered, |row| row.run.clone()),
         column(delivered, |row| row.at),

@@ -9,7 +9,8 @@ use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, PATIENCE, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
+    UpdateError,
 };
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
@@ -21,6 +22,7 @@ use super::rows::{ReadError, collect};
 use super::write::{OpError, Session};
 use crate::accept;
 use crate::rows;
+use crate::watch::Watch;
 
 #[async_trait]
 impl JobStore for SqliteStore {
@@ -46,18 +48,18 @@ impl JobStore for SqliteStore {
         Ok(accepted)
     }
 
-    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Job>, StoreError> {
-        let claimed: Option<Job> = self
+    async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
+        let claimed: Option<Picked> = self
             .writer
             .write(move |db| {
                 let Some(job) = due_job(db, query)? else { return Ok(None) };
                 // What was picked is due; a refusal can only mean that there is nothing to do after all.
                 let Ok(change) = claim(&job) else { return Ok::<_, OpError<StoreError>>(None) };
-                write(db, &change)?;
-                Ok(Some(change.job))
+                let message = write(db, &change)?;
+                Ok(Some(Picked { job: change.job, message }))
             })
             .await?;
-        if let Some(job) = &claimed {
+        if let Some(Picked { job, .. }) = &claimed {
             self.wakeups.committed(job);
         }
         Ok(claimed)
@@ -132,13 +134,8 @@ impl JobStore for SqliteStore {
         self.wakeups.lines(job, after, limit, read).await
     }
 
-    async fn job_changed(&self, job: JobId, after: u64) {
-        let mut listener = self.wakeups.listen(job);
-        // A failing read wakes the caller too: it will meet the error itself.
-        if !matches!(self.job(job).await, Ok(Some(job)) if job.last_seq <= after) {
-            return;
-        }
-        listener.beyond(after).await;
+    fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
+        Box::new(Watch::new(self, &self.wakeups, job, None))
     }
 
     fn work_version(&self) -> u64 {

@@ -1,14 +1,14 @@
 //! What accepting reads and writes, as statements.
 
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, ProjectId, WorkerId};
+use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{RateCharge, UpdateError};
 use journeyman_core::rate::Window;
-use journeyman_core::run::RunStatus;
+use journeyman_core::run::{Run, RunStatus};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -73,11 +73,13 @@ impl Ledger for Tables<'_> {
     fn insert(&mut self, change: &Change) -> Op<()> {
         insert_job(self.0, &change.job)?;
         self.0.wrote(change.job.clone());
-        Ok(write_rows(self.0, change)?)
+        write_rows(self.0, change)?;
+        Ok(())
     }
 
     fn update(&mut self, change: &Change) -> Op<()> {
-        Ok(write(self.0, change)?)
+        write(self.0, change)?;
+        Ok(())
     }
 }
 
@@ -101,8 +103,9 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Writes a job that exists, with the rows and lines that come with the change.
-pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<(), ReadError> {
+/// Writes a job that exists, with the rows and lines that come with the change; the message that is delivered with it,
+/// if one is.
+pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<Option<Message>, ReadError> {
     let before = db.known(change.job.id);
     if before.is_some_and(|before| searched(&before) == searched(&change.job)) {
         // What is not named is not touched: an index is written where one of its columns is named, also with what it had.
@@ -137,14 +140,41 @@ fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     Ok(())
 }
 
-fn write_rows(db: &Connection, change: &Change) -> Result<(), ReadError> {
+fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadError> {
+    let mut delivered = None;
     for (seq, message) in change.accepted() {
         insert_message(db, seq, message)?;
     }
     for row in &change.rows {
-        write_row(db, row)?;
+        match row {
+            // With its number in the log, which the row does not know.
+            Row::InsertMessage(_) => {}
+            Row::MessageDelivered { id, run, at } => delivered = deliver_message(db, *id, *run, *at)?,
+            Row::MessageEnded { id, status, at, commits, pr_link } => {
+                db.prepare_cached(
+                    "UPDATE messages SET status = ?2, finished_at = ?3, commits = ?4, pr_link = ?5 WHERE id = ?1",
+                )?
+                .execute(params![
+                    id.to_string(),
+                    name_of(status)?,
+                    at.as_micros(),
+                    to_json(commits)?,
+                    pr_link
+                ])?;
+            }
+            Row::InsertRun(run) => insert_run(db, run)?,
+            Row::RunEnded { id, status, reason, at, usage, commits } => {
+                let reason = reason.as_ref().map(to_json).transpose()?;
+                let (usage, commits) = (to_json(usage)?, to_json(commits)?);
+                db.prepare_cached(
+                    "UPDATE runs SET status = ?2, reason = ?3, finished_at = ?4, usage = ?5, commits = ?6 WHERE id = ?1",
+                )?
+                .execute(params![id.to_string(), name_of(status)?, reason, at.as_micros(), usage, commits])?;
+            }
+        }
     }
-    insert_lines(db, change)
+    insert_lines(db, change)?;
+    Ok(delivered)
 }
 
 /// All lines in one statement.
@@ -187,47 +217,34 @@ fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), Re
     Ok(())
 }
 
-fn write_row(db: &Connection, row: &Row) -> Result<(), ReadError> {
-    match row {
-        // With its number in the log, which the row does not know.
-        Row::InsertMessage(_) => return Ok(()),
-        Row::MessageDelivered { id, run, at } => db
-            .prepare_cached(
-                "UPDATE messages SET status = ?2, run = ?3, delivered_at = coalesce(delivered_at, ?4) WHERE id = ?1",
-            )?
-            .execute(params![id.to_string(), name_of(&MessageStatus::Delivered)?, run.to_string(), at.as_micros()])?,
-        Row::MessageEnded { id, status, at, commits, pr_link } => db
-            .prepare_cached(
-                "UPDATE messages SET status = ?2, finished_at = ?3, commits = ?4, pr_link = ?5 WHERE id = ?1",
-            )?
-            .execute(params![id.to_string(), name_of(status)?, at.as_micros(), to_json(commits)?, pr_link])?,
-        Row::InsertRun(run) => db
-            .prepare_cached(
-                "INSERT INTO runs (id, job, message, attempt, status, worker, started_at, usage, commits)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')",
-            )?
-            .execute(params![
-                run.id.to_string(),
-                run.job.to_string(),
-                run.message.to_string(),
-                run.attempt,
-                name_of(&RunStatus::Running)?,
-                run.worker.to_string(),
-                run.started_at.as_micros(),
-                to_json(&run.usage)?
-            ])?,
-        Row::RunEnded { id, status, reason, at, usage, commits } => db
-            .prepare_cached(
-                "UPDATE runs SET status = ?2, reason = ?3, finished_at = ?4, usage = ?5, commits = ?6 WHERE id = ?1",
-            )?
-            .execute(params![
-                id.to_string(),
-                name_of(status)?,
-                reason.as_ref().map(to_json).transpose()?,
-                at.as_micros(),
-                to_json(usage)?,
-                to_json(commits)?
-            ])?,
-    };
+/// The message as it is then.
+fn deliver_message(db: &Connection, id: MessageId, run: RunId, at: Timestamp) -> Result<Option<Message>, ReadError> {
+    let mut update = db.prepare_cached(
+        "UPDATE messages SET status = ?2, run = ?3, delivered_at = coalesce(delivered_at, ?4) WHERE id = ?1
+         RETURNING *",
+    )?;
+    let status = name_of(&MessageStatus::Delivered)?;
+    let mut rows = update.query(params![id.to_string(), status, run.to_string(), at.as_micros()])?;
+    let message = rows.next()?.map(rows::message).transpose()?;
+    // To its end: the statement is not done before.
+    while rows.next()?.is_some() {}
+    Ok(message)
+}
+
+fn insert_run(db: &Connection, run: &Run) -> Result<(), ReadError> {
+    db.prepare_cached(
+        "INSERT INTO runs (id, job, message, attempt, status, worker, started_at, usage, commits)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')",
+    )?
+    .execute(params![
+        run.id.to_string(),
+        run.job.to_string(),
+        run.message.to_string(),
+        run.attempt,
+        name_of(&RunStatus::Running)?,
+        run.worker.to_string(),
+        run.started_at.as_micros(),
+        to_json(&run.usage)?
+    ])?;
     Ok(())
 }

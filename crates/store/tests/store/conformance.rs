@@ -375,13 +375,13 @@ async fn waiters_hear_of_work_and_of_news() {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let soon = Duration::from_secs(5);
         tokio::time::timeout(soon, house.store.work_changed(seen)).await.expect("work");
-        tokio::time::timeout(soon, house.store.job_changed(id, 1)).await.expect("news that is there already");
+        tokio::time::timeout(soon, house.store.watch(id).changed(1)).await.expect("news that is there already");
         let store = Arc::clone(&house.store);
-        let waiting = tokio::spawn(async move { store.job_changed(id, 2).await });
+        let waiting = tokio::spawn(async move { store.watch(id).changed(2).await });
         tokio::task::yield_now().await;
         house.engine.cancel(&shop(), id).await.unwrap();
         tokio::time::timeout(soon, waiting).await.expect("news").unwrap();
-        let quiet = tokio::time::timeout(Duration::from_millis(20), house.store.job_changed(id, 99)).await;
+        let quiet = tokio::time::timeout(Duration::from_millis(20), house.store.watch(id).changed(99)).await;
         assert!(quiet.is_err(), "{}: no news", house.name);
     }
 }

@@ -36,7 +36,7 @@ async fn what_is_stored_by_one_process_wakes_those_who_wait_in_another() {
     let (waiting, seen) = (Arc::clone(&there), there.work_version());
     let work = tokio::spawn(async move { waiting.work_changed(seen).await });
     let waiting = Arc::clone(&there);
-    let news = tokio::spawn(async move { waiting.job_changed(id, job.last_seq).await });
+    let news = tokio::spawn(async move { waiting.watch(id).changed(job.last_seq).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     here.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
     tokio::time::timeout(soon, work).await.expect("work").unwrap();

@@ -133,7 +133,7 @@ impl Hands<'_> {
 
     /// The agent at work: line by line, sometimes with a commit of its own.
     async fn work(&self) -> Result<(), Stopped> {
-        let message = &self.assignment.message;
+        let message = &self.assignment.claimed.message;
         let steps: u32 = message.prompt.parse().unwrap();
         let world = &self.life.world;
         for step in 0..steps {
@@ -202,7 +202,7 @@ impl Execution for Hands<'_> {
 
     async fn prompt(&self) -> Result<Turn, Stopped> {
         self.life.moment("before the agent is prompted").await;
-        let message = self.assignment.message.id;
+        let message = self.assignment.claimed.message.id;
         if self.workspace().session.contains(&message) {
             self.life.world.breach(format!("{message}: the session remembers an attempt that was not finished"));
         }
@@ -297,14 +297,14 @@ impl Execution for Hands<'_> {
         self.disk().mirror.extend(commits.iter().cloned());
         let bundle = self.keep_bundle(job, &on_top);
         world.tell(format!("{} is put on top of what people pushed", job.id));
-        self.life.moment("after a rebase").await;
+        self.life.rare_moment("after a rebase").await;
         Ok(Pushed::Rebased { head: on_top, commits, bundle })
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, Stopped> {
         let seen = Seen { life: self.life, heads: &self.heads };
-        let Assignment { project, message, .. } = self.assignment;
-        pull_request(&Wire(self.life), job, project, &seen, branch, &message.prompt).await
+        let Assignment { project, claimed, .. } = self.assignment;
+        pull_request(&Wire(self.life), job, project, &seen, branch, &claimed.message.prompt).await
     }
 }
 

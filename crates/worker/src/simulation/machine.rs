@@ -99,8 +99,17 @@ impl Life {
 
     /// A moment between two things. What is there when it returns happens, whatever comes next.
     pub(super) async fn moment(&self, what: &'static str) {
+        self.may_die(what, 100).await;
+    }
+
+    /// The same at a moment that seldom comes.
+    pub(super) async fn rare_moment(&self, what: &'static str) {
+        self.may_die(what, 10).await;
+    }
+
+    async fn may_die(&self, what: &'static str, one_in: u32) {
         self.pause().await;
-        if self.mortal.load(Ordering::SeqCst) && self.world.fails(100) {
+        if self.mortal.load(Ordering::SeqCst) && self.world.fails(one_in) {
             self.die(what);
         }
         self.while_alive().await;

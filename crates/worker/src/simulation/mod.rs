@@ -116,7 +116,7 @@ async fn quiet(store: &MemoryStore, memories: &[Memory]) {
 /// People who push to the agents' branches and merge their pull requests.
 async fn people(world: Arc<World>) {
     while world.is_raging() {
-        tokio::time::sleep(world.up_to(Duration::from_secs(10))).await;
+        tokio::time::sleep(world.up_to(Duration::from_secs(5))).await;
         let mut host = world.host();
         let open: Vec<usize> =
             (0..host.pulls.len()).filter(|place| host.pulls[*place].state == PullState::Open).collect();
