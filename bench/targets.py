@@ -54,10 +54,12 @@ TARGETS: dict[str, list[Target]] = {
     "workspace.tenth": [at_most(0.2, of="workspace.clone")],
     "growth.sqlite-accept-ratio": [at_most(1.2)],
     "growth.sqlite-poll-ratio": [at_most(1.2)],
+    "growth.sqlite-walk-ratio": [at_most(1.2)],
     "growth.sqlite-list-ratio": [at_most(1.2)],
     "growth.sqlite-turn-ratio": [at_most(1.2)],
     "growth.postgresql-accept-ratio": [at_most(1.2)],
     "growth.postgresql-poll-ratio": [at_most(1.2)],
+    "growth.postgresql-walk-ratio": [at_most(1.2)],
     "growth.postgresql-list-ratio": [at_most(1.2)],
     "growth.postgresql-turn-ratio": [at_most(1.2)],
 }

@@ -1,4 +1,4 @@
-"""Growth: the same things on a store with a million finished jobs and on one with none; ratios of times, 1 is the same."""
+"""Growth: the same things on a store with a million finished jobs and on one with few; ratios of times, 1 is the same."""
 
 import statistics
 import time
@@ -16,19 +16,24 @@ from .accept import MOST, accept, room
 STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 WHAT = {
     "accept": ("follow-ups accepted, 64 clients", "/s", True),
-    "poll": ("records read, 64 clients, of 10,000 jobs where there are as many", "/s", True),
+    "poll": ("records read, 64 clients, of 20 jobs", "/s", True),
+    "walk": ("records read, 64 clients, of 10,000 jobs in turn", "/s", True),
     "list": ("first page of the list, 1 client", "/s", True),
     "turn": ("a trivial turn on an idle service, claim to end, p50", "ms", False),
 }
 TURNS = 20
-POLLED = 10_000
+POLLED = 20
+# More than a service keeps in memory.
+WALKED = 10_000
+# What the full store is compared with: one that is empty but for what the group does, or has the jobs that are read.
+FEW = {"walk": f"{WALKED:,} jobs"}
 
 FIGURES = [
     figure
     for store, name in STORES.items()
     for what, (title, unit, more) in WHAT.items()
     for figure in (
-        Figure(f"{store}-{what}-empty", f"{name}, empty: {title}", unit, more_is_better=more),
+        Figure(f"{store}-{what}-empty", f"{name}, {FEW.get(what, 'empty')}: {title}", unit, more_is_better=more),
         Figure(f"{store}-{what}-full", f"{name}, full: {title}", unit, more_is_better=more),
         Figure(f"{store}-{what}-ratio", "— as many times as long when full", "×"),
     )
@@ -38,12 +43,14 @@ FIGURES = [
 def measure(session, program, note) -> None:
     for store in STORES:
         with note.covering(store):
-            full, jobs = _full(session, program, store)
+            full, jobs = _filled(session, program, store, session.jobs)
+            few, few_jobs = _filled(session, program, store, WALKED)
             empty = session.site(program, store)
             # Every other round the other way round: what comes first warms the machine for the second.
             session.kept["turned"] = not session.kept.get("turned", False)
-            pair = [("empty", empty, []), ("full", full, jobs)][:: 1 if session.kept["turned"] else -1]
-            found = _both(session, pair)
+            order = 1 if session.kept["turned"] else -1
+            found = _both(session, [("empty", empty), ("full", full)][::order])
+            found |= _walk(session, [("empty", few, few_jobs), ("full", full, jobs)][::order])
             session.drop(empty)
             for what, (_, _, more) in WHAT.items():
                 before, after = found[what, "empty"], found[what, "full"]
@@ -53,16 +60,16 @@ def measure(session, program, note) -> None:
     note.remark(f"Full: {session.jobs:,} finished jobs, copies of a real one in the database.")
 
 
-def _full(session, program, store: str):
-    """The store with many jobs, and some of these; made once for each program."""
-    name = ("full", store, program.label)
+def _filled(session, program, store: str, count: int):
+    """A store with so many jobs, and some of these; made once for each program."""
+    name = ("filled", store, program.label, count)
     if name not in session.kept:
         site = session.site(program, store)
         begun = time.monotonic()
         postgres = session.postgres() if store == "postgresql" else None
-        fill(site, postgres, session.jobs)
-        say(f"    filled with {session.jobs:,} jobs in {time.monotonic() - begun:.0f} s")
-        session.kept[name] = site, sample(site, postgres, POLLED)
+        fill(site, postgres, count)
+        say(f"    filled with {count:,} jobs in {time.monotonic() - begun:.0f} s")
+        session.kept[name] = site, sample(site, postgres, WALKED)
     return session.kept[name]
 
 
@@ -70,31 +77,43 @@ def _both(session, pair) -> dict[tuple[str, str], float]:
     """Each thing on the one store and right after on the other, so that both have the same minute."""
     found = {}
     with ExitStack() as running:
-        for _, site, _ in pair:
+        for _, site in pair:
             site.workers = 4
             running.enter_context(site)
             site.finish(site.create("[[say x]]"))
-        for name, site, _ in pair:
+        for name, site in pair:
             found["turn", name] = statistics.median(_turn(site) for _ in range(TURNS))
-        for name, site, _ in pair:
+        for name, site in pair:
             page = [f"{JOBS}/jobs?limit=20"]
             found["list", name] = closed(site.url, page, 1, session.seconds, session.work, key=site.key).rate
-        for name, site, jobs in pair:
-            paths = [f"{JOBS}/job/{job}" for job in jobs or site.newest(POLLED)]
+        for name, site in pair:
+            paths = [f"{JOBS}/job/{job}" for job in site.newest(POLLED)]
             found["poll", name] = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
     # One worker for the agent that never answers; what it left is cancelled, or it would be in the next round's way.
     with ExitStack() as running:
         rooms = {}
-        for name, site, _ in pair:
+        for name, site in pair:
             site.workers = 1
             running.enter_context(site)
             rooms[name] = room(session, site, MOST * session.seconds)
-        for name, site, _ in pair:
+        for name, site in pair:
             found["accept", name] = accept(session, site, rooms[name], 64).rate
-        for name, site, _ in pair:
+        for name, site in pair:
             # The empty one is thrown away.
             for path in site.active() if name == "full" else []:
                 site.call("POST", f"{path}/cancel")
+    return found
+
+
+def _walk(session, pair) -> dict[tuple[str, str], float]:
+    """Many jobs read in turn, so that they are not in the service's memory."""
+    found = {}
+    with ExitStack() as running:
+        for _, site, _ in pair:
+            running.enter_context(site)
+        for name, site, jobs in pair:
+            paths = [f"{JOBS}/job/{job}" for job in jobs]
+            found["walk", name] = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
     return found
 
 

@@ -25,12 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Run on each connection. The limits keep a process that was stopped in the middle of a transaction, or a network that
-/// was cut, from holding its locks for long.
-const SET_UP: &str = "
+/// was cut, from holding its locks for long. Statements are planned once, and every one of ours finds what it needs by an
+/// index (docs/decisions/0015-plans.md).
+pub(super) const SET_UP: &str = "
     SET search_path TO journeyman;
     SET statement_timeout = '10s';
     SET lock_timeout = '5s';
-    SET idle_in_transaction_session_timeout = '10s'";
+    SET idle_in_transaction_session_timeout = '10s';
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off;
+    SET jit = off";
 
 /// Why no connection can be made with a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
