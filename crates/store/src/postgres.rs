@@ -29,6 +29,7 @@ use tokio_postgres::Row;
 
 use self::batch::Batches;
 pub(crate) use self::connect::Connector;
+use self::connect::PLAN_FOR_MANY;
 pub use self::connect::UrlError;
 pub(crate) use self::error::PgError;
 use self::news::{Messenger, News};
@@ -200,7 +201,9 @@ impl Store for PostgresStore {
     }
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
-        let answers = self.write(sweep::calls(Ends::new(now, retention), limit)).await?;
-        Ok(sweep::swept(&answers))
+        let mut calls: Vec<Call> = PLAN_FOR_MANY.map(|setting| call!(setting)).into();
+        calls.extend(sweep::calls(Ends::new(now, retention), limit));
+        let answers = self.write(calls).await?;
+        Ok(sweep::swept(answers.get(PLAN_FOR_MANY.len()..).unwrap_or_default()))
     }
 }

@@ -74,8 +74,11 @@ impl Tail {
         if self.lines.is_empty() || after > last {
             *self = Self { after, ..Self::default() };
         }
-        self.read_at = Some(now);
         let last = self.lines.back().map_or(after, |line| line.seq);
+        // A read that ended before says nothing of what comes behind.
+        if lines.last().map_or(after, |line| line.seq) >= last {
+            self.read_at = Some(now);
+        }
         self.lines.extend(lines.iter().filter(|line| line.seq > last).cloned());
         while self.lines.len() > TAIL {
             self.after = self.lines.pop_front().map_or(self.after, |line| line.seq);

@@ -98,8 +98,14 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
         // It may be that it has only waited too long, and lost its session: the next attempt has a fresh one.
         *retry = true;
     }
+    if result.as_ref().is_ok_and(|turn| !turn.stopped) {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(spec.flush_millis)) => {}
+            () = stage.signals().lost.cancelled() => {}
+            () = stage.signals().shutdown.cancelled() => {}
+        }
+    }
     if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() {
-        tokio::time::sleep(Duration::from_millis(spec.flush_millis)).await;
         // It stands still: what it has done is about to be read, by git and for the archive of its home, and it must
         // not put something else in its place meanwhile.
         if agent.process.pause() {

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -54,14 +54,15 @@ fn add_folder(builder: &mut tar::Builder<impl Write>, folder: OwnedFd, name: &Pa
     }
     let folder = File::from(folder);
     builder.append_data(&mut header(&folder)?, name, io::empty())?;
-    for entry in Dir::read_from(&folder)? {
+    let mut folder = Dir::new(folder)?;
+    while let Some(entry) = folder.read() {
         let entry = entry?;
         let entry = entry.file_name();
         if entry == c"." || entry == c".." {
             continue;
         }
         let name = name.join(OsStr::from_bytes(entry.to_bytes()));
-        match Found::at(&folder, entry) {
+        match Found::at(folder.fd()?, entry) {
             Ok(Found::Folder(inner)) => add_folder(builder, inner, &name, depth + 1)?,
             Ok(Found::File(file)) => {
                 let mut header = header(&file)?;
@@ -99,7 +100,7 @@ enum Found {
 }
 
 impl Found {
-    fn at(folder: &File, name: &CStr) -> Result<Self, Errno> {
+    fn at(folder: BorrowedFd<'_>, name: &CStr) -> Result<Self, Errno> {
         // What is a device is not opened, if it can be helped: that alone may do something.
         match FileType::from_raw_mode(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
             FileType::Directory => Ok(Self::Folder(openat(folder, name, FOLDER, Mode::empty())?)),
@@ -149,11 +150,8 @@ impl<W: Write> Write for Limited<W> {
     }
 }
 
-/// Makes `home` what `archive` says, of at most `limit` bytes; empty if there is none.
+/// Makes the new folder `home` as `archive` says, of at most `limit` bytes; empty if there is none.
 pub(crate) fn restore(home: &Path, archive: Option<&Path>, limit: u64) -> io::Result<()> {
-    if home.exists() {
-        std::fs::remove_dir_all(home)?;
-    }
     std::fs::create_dir_all(home)?;
     match archive {
         // `unpack` refuses entries that would leave the folder.
@@ -179,6 +177,11 @@ mod tests {
         }
     }
 
+    fn restored(back: &Path, archive: &Path) {
+        let _ = std::fs::remove_dir_all(back);
+        restore(back, Some(archive), HOME_BYTES).unwrap();
+    }
+
     #[test]
     fn a_home_comes_back_with_its_links_and_without_its_sockets() {
         let dir = tempfile::tempdir().unwrap();
@@ -188,7 +191,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", home.join("link")).unwrap();
         let _socket = UnixListener::bind(home.join("socket")).unwrap();
         save(&home, &archive, HOME_BYTES).unwrap();
-        restore(&back, Some(&archive), HOME_BYTES).unwrap();
+        restored(&back, &archive);
         assert_eq!(std::fs::read_to_string(back.join("deep/file")).unwrap(), "text");
         assert_eq!(std::fs::read_link(back.join("link")).unwrap(), Path::new("/etc/passwd"));
         assert!(back.join("deep/empty").is_dir() && !back.join("socket").exists());
@@ -215,7 +218,7 @@ mod tests {
             let _over = Sets(&over);
             for _ in 0..20 {
                 save(&home, &archive, HOME_BYTES).unwrap();
-                restore(&back, Some(&archive), HOME_BYTES).unwrap();
+                restored(&back, &archive);
                 assert_eq!(std::fs::read_to_string(back.join("after")).unwrap(), "text");
             }
         });
@@ -242,7 +245,7 @@ mod tests {
             let _over = Sets(&over);
             for _ in 0..200 {
                 save(&home, &archive, HOME_BYTES).unwrap();
-                restore(&back, Some(&archive), HOME_BYTES).unwrap();
+                restored(&back, &archive);
                 for name in ["folder", "link"] {
                     let path = back.join(name);
                     let is_link = path.symlink_metadata().is_ok_and(|note| note.is_symlink());

@@ -25,7 +25,10 @@ use crate::workspace::Workspace;
 const FILE_BYTES: u64 = 100 << 20;
 
 /// A bundle of the agent's commits may have so many bytes.
-const BUNDLE_BYTES: u64 = 1 << 30;
+const BUNDLE_BYTES: usize = 1 << 30;
+
+/// What is kept of a program's stderr.
+const COMPLAINT_BYTES: usize = 64 << 10;
 
 /// How long git may take in a tree.
 const GIT_TIME: Duration = Duration::from_secs(600);
@@ -42,35 +45,35 @@ pub(crate) struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    /// How a program ended, and what it printed; where it did not end well, with its complaints.
-    pub(crate) async fn run(&self, argv: &[&str], limit: u64) -> Result<(Exit, Vec<u8>), Stopped> {
+    /// How a program ended, and what it printed.
+    pub(crate) async fn run(&self, argv: &[&str], limit: usize) -> Result<(Exit, Printed), Stopped> {
         let argv = argv.iter().map(|part| (*part).to_owned()).collect();
         let (workspace, home) = (self.workspace.tree.clone(), self.workspace.home.clone());
         let spawn = Spawn { argv, environment: self.environment.clone(), workspace, home };
         let mut spawned = self.sandbox.spawn(spawn).await?;
         drop(spawned.stdin);
-        let (mut printed, mut complaints) = (Vec::new(), Vec::new());
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
-        let (mut stdout, mut stderr) = (stdout.take(limit), stderr.take(64 << 10));
-        let (read, _) = tokio::join!(stdout.read_to_end(&mut printed), stderr.read_to_end(&mut complaints));
-        read?;
+        let (stdout, stderr) = tokio::try_join!(Printed::read(stdout, limit), Printed::read(stderr, COMPLAINT_BYTES))?;
         let exit = spawned.process.wait().await;
         spawned.process.end().await;
-        if exit != Exit::Code(0) {
-            printed.extend(complaints);
-        }
-        Ok((exit, printed))
+        Ok((exit, if exit == Exit::Code(0) { stdout } else { stdout.and(stderr) }))
     }
 
     /// Git in the tree, as the agent would run it: it may have been configured to do anything.
-    async fn git(&self, argv: &[&str], limit: u64) -> Result<(Exit, Vec<u8>), Stopped> {
+    async fn git(&self, argv: &[&str], limit: usize) -> Result<(Exit, Vec<u8>), Stopped> {
         let shutdown = async {
             self.signals.shutdown.cancelled().await;
             // The turn is over: what it was worth is given a moment to be kept.
             tokio::time::sleep(LAST_TIME).await;
         };
         tokio::select! {
-            ran = self.run(argv, limit) => ran,
+            ran = self.run(argv, limit) => match ran? {
+                (exit, Printed { last, cut: false }) => Ok((exit, last)),
+                (_, Printed { cut: true, .. }) => {
+                    let text = format!("{} prints more than {limit} bytes in the workspace", argv.join(" "));
+                    Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
+                }
+            },
             () = self.signals.lost.cancelled() => Err(Stopped::LeaseLost),
             () = shutdown => Err(Stopped::HandedBack),
             () = tokio::time::sleep(GIT_TIME) => {
@@ -85,6 +88,42 @@ impl Inside<'_> {
     pub(crate) async fn settle(&self, head: &Sha) -> Result<bool, Stopped> {
         let (exit, _) = self.git(&["git", "reset", "--quiet", head.as_str()], 200).await?;
         Ok(exit == Exit::Code(0))
+    }
+}
+
+/// What a program printed.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    /// The last of it.
+    pub(crate) last: Vec<u8>,
+    /// Whether there was more.
+    pub(crate) cut: bool,
+}
+
+impl Printed {
+    /// Reads to the end, so that nobody waits for us, and keeps the last `limit` bytes.
+    async fn read(mut stream: Receiver, limit: usize) -> std::io::Result<Self> {
+        let (mut printed, mut piece) = (Self::default(), vec![0; 64 << 10]);
+        while let count @ 1.. = stream.read(&mut piece).await? {
+            printed.last.extend_from_slice(&piece[..count]);
+            // Twice as many, so that what is kept is not moved for each piece.
+            if printed.last.len() > limit.saturating_mul(2) {
+                printed.cut_to(limit);
+            }
+        }
+        printed.cut_to(limit);
+        Ok(printed)
+    }
+
+    fn cut_to(&mut self, limit: usize) {
+        let excess = self.last.len().saturating_sub(limit);
+        self.cut |= excess > 0;
+        self.last.drain(..excess);
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.last.extend(other.last);
+        Self { last: self.last, cut: self.cut }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::{archive, bundle};
 const SETTLE_TIME: Duration = Duration::from_secs(10);
 
 /// Bytes of a setup command's output that a failure shows.
-const SETUP_BYTES: u64 = 64 << 10;
+const SETUP_BYTES: usize = 64 << 10;
 
 #[async_trait]
 impl Executor for Host {
@@ -184,7 +184,7 @@ impl Hands<'_> {
         if exit == Exit::Code(0) {
             return Ok(());
         }
-        let printed = String::from_utf8_lossy(&printed).replace('\0', "");
+        let printed = String::from_utf8_lossy(&printed.last).replace('\0', "");
         let last: String = printed.chars().skip(printed.chars().count().saturating_sub(2000)).collect();
         let text = format!("the project's setup command failed ({exit:?}); it printed last: {}", last.trim());
         Err(Stopped::failed(ReasonCode::SetupFailed, text))

@@ -16,6 +16,7 @@ mod lease;
 mod mirror;
 mod publish;
 mod release;
+mod removal;
 mod run;
 #[cfg(test)]
 mod simulation;

@@ -11,6 +11,7 @@ use journeyman_core::ids::JobId;
 use journeyman_core::job::JobStatus;
 use journeyman_core::time::Timestamp;
 
+use crate::removal::remove_folder;
 use crate::worker::Host;
 use crate::workspace::MARKER;
 
@@ -41,11 +42,15 @@ impl Host {
                 agent.end().await;
             }
             // First, because a tree that is half removed must not be taken for a whole one.
-            match tokio::fs::remove_file(root.join(MARKER)).await {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => tokio::fs::remove_dir_all(&root).await?,
+            let removed = match tokio::fs::remove_file(root.join(MARKER)).await {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => remove_folder(&root).await,
+            };
+            match removed {
+                Ok(()) => released += 1,
+                // The others are not kept for it.
+                Err(error) => tracing::warn!(job = %id, %error, "a workspace could not be removed"),
             }
-            released += 1;
         }
         Ok(released)
     }

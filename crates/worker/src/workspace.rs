@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::archive;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
+use crate::removal::remove_folder;
 use crate::spare::Spares;
 
 /// The file that says where a tree is. It is there between turns only, and without it the tree is not used again.
@@ -32,7 +33,10 @@ pub(crate) struct Workspace {
 }
 
 /// Where a workspace is, written beside it.
+///
+/// One with other fields was written by another version, which may mean something else by it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Marker {
     /// The commit that the tree stands on.
     head: Sha,
@@ -72,21 +76,32 @@ impl Workspace {
         for note in [self.marker_path(), self.session_path()] {
             remove(&note).await?;
         }
-        if self.tree.exists() {
-            tokio::fs::remove_dir_all(&self.tree).await?;
-        }
+        remove_folder(&self.tree).await?;
         tokio::fs::create_dir_all(&self.root).await?;
         spares.take(mirror, &self.tree).await;
         begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
         mirror.check_out(&self.tree, &turn.head).await?;
         tokio::fs::copy(self.tree.join(".git/index"), &self.index).await?;
         let archive = session.fetch(self).await?;
-        let home = self.home.clone();
-        blocking(move || {
-            archive::restore(&home, archive.as_deref(), archive::HOME_BYTES)?;
-            archive.map_or(Ok(()), std::fs::remove_file)
-        })
-        .await
+        self.restore(archive).await
+    }
+
+    /// Makes the home what `archive` says. One that cannot be restored is no failure, like one that is gone.
+    async fn restore(&self, archive: Option<PathBuf>) -> Result<(), Stopped> {
+        remove_folder(&self.home).await?;
+        let (home, file) = (self.home.clone(), archive.clone());
+        let restored = blocking(move || archive::restore(&home, file.as_deref(), archive::HOME_BYTES)).await;
+        if let Some(file) = archive {
+            tokio::fs::remove_file(file).await?;
+        }
+        match restored {
+            Err(error) if error.kind() != std::io::ErrorKind::StorageFull => {
+                tracing::warn!(home = %self.home.display(), %error, "an agent's session could not be restored");
+                remove_folder(&self.home).await?;
+                Ok(tokio::fs::create_dir_all(&self.home).await?)
+            }
+            restored => Ok(restored?),
+        }
     }
 
     /// A file for a moment, on the disk of the workspaces.
@@ -137,8 +152,7 @@ impl Workspace {
     pub(crate) async fn save_session(&self, blobs: &dyn Blobs, key: &str) -> Result<(), Stopped> {
         let (home, file) = (self.home.clone(), self.scratch("session").await?);
         let archive = file.clone();
-        let saved = tokio::task::spawn_blocking(move || archive::save(&home, &archive, archive::HOME_BYTES)).await;
-        match saved.map_err(std::io::Error::other)? {
+        match blocking(move || archive::save(&home, &archive, archive::HOME_BYTES)).await {
             Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                 let limit = archive::HOME_BYTES;
                 tracing::warn!(home = %self.home.display(), limit, "an agent's home is too large to be stored");
@@ -175,8 +189,8 @@ impl Session<'_> {
     }
 }
 
-async fn blocking(work: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Result<(), Stopped> {
-    Ok(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??)
+async fn blocking(work: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> std::io::Result<()> {
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
 /// A repository with that `HEAD`, whose objects are those of the mirror: what `git init` makes, without a process for it
@@ -195,4 +209,18 @@ pub(crate) async fn begin_repository(tree: &Path, mirror: &Mirror, head: &str) -
         tokio::fs::write(git.join(name), text).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_of_another_version_is_none() {
+        let head = "a".repeat(40);
+        let own = format!(r#"{{"head":"{head}","session":null}}"#);
+        assert!(serde_json::from_str::<Marker>(&own).is_ok());
+        let other = format!(r#"{{"head":"{head}","message":null,"session":null}}"#);
+        assert!(serde_json::from_str::<Marker>(&other).is_err());
+    }
 }

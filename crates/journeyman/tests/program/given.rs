@@ -123,7 +123,6 @@ impl Site {
         self.path("data/repositories/shop.git")
     }
 
-    /// The text of a file on a branch, if it is there.
     /// The one branch of a job.
     pub(crate) fn branch(&self) -> String {
         let arguments = ["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"];
@@ -133,6 +132,7 @@ impl Site {
         branches[0].to_owned()
     }
 
+    /// The text of a file on a branch, if it is there.
     pub(crate) fn file(&self, branch: &str, file: &str) -> Option<String> {
         let shown = git_command(&self.repository(), &["show", &format!("{branch}:{file}")]).output().unwrap();
         shown.status.success().then(|| String::from_utf8(shown.stdout).unwrap())

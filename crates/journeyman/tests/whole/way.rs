@@ -199,6 +199,20 @@ async fn cancel_reaches_a_running_turn_within_a_second() {
 }
 
 #[tokio::test]
+async fn a_setup_command_may_print_as_much_as_it_likes() {
+    let setup = Some("seq 1 1000000; seq 1 1000000 >&2; echo the last word; [ -e ok ] || exit 1".to_owned());
+    let house = idle(Settings { setup, ..Settings::default() }).await;
+    house.hire(1, Limits::default());
+    let id = house.create("[[write a|1]]").await;
+    let (code, text) = reason(&house.settled(id).await);
+    assert_eq!(code, ReasonCode::SetupFailed);
+    assert!(text.contains("1000000") && text.len() < 3000, "the end of it is shown: {text}");
+    house.people_push("main", "ok", "").await;
+    let id = house.create("[[write a|1]]").await;
+    assert_eq!(house.settled(id).await.status(), JobStatus::Completed);
+}
+
+#[tokio::test]
 async fn cancel_reaches_git_that_hangs_in_the_tree() {
     let house = house().await;
     // Git waits for somebody to write to the pipe.

@@ -21,6 +21,10 @@ use super::write::Writes;
 use crate::accept::{self, Ledger};
 use crate::rows;
 
+/// The jobs that a batch decides on, locked.
+pub(super) const LOCKED_JOBS: &str = "SELECT id, state, pg_current_xact_id()::text AS transaction FROM jobs
+     WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE";
+
 /// A request.
 pub(super) struct Request {
     pub(super) what: What,
@@ -88,11 +92,7 @@ impl Needs {
             calls.push(call!("SELECT pg_advisory_xact_lock(place) FROM unnest($1::bigint[]) AS place", locks));
         }
         if !self.jobs.is_empty() {
-            calls.push(call!(
-                "SELECT id, state, pg_current_xact_id()::text AS transaction FROM jobs
-                 WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE",
-                Vec::from_iter(self.jobs.clone())
-            ));
+            calls.push(call!(LOCKED_JOBS, Vec::from_iter(self.jobs.clone())));
         }
         if !self.keys.is_empty() {
             calls.push(call!(

@@ -36,6 +36,10 @@ pub(super) const SET_UP: &str = "
     SET enable_seqscan = off;
     SET jit = off";
 
+/// In a transaction whose statements may touch many rows: there it does matter how many.
+pub(super) const PLAN_FOR_MANY: [&str; 2] =
+    ["SET LOCAL plan_cache_mode = force_custom_plan", "SET LOCAL enable_seqscan = on"];
+
 /// Why no connection can be made with a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {

@@ -226,6 +226,7 @@ fn list(filter: &JobFilter) -> Call {
 mod tests {
     use journeyman_testkit::Postgres;
 
+    use super::super::accept::LOCKED_JOBS;
     use super::super::connect::SET_UP;
     use super::*;
     use crate::PostgresStore;
@@ -255,30 +256,33 @@ mod tests {
         server.sql(database, FILL);
         let big = i64::MAX.to_string();
         let list = ["'p1'", "0", &big, &big, "''", "''", "20", "''"];
-        let hot: [(&str, &str, &[&str]); 9] = [
-            ("claim", DUE_JOB, &["50000", "'w'", "50000"]),
-            ("log", LOG, &["'job_7'", "0", "100"]),
-            ("messages", ACCEPTED, &["'job_7'", "0", "100"]),
-            ("list", LIST, &list),
-            ("list of a status", LIST_OF_STATUS, &[&list[..7], &["'failed'"]].concat()),
-            ("poll", "SELECT id, state FROM jobs WHERE id = $1", &["'job_7'"]),
+        // Each with the index that it is meant to use, and whether its rows must come in order out of it.
+        let hot: [(&str, &str, &[&str], bool); 9] = [
+            (DUE_JOB, "jobs_due", &["50000", "'w'", "50000"], false),
+            (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
+            (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
+            (LIST, "jobs_of_project", &list, true),
+            (LIST_OF_STATUS, "jobs_of_status", &[&list[..7], &["'failed'"]].concat(), true),
+            ("SELECT id, state FROM jobs WHERE id = $1", "jobs_pkey", &["'job_7'"], true),
+            (LOCKED_JOBS, "jobs_pkey", &["'{job_7,job_8}'"], false),
+            ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
             (
-                "lock",
-                "SELECT id, state FROM jobs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE",
-                &["'{job_7,job_8}'"],
-            ),
-            ("runs", "SELECT * FROM runs WHERE job = $1 ORDER BY number", &["'job_7'"]),
-            (
-                "sweep",
                 "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= $1 ORDER BY rests_since LIMIT 10",
+                "jobs_at_rest",
                 &["9"],
+                true,
             ),
         ];
-        for (name, query, values) in hot {
+        for (query, index, values, in_order) in hot {
             // As the store runs it: planned once, whatever the values.
             let values = values.join(", ");
             let plan = server.sql(database, &format!("{SET_UP}; PREPARE q AS {query}; EXPLAIN EXECUTE q ({values})"));
-            assert!(!plan.contains("Seq Scan on"), "{name}: {plan}");
+            assert!(!plan.contains("Seq Scan on"), "{query}: {plan}");
+            assert!(
+                plan.contains(&format!("using {index} on")) || plan.contains(&format!("on {index}")),
+                "{query}: {plan}"
+            );
+            assert!(!in_order || !plan.contains("Sort"), "{query}: {plan}");
         }
     }
 }

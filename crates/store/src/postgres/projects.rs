@@ -9,6 +9,7 @@ use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use tokio_postgres::Row;
 
 use super::PostgresStore;
+use super::connect::PLAN_FOR_MANY;
 use super::error::PgError;
 use super::pipeline::{Call, call};
 use super::session::Session;
@@ -71,6 +72,8 @@ impl ProjectStore for PostgresStore {
         let delete = [
             // Many rows may go.
             call!("SET LOCAL statement_timeout = '10min'"),
+            call!(PLAN_FOR_MANY[0]),
+            call!(PLAN_FOR_MANY[1]),
             call!("DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = $1)", text()),
             call!("DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = $1)", text()),
             call!("DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = $1)", text()),

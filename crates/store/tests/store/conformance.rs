@@ -32,6 +32,7 @@ fn sha(digit: char) -> Sha {
 pub(crate) async fn work_off(house: &House) {
     let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
     let (job, token) = (claimed.job.id, claimed.lease.token);
+    assert_eq!(house.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "as it is now");
     let begun =
         TurnBegun { branch: "journeyman/x".into(), generation: 1, base: sha('a'), head: sha('a'), pushed: None };
     house.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
@@ -383,6 +384,43 @@ async fn waiters_hear_of_work_and_of_news() {
         tokio::time::timeout(soon, waiting).await.expect("news").unwrap();
         let quiet = tokio::time::timeout(Duration::from_millis(20), house.store.watch(id).changed(99)).await;
         assert!(quiet.is_err(), "{}: no news", house.name);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_misses_nothing_between_two_looks() {
+    for house in all().await {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let mut watch = house.store.watch(id);
+        let mut seen = house.store.job(id).await.unwrap().unwrap().last_seq;
+        for number in 0..3 {
+            house.engine.add_message(&shop(), id, prompt(&number.to_string()), free()).await.unwrap();
+            tokio::time::timeout(Duration::from_secs(4), watch.changed(seen)).await.expect("news");
+            seen = house.store.job(id).await.unwrap().unwrap().last_seq;
+        }
+        let quiet = tokio::time::timeout(Duration::from_millis(50), watch.changed(seen)).await;
+        assert!(quiet.is_err(), "{}: no news", house.name);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_taken_over_brings_its_message_too() {
+    for house in all().await {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let lost = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        house.world.pass(LEASE + Duration::from_secs(1));
+        let mut next = None;
+        // The first claim may only clear the lost run away; the next attempt waits a moment.
+        for _ in 0..5 {
+            next = house.engine.claim(worker(2), LEASE).await.unwrap();
+            if next.is_some() {
+                break;
+            }
+            house.world.pass(Duration::from_secs(5));
+        }
+        let next = next.expect("the run is taken over");
+        assert_eq!((next.job.id, next.message.id), (id, lost.message.id), "{}", house.name);
+        assert_eq!(house.store.message(lost.message.id).await.unwrap(), Some(next.message), "{}", house.name);
     }
 }
 

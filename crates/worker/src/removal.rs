@@ -1,0 +1,148 @@
+//! Removes folders that an agent had in its hands: they may be closed to us, and deeper than descriptors or a stack last
+//! (60,000 folders in each other ended `std::fs::remove_dir_all`).
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, Mode, OFlags, chmod, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use rustix::path::Arg;
+
+/// Removes a folder with everything in it; one that is not there is fine. Nothing that a link points to is touched.
+pub(crate) async fn remove_folder(path: &Path) -> io::Result<()> {
+    let path = path.to_owned();
+    tokio::task::spawn_blocking(move || remove(&path)).await.map_err(io::Error::other)?
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match unlinkat(CWD, path, AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) => {
+            Removal { top: open(CWD, path)?, moved: 0 }.empty()?;
+            std::fs::remove_dir(path)
+        }
+        done => Ok(done?),
+    }
+}
+
+/// A folder that is being emptied. What is in its folders is moved up into it, so that no more than two are open.
+struct Removal {
+    top: OwnedFd,
+    /// Folders that were moved: their names.
+    moved: u64,
+}
+
+impl Removal {
+    fn empty(&mut self) -> io::Result<()> {
+        while let Some(entries) = entries(&self.top)? {
+            for entry in entries {
+                let name = entry?;
+                let name = name.file_name();
+                if !unlinked(&self.top, name)? {
+                    let folder = open(&self.top, name)?;
+                    self.lift(&folder)?;
+                    unlinkat(&self.top, name, AtFlags::REMOVEDIR)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lift(&mut self, folder: &OwnedFd) -> io::Result<()> {
+        while let Some(entries) = entries(folder)? {
+            for entry in entries {
+                let name = entry?;
+                let name = name.file_name();
+                if !unlinked(folder, name)? {
+                    // A folder that may not be written to cannot be moved either.
+                    open(folder, name)?;
+                    self.take(folder, name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
+        loop {
+            self.moved += 1;
+            match renameat(folder, name, &self.top, format!("moved-{}", self.moved)) {
+                // The agent has one of that name.
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
+                done => return Ok(done?),
+            }
+        }
+    }
+}
+
+/// What is in a folder; `None` if nothing is. What is removed meanwhile may hide others: they come with the next look.
+fn entries(folder: &OwnedFd) -> io::Result<Option<impl Iterator<Item = rustix::io::Result<DirEntry>> + use<>>> {
+    let is_own = |name: &CStr| name == c"." || name == c"..";
+    let mut entries =
+        Dir::read_from(folder)?.filter(move |entry| !entry.as_ref().is_ok_and(|it| is_own(it.file_name())));
+    let first = entries.next();
+    Ok(first.map(|first| std::iter::once(first).chain(entries)))
+}
+
+/// False if it is a folder.
+fn unlinked(folder: &OwnedFd, name: &CStr) -> io::Result<bool> {
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(Errno::ISDIR | Errno::PERM) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a folder, and makes it one that may be read and written to.
+fn open(parent: impl AsFd, name: impl Arg) -> io::Result<OwnedFd> {
+    let place = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let place = openat(parent, name, place, Mode::empty())?;
+    // By its descriptor: the name may be a link to somewhere else by now.
+    chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::RWXU)?;
+    Ok(openat(&place, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_closed_named_oddly_or_linked_goes_and_what_links_point_to_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (host, tree) = (dir.path().join("host"), dir.path().join("tree"));
+        std::fs::create_dir_all(host.join("kept")).unwrap();
+        std::fs::create_dir_all(tree.join("a/b/moved-1")).unwrap();
+        std::fs::create_dir_all(tree.join("moved-2/full")).unwrap();
+        std::fs::write(tree.join("moved-3"), "").unwrap();
+        std::fs::write(tree.join("a/b/file"), "").unwrap();
+        std::os::unix::fs::symlink(&host, tree.join("a/link")).unwrap();
+        for (folder, mode) in [("a/b", 0o555), ("a", 0o000)] {
+            std::fs::set_permissions(tree.join(folder), std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        remove_folder(&tree).await.unwrap();
+        assert!(!tree.exists() && host.join("kept").is_dir());
+        remove_folder(&tree).await.unwrap();
+        std::os::unix::fs::symlink("/nowhere", &tree).unwrap();
+        remove_folder(&tree).await.unwrap();
+        assert!(tree.symlink_metadata().is_err(), "also a link that leads nowhere");
+        assert!(remove_folder(&dir.path().join("host/kept/no\0name")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn folders_deeper_than_any_path_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        let mut place = open(CWD, &tree).unwrap();
+        for _ in 0..20_000 {
+            rustix::fs::mkdirat(&place, c"d", Mode::RWXU).unwrap();
+            place = open(&place, c"d").unwrap();
+        }
+        remove_folder(&tree).await.unwrap();
+        assert!(!tree.exists());
+    }
+}
