@@ -1,11 +1,13 @@
 #!/bin/sh
-# Installs what building and testing need and what is missing: git and a C compiler (SQLite, the TLS library); with the
+# Installs what building and running need and what is missing: git, bubblewrap (the sandbox of agents) and a C compiler
+# (SQLite, the TLS library); with the
 # argument "test" also a PostgreSQL server, which the tests start for themselves, and what sets clocks wrong and cuts
 # networks in the storm. Only Debian and its kin are known; elsewhere it says what to install by hand.
 set -eu
 
 missing=""
 command -v git >/dev/null 2>&1 || missing="$missing git"
+command -v bwrap >/dev/null 2>&1 || missing="$missing bubblewrap"
 command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v make >/dev/null 2>&1 || missing="$missing make"
 

@@ -1,6 +1,7 @@
 //! Agents, described by data: any program that speaks the Agent Client Protocol on its standard streams.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,9 @@ pub struct AgentSpec {
     /// What people call it.
     #[serde(default)]
     pub name: Option<String>,
+    /// Files and folders of the machine that it needs beside the system's own, which the sandbox shows it where they are.
+    #[serde(default)]
+    pub readable: Vec<PathBuf>,
     /// Variables beside the project's.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,

@@ -11,7 +11,10 @@ pub use code_host::{
     CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse,
     GitServer, GitServerError, PullDetail, PullPages, PullPagesError, Remote,
 };
-pub use sandbox::{Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
+pub use sandbox::{
+    Containing, Containment, Exhausted, Exit, Guarantee, Layout, Process, Resources, Sandbox, SandboxError, Spawn,
+    Spawned,
+};
 pub use store::{
     Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
     PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept,

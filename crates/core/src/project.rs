@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ProjectId;
+use crate::ports::Resources;
 use crate::time::Timestamp;
 
 pub use check::check;
@@ -20,6 +21,15 @@ pub const DEFAULT_MODEL: &str = "test/scripted";
 
 /// How long a run may take unless the project says otherwise.
 pub const DEFAULT_RUN_SECONDS: u32 = 3600;
+
+/// Memory of a run unless the project says otherwise: a compiler or two beside an agent.
+pub const DEFAULT_MEMORY_BYTES: u64 = 4 << 30;
+
+/// Processes and threads of a run unless the project says otherwise.
+pub const DEFAULT_PROCESSES: u32 = 1024;
+
+/// Disk of a job unless the project says otherwise.
+pub const DEFAULT_DISK_BYTES: u64 = 10 << 30;
 
 /// A project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +123,33 @@ pub struct LimitSettings {
     pub file_bytes: Option<u64>,
     /// Runs of this project at a time, on all workers together; `None`: as many as there are places.
     pub concurrent_runs: Option<u32>,
+    /// Bytes of memory that a run may use; `None`: [`DEFAULT_MEMORY_BYTES`].
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads that a run may have; `None`: [`DEFAULT_PROCESSES`].
+    pub processes: Option<u32>,
+    /// Thousandths of a processor that a run gets at most; `None`: no limit.
+    pub cpu_millis: Option<u32>,
+    /// Bytes that workspace and home of a job may have together; `None`: [`DEFAULT_DISK_BYTES`].
+    pub disk_bytes: Option<u64>,
+}
+
+impl LimitSettings {
+    /// What programs of a run may use.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        Resources {
+            memory_bytes: Some(self.memory_bytes.unwrap_or(DEFAULT_MEMORY_BYTES)),
+            processes: Some(self.processes.unwrap_or(DEFAULT_PROCESSES)),
+            cpu_millis: self.cpu_millis,
+            file_bytes: Some(self.disk_bytes()),
+        }
+    }
+
+    /// Bytes that workspace and home may have together.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk_bytes.unwrap_or(DEFAULT_DISK_BYTES)
+    }
 }
 
 /// How a project's agents are contained.

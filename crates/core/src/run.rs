@@ -33,6 +33,16 @@ pub enum ReasonCode {
     WorkerLost,
     /// The run took longer than the project allows.
     TimedOut,
+    /// The machine's sandbox does not hold what it must.
+    SandboxUnsafe,
+    /// A process of the run was killed because there was no more memory for it.
+    OutOfMemory,
+    /// The run started more processes than the project allows.
+    TooManyProcesses,
+    /// The workspace and the agent's home became larger than the project allows.
+    DiskLimit,
+    /// The agent said more than a run may.
+    OutputLimit,
     /// The agent's program could not be started.
     AgentNotStarted,
     /// The agent's process ended in the middle of the turn.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use ipnet::IpNet;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
-use journeyman_core::ports::{Diffs, Forges, GitServer, PullPages, Store};
+use journeyman_core::ports::{Containing, Diffs, Forges, GitServer, PullPages, Store};
 use journeyman_core::time::{IdGen, Timestamp};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,8 @@ pub struct Services {
     pub git: Arc<dyn GitServer>,
     /// The pull requests of the built-in code host.
     pub pulls: Arc<dyn PullPages>,
+    /// The machine's sandbox, if the process carries out jobs.
+    pub machine: Option<Arc<dyn Containing>>,
 }
 
 /// What an operator sets.

@@ -39,6 +39,7 @@ pub(crate) fn finish(mut document: OpenApi, version: &str) -> OpenApi {
         ("Messages", "Inputs to a job; the prompt of its creation is the first"),
         ("Projects", "A repository and how agents work on it"),
         ("Keys", "What clients show; only a key that sees all projects manages keys and projects"),
+        ("System", "The installation itself"),
     ];
     let tag = |(name, text): (&str, &str)| TagBuilder::new().name(name).description(Some(text)).build();
     document.tags = Some(tags.map(tag).into());

@@ -34,4 +34,5 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(projects::get, projects::change, projects::delete))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(system::system))
 }

@@ -8,3 +8,4 @@ pub mod key;
 pub mod message;
 pub mod project;
 pub mod run;
+pub mod system;

@@ -1,5 +1,7 @@
 //! Puts the service together: the only place that names adapters.
 
+mod sandbox;
+
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -11,18 +13,19 @@ use axum::Router;
 use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
-use journeyman_core::ports::{Blobs, Sandbox, Store};
+use journeyman_core::ports::{Blobs, Containing, Store};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
 use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
-use journeyman_sandbox::NoSandbox;
 use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
-use journeyman_worker::Host;
+use journeyman_worker::{Host, Walls};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{BlobPlace, Database, Role, Settings};
 use crate::system::Machine;
+
+pub(crate) use self::sandbox::{given_up, sandbox};
 
 /// Everything behind the interface.
 pub(crate) struct App {
@@ -105,7 +108,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         engine.clone(),
         store.clone(),
         Arc::new(hosts.clone()),
-        sandbox(),
+        Walls::new(sandbox(&settings)?, given_up(&settings)),
         blobs(&settings.blobs)?,
         settings.agents.clone(),
         Arc::new(Machine),
@@ -115,11 +118,6 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         settings.warm,
     );
     Ok(App { store, engine, hosts, host: Arc::new(host), settings, public_url })
-}
-
-/// The sandbox that agents run in.
-pub(crate) fn sandbox() -> Arc<dyn Sandbox> {
-    Arc::new(NoSandbox)
 }
 
 impl App {
@@ -134,6 +132,7 @@ impl App {
             diffs: self.host.clone(),
             git: local.clone(),
             pulls: local,
+            machine: self.settings.roles.contains(&Role::Worker).then(|| self.host.clone() as Arc<dyn Containing>),
         };
         let settings = journeyman_http::Settings {
             public_url: self.public_url.clone(),

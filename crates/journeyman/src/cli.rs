@@ -54,6 +54,10 @@ enum Command {
 
 /// Runs what the command line asks for.
 pub(crate) fn run() -> ExitCode {
+    // As the first program of a sandbox it begins nothing of its own.
+    if let Some(code) = journeyman_sandbox::run_if_asked(std::env::args_os().skip(1)) {
+        return code;
+    }
     let result = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Demo(arguments) => demo::run(arguments),

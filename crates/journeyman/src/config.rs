@@ -14,7 +14,7 @@ use std::path::Path;
 use anyhow::Context;
 use journeyman_core::agent::Agents;
 
-pub(crate) use self::layer::{Layer, LogFormat, Role};
+pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 pub(crate) use self::settings::{BlobPlace, Database, Settings};
 
 /// The settings that hold for these flags, in this process.

@@ -1,5 +1,19 @@
-//! Where agents run. So far one back end, [`NoSandbox`], which contains nothing and is named so.
+//! Where agents run: [`Bubblewrap`] contains them, [`NoSandbox`] does not and is named so.
 
+mod bubblewrap;
+mod cgroup;
+mod inspect;
 mod none;
+mod search;
+mod shim;
+mod tree;
+mod users;
 
+pub use bubblewrap::{Bubblewrap, BubblewrapSettings};
 pub use none::NoSandbox;
+pub use shim::run_if_asked;
+pub use users::UserRange;
+
+/// The names of what a sandbox promises.
+pub const GUARANTEES: [&str; 9] =
+    ["files", "network", "environment", "lifetime", "privileges", "system-calls", "memory", "process-count", "cpu"];

@@ -3,16 +3,17 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Exhausted, Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
+
+use crate::search;
 
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -30,20 +31,36 @@ impl Sandbox for NoSandbox {
     async fn probe(&self) -> Vec<Guarantee> {
         let lost = |name, note: &str| Guarantee { name, holds: false, note: note.to_owned() };
         vec![
+            lost("files", "programs see every file that the service may read"),
+            lost("network", "programs reach everything that the service may reach"),
             Guarantee {
                 name: "environment",
                 holds: true,
                 note: "nothing of the service's environment is passed on".into(),
             },
-            lost("files", "programs see every file that the service may read"),
-            lost("network", "programs reach everything that the service may reach"),
-            lost("processes", "a program that leaves its process group outlives its run"),
+            lost("lifetime", "a program that leaves its process group outlives its run"),
+            lost("privileges", "programs have those of the service"),
+            lost("system-calls", "programs have all that the service has"),
             lost("memory", "programs may use all of the machine's memory"),
+            lost("process-count", "programs may start as many as the service"),
+            lost("cpu", "programs may use all processors"),
         ]
     }
 
     fn layout(&self, workspace: &Path, home: &Path) -> Layout {
         Layout { workspace: workspace.to_owned(), home: home.to_owned() }
+    }
+
+    fn search_path(&self, host: &str) -> String {
+        host.to_owned()
+    }
+
+    fn has_own_network(&self) -> bool {
+        false
+    }
+
+    async fn adopt(&self, _folders: &[PathBuf]) -> Result<(), SandboxError> {
+        Ok(())
     }
 
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
@@ -53,25 +70,15 @@ impl Sandbox for NoSandbox {
             _ => SandboxError::Failed { program: program.clone(), detail: error.to_string() },
         };
         let path = spawn.environment.get("PATH").map_or("", String::as_str);
-        let mut command = Command::new(found(program, path).unwrap_or_else(|| program.into()));
+        let mut command = Command::new(search::find(Path::new(program), path).unwrap_or_else(|| program.into()));
         command.args(arguments).env_clear().envs(&spawn.environment).current_dir(&spawn.workspace);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(failed)?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let (stdin, stdout, stderr) = pipes(&mut child).map_err(failed)?;
-        Ok(Spawned { stdin, stdout, stderr, process: Box::new(Group { child, leader }) })
+        let process = Box::new(Group { child, leader });
+        Ok(Spawned { stdin, stdout, stderr, listeners: Vec::new(), process })
     }
-}
-
-/// Where a program is on a search path; `None` where it is not, or has a path of its own. By its whole path it is started
-/// without a copy of our memory's tables.
-fn found(program: &str, path: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        return None;
-    }
-    let runs =
-        |file: &PathBuf| file.metadata().is_ok_and(|note| note.is_file() && note.permissions().mode() & 0o111 != 0);
-    path.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(program)).find(runs)
 }
 
 fn pipes(child: &mut Child) -> io::Result<(OwnedFd, OwnedFd, OwnedFd)> {
@@ -120,6 +127,10 @@ impl Process for Group {
         self.signal(Signal::CONT);
     }
 
+    fn exhausted(&self) -> Option<Exhausted> {
+        None
+    }
+
     async fn end(&mut self) -> Exit {
         self.signal(Signal::TERM);
         // One that is paused does not hear of it.
@@ -160,6 +171,7 @@ mod tests {
                 .into(),
             workspace: dir.path().to_owned(),
             home: dir.path().to_owned(),
+            ..Spawn::default()
         };
         (NoSandbox.spawn(spawn).await.unwrap(), dir)
     }
@@ -225,6 +237,7 @@ mod tests {
             environment: [].into(),
             workspace: "/".into(),
             home: "/".into(),
+            ..Spawn::default()
         };
         let error = NoSandbox.spawn(spawn).await.err().unwrap();
         assert_eq!(error, SandboxError::NotFound("no-such-program".into()));

@@ -21,10 +21,11 @@ use crate::acp::{self, AcpError, Connection, Limits, Opened, Policy, SessionRequ
 use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::Signals;
+use crate::limits;
+use crate::room::Room;
 use crate::run::gone;
 use crate::transcript;
 use crate::worker::Host;
-use crate::workspace::Workspace;
 
 /// What is kept of an agent's stderr, to explain a failure.
 const STDERR_BYTES: usize = 4096;
@@ -42,7 +43,7 @@ pub(crate) struct Turn {
 pub(crate) struct Stage<'a> {
     pub(crate) host: &'a Host,
     pub(crate) assignment: &'a Assignment,
-    pub(crate) workspace: &'a Workspace,
+    pub(crate) room: &'a Room,
     pub(crate) environment: &'a BTreeMap<String, String>,
 }
 
@@ -129,10 +130,10 @@ async fn fit(waiting: Option<Agent>, start: &Start) -> Option<Agent> {
 
 impl Agent {
     async fn start(stage: &Stage<'_>, start: Start) -> Result<Self, Stopped> {
-        let mut spawned = stage.host.sandbox.spawn(start.spawn.clone()).await?;
+        let mut spawned = stage.room.start(start.spawn.clone()).await?;
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
         let streams = Streams { stdin: Box::new(Sender::from_owned_fd(spawned.stdin)?), stdout: Box::new(stdout) };
-        let complaints = tokio::spawn(last_words(stderr));
+        let complaints = tokio::spawn(last_words(stderr, STDERR_BYTES));
         let (sender, updates) = mpsc::channel(256);
         let connected = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
@@ -178,35 +179,44 @@ fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
 }
 
 fn start(stage: &Stage<'_>, spec: &AgentSpec) -> Start {
-    let layout = stage.host.sandbox.layout(&stage.workspace.tree, &stage.workspace.home);
+    let layout = stage.room.layout();
     let (home, tree) = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
     let fill = |text: &String| AgentSpec::fill(text, &stage.job().model, &home, &tree);
     let mut environment = stage.environment.clone();
     environment.extend(spec.environment.iter().map(|(name, value)| (name.clone(), fill(value))));
     let argv = spec.command.iter().map(fill).collect();
-    let (workspace, home) = (stage.workspace.tree.clone(), stage.workspace.home.clone());
+    let mut spawn = stage.room.spawn(argv, environment);
+    spawn.readable.extend(spec.readable.clone());
     let policy = match stage.assignment.project.settings.sandbox.permissions {
         PermissionPolicy::Allow => Policy::AllowOnce,
         PermissionPolicy::Refuse => Policy::Refuse,
     };
-    Start { spawn: Spawn { argv, environment, workspace, home }, policy }
+    Start { spawn, policy }
 }
 
 /// Opens the session, prompts; what the agent says goes into the log meanwhile.
 async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Result<Turn, Stopped> {
-    let Agent { connection, updates, session, .. } = agent;
+    let Agent { connection, updates, session, process, .. } = agent;
+    let limits = &stage.assignment.project.settings.limits;
     // What came after the turn before is no news of this one.
     while updates.try_recv().is_ok() {}
     let over = CancellationToken::new();
     let (logged, turn) = tokio::join!(transcript::write(&stage.assignment.reporter, updates, &over), async {
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
+            stopped = limits::watch(&**process, &stage.room.workspace, limits) => Err(stopped),
             turn = prompt(stage, spec, connection, session) => turn,
         };
         over.cancel();
         turn
     });
-    let turn = turn?;
+    // It may have ended for what it came up against, before we looked again.
+    let turn = match process.exhausted() {
+        Some(exhausted) if !matches!(turn, Err(Stopped::LeaseLost | Stopped::HandedBack)) => {
+            return Err(limits::reached(exhausted, Some(limits)));
+        }
+        _ => turn?,
+    };
     logged?;
     Ok(turn)
 }
@@ -221,13 +231,13 @@ async fn prompt(
         Some(session) => (session, Opened::Resumed),
         None => {
             let request = SessionRequest {
-                cwd: stage.host.sandbox.layout(&stage.workspace.tree, &stage.workspace.home).workspace,
-                previous: stage.workspace.session().await.or_else(|| stage.job().session.clone()),
+                cwd: stage.room.layout().workspace,
+                previous: stage.room.workspace.session().await.or_else(|| stage.job().session.clone()),
                 mode: spec.mode.clone(),
                 model: spec.select_model.then(|| stage.job().model.clone()),
             };
             let (session, opened) = connection.open(&request).await.map_err(failed)?;
-            stage.workspace.note_session(&session).await?;
+            stage.room.workspace.note_session(&session).await?;
             *open = Some(session.clone());
             (session, opened)
         }
@@ -336,12 +346,12 @@ fn explain(stopped: Stopped, complaints: &str) -> Stopped {
     }
 }
 
-/// Reads stderr to its end and keeps the last of it.
-async fn last_words(mut stderr: Receiver) -> String {
+/// Reads stderr to its end and keeps the last of it, in bytes.
+pub(crate) async fn last_words(mut stderr: Receiver, limit: usize) -> String {
     let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {
         kept.extend_from_slice(&piece[..count]);
-        let excess = kept.len().saturating_sub(STDERR_BYTES);
+        let excess = kept.len().saturating_sub(limit);
         kept.drain(..excess);
     }
     String::from_utf8_lossy(&kept).replace('\0', "").trim().to_owned()

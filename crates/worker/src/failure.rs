@@ -98,10 +98,18 @@ impl From<ForgeError> for Stopped {
 
 impl From<SandboxError> for Stopped {
     fn from(error: SandboxError) -> Self {
-        Self::failed(ReasonCode::AgentNotStarted, format!("{error}; check the agent's command in the configuration"))
+        match error {
+            SandboxError::Unavailable(_) => {
+                Self::may_pass(ReasonCode::SandboxUnsafe, format!("{error}; journeyman doctor says more"))
+            }
+            SandboxError::NotFound(_) | SandboxError::Failed { .. } => {
+                let text = format!("{error}; check the agent's command in the configuration");
+                Self::failed(ReasonCode::AgentNotStarted, text)
+            }
+        }
     }
 }
 
-fn disk_full() -> Stopped {
+pub(crate) fn disk_full() -> Stopped {
     Stopped::may_pass(ReasonCode::DiskFull, "the disk of the worker is full; make room in its data directory")
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{Blobs, Forges, Sandbox, Store, UpdateError};
+use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Store, UpdateError};
 use journeyman_core::run::Usage;
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
@@ -24,6 +25,7 @@ use crate::lease::{self, Reporter, Signals};
 use crate::mirror::Mirrors;
 use crate::run::{Done, assign, carry_out};
 use crate::spare::Spares;
+use crate::walls::Walls;
 use crate::warm::{Warm, WarmAgents};
 
 /// How a worker works.
@@ -52,7 +54,7 @@ pub struct Host {
     /// Finds a project's code host.
     pub forges: Arc<dyn Forges>,
     /// Where agents run.
-    pub sandbox: Arc<dyn Sandbox>,
+    pub walls: Walls,
     /// Where files are kept that outlive this machine.
     pub blobs: Arc<dyn Blobs>,
     /// The agents that are configured.
@@ -77,7 +79,7 @@ impl Host {
         engine: Engine,
         store: Arc<dyn Store>,
         forges: Arc<dyn Forges>,
-        sandbox: Arc<dyn Sandbox>,
+        walls: Walls,
         blobs: Arc<dyn Blobs>,
         agents: Agents,
         ids: Arc<dyn IdGen>,
@@ -88,12 +90,23 @@ impl Host {
     ) -> Self {
         let mirrors = Mirrors::new(git, data.join("mirrors"));
         let (doors, warm, spares) = (Doors::default(), WarmAgents::new(warm), Spares::new(data.join("spares")));
-        Self { engine, store, forges, sandbox, blobs, agents, ids, data, environment, mirrors, doors, warm, spares }
+        Self { engine, store, forges, walls, blobs, agents, ids, data, environment, mirrors, doors, warm, spares }
     }
 
     /// Ends the agents that wait for a follow-up.
     pub async fn end_warm_agents(&self) {
         self.warm.end().await;
+    }
+}
+
+#[async_trait]
+impl Containing for Host {
+    async fn containment(&self) -> Containment {
+        self.walls.containment().await
+    }
+
+    fn seen(&self) -> Option<Containment> {
+        self.walls.seen()
     }
 }
 

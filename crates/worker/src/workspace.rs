@@ -13,6 +13,7 @@ use journeyman_core::ports::Blobs;
 use serde::{Deserialize, Serialize};
 
 use crate::archive;
+use crate::clerk::set_desk;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
 use crate::removal::remove_folder;
@@ -27,8 +28,8 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) tree: PathBuf,
     pub(crate) home: PathBuf,
-    /// The host's index over the tree.
-    pub(crate) index: PathBuf,
+    /// Where the clerk works ([`crate::clerk`]).
+    pub(crate) desk: PathBuf,
     scratch: PathBuf,
 }
 
@@ -44,6 +45,9 @@ struct Marker {
     /// file, so the commit alone does not tell whether this workspace has missed one.
     #[serde(default)]
     session: Option<String>,
+    /// How the tree looked then, if it held nothing to commit ([`crate::survey`]).
+    #[serde(default)]
+    fingerprint: Option<String>,
 }
 
 impl Workspace {
@@ -52,36 +56,44 @@ impl Workspace {
         Self {
             tree: root.join("tree"),
             home: root.join("home"),
-            index: root.join("index"),
+            desk: root.join("desk"),
             scratch: data.join("scratch"),
             root,
         }
     }
 
-    /// Whether the tree is ready for a turn at `turn.head` as it is.
-    pub(crate) async fn can_be_used(&self, turn: &TurnBegun, session: Option<&str>) -> bool {
-        let marker = self.marker().await;
-        let marked = marker.is_some_and(|marker| marker.head == turn.head && marker.session.as_deref() == session);
-        marked && self.tree.is_dir() && self.index.is_file() && self.home.is_dir()
+    /// Whether the tree is ready for a turn at `turn.head` as it is; if so, its fingerprint, if that is known.
+    pub(crate) async fn can_be_used(&self, turn: &TurnBegun, session: Option<&str>) -> Option<Option<String>> {
+        let marker = self.marker().await?;
+        let is_it = marker.head == turn.head && marker.session.as_deref() == session;
+        let is_whole = self.tree.is_dir() && self.desk.is_dir() && self.home.is_dir();
+        (is_it && is_whole).then_some(marker.fingerprint)
     }
 
-    /// Builds tree and session anew.
+    /// The index over the tree that is not the agent's.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.desk.join("index")
+    }
+
+    /// Builds tree and session anew; `tree_inside` is where the tree is for programs.
     pub(crate) async fn build(
         &self,
         mirror: &Mirror,
         spares: &Spares,
         turn: &TurnBegun,
         session: &Session<'_>,
+        tree_inside: &Path,
     ) -> Result<(), Stopped> {
         for note in [self.marker_path(), self.session_path()] {
             remove(&note).await?;
         }
         remove_folder(&self.tree).await?;
+        remove_folder(&self.desk).await?;
         tokio::fs::create_dir_all(&self.root).await?;
         spares.take(mirror, &self.tree).await;
         begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
         mirror.check_out(&self.tree, &turn.head).await?;
-        tokio::fs::copy(self.tree.join(".git/index"), &self.index).await?;
+        set_desk(self, mirror, tree_inside).await?;
         let archive = session.fetch(self).await?;
         self.restore(archive).await
     }
@@ -118,8 +130,8 @@ impl Workspace {
     }
 
     /// Notes where the tree and the session are after a turn.
-    pub(crate) async fn mark(&self, head: &Sha, session: &str) -> Result<(), Stopped> {
-        let marker = Marker { head: head.clone(), session: Some(session.to_owned()) };
+    pub(crate) async fn mark(&self, head: &Sha, session: &str, fingerprint: Option<String>) -> Result<(), Stopped> {
+        let marker = Marker { head: head.clone(), session: Some(session.to_owned()), fingerprint };
         let text = serde_json::to_string(&marker).map_err(std::io::Error::other)?;
         Ok(tokio::fs::write(self.marker_path(), text).await?)
     }

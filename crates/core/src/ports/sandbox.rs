@@ -1,6 +1,7 @@
 //! Sandboxes: where agents, setup commands and git in the agent's tree run.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,40 @@ pub struct Guarantee {
     pub note: String,
 }
 
+/// What holds of the sandbox of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Containment {
+    /// The back end.
+    pub sandbox: &'static str,
+    /// All that it promises.
+    pub guarantees: Vec<Guarantee>,
+    /// The names of those that the configuration does without.
+    pub given_up: Vec<String>,
+}
+
+impl Containment {
+    /// What does not hold and must.
+    pub fn missing(&self) -> impl Iterator<Item = &Guarantee> {
+        self.guarantees.iter().filter(|one| !one.holds && !self.given_up.iter().any(|name| name == one.name))
+    }
+
+    /// Whether agents may be run.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        self.missing().next().is_none()
+    }
+}
+
+/// A machine that carries out runs, as others see it.
+#[async_trait]
+pub trait Containing: Send + Sync {
+    /// What holds of its sandbox, tried at the first question.
+    async fn containment(&self) -> Containment;
+
+    /// What was found last, if anything was.
+    fn seen(&self) -> Option<Containment>;
+}
+
 /// The folders of a job as the agent sees them. They stay the same over a job's life, because agents store absolute
 /// paths in their sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +62,8 @@ pub struct Layout {
     pub home: PathBuf,
 }
 
-/// A program to start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A program to start. Its `Debug` shows no value of the environment: some are secrets.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Spawn {
     /// The program and its arguments.
     pub argv: Vec<String>,
@@ -38,6 +73,42 @@ pub struct Spawn {
     pub workspace: PathBuf,
     /// The folder on the host that becomes its home.
     pub home: PathBuf,
+    /// Files and folders of the host that it may read, each at the path that it has on the host.
+    pub readable: Vec<PathBuf>,
+    /// Folders of the host that it may also change, likewise.
+    pub writable: Vec<PathBuf>,
+    /// Ports of its loopback whose connections come to the service; only where [`Sandbox::has_own_network`].
+    pub listen: Vec<u16>,
+    /// How much it may use.
+    pub resources: Resources,
+}
+
+impl fmt::Debug for Spawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawn").field("argv", &self.argv).field("workspace", &self.workspace).finish_non_exhaustive()
+    }
+}
+
+/// How much a program and all that it starts may use together; `None`: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Bytes of memory, files in memory among them.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads.
+    pub processes: Option<u32>,
+    /// Thousandths of one processor; more is not refused but comes later.
+    pub cpu_millis: Option<u32>,
+    /// Bytes of one file that it writes.
+    pub file_bytes: Option<u64>,
+}
+
+/// A limit that a program has come up against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exhausted {
+    /// A process was killed because there was no more memory.
+    Memory,
+    /// A process could not be started.
+    Processes,
 }
 
 /// How a program ended.
@@ -55,6 +126,9 @@ pub enum SandboxError {
     /// It is not there.
     #[error("the program {0:?} was not found")]
     NotFound(String),
+    /// The sandbox itself could not be made.
+    #[error("no sandbox could be made: {0}")]
+    Unavailable(String),
     /// Anything else.
     #[error("the program {program:?} could not be started: {detail}")]
     Failed {
@@ -73,13 +147,15 @@ pub struct Spawned {
     pub stdout: OwnedFd,
     /// To read from.
     pub stderr: OwnedFd,
+    /// For each port of [`Spawn::listen`] the socket that listens there.
+    pub listeners: Vec<OwnedFd>,
     /// To wait for and to end.
     pub process: Box<dyn Process>,
 }
 
 /// A program that runs. Dropping it kills it and everything that it started.
 #[async_trait]
-pub trait Process: Send {
+pub trait Process: Send + Sync {
     /// Waits until it ends by itself.
     async fn wait(&mut self) -> Exit;
 
@@ -89,6 +165,9 @@ pub trait Process: Send {
 
     /// Lets it go on.
     fn resume(&mut self);
+
+    /// The limit that it has come up against so far, if the back end can tell.
+    fn exhausted(&self) -> Option<Exhausted>;
 
     /// Ends it and everything that it started, paused or not: TERM, a short grace, then KILL. Returns when nothing is left.
     async fn end(&mut self) -> Exit;
@@ -105,6 +184,16 @@ pub trait Sandbox: Send + Sync {
 
     /// The folders as the agent sees them.
     fn layout(&self, workspace: &Path, home: &Path) -> Layout;
+
+    /// The part of the host's search path that is there for programs.
+    fn search_path(&self, host: &str) -> String;
+
+    /// Whether programs have a loopback of their own, and nothing else.
+    fn has_own_network(&self) -> bool;
+
+    /// Gives folders, which no program in a sandbox has had before or the same ones had, to those that will run with
+    /// the first of them as their workspace.
+    async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError>;
 
     /// Starts a program.
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError>;

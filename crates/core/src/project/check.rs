@@ -12,6 +12,9 @@ const TEXT_CHARS: usize = 20_000;
 /// The most labels on a pull request.
 const LABELS: usize = 50;
 
+/// With less memory than this no agent starts.
+const LEAST_MEMORY: u64 = 64 << 20;
+
 /// The longest time that one run may be given: a week.
 const RUN_SECONDS: u32 = 7 * 24 * 3600;
 
@@ -42,14 +45,25 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
     for label in &pulls.labels {
         check_name("pullRequest.labels", label)?;
     }
-    if settings.limits.run_seconds.is_some_and(|seconds| !(1..=RUN_SECONDS).contains(&seconds)) {
+    let limits = &settings.limits;
+    if limits.run_seconds.is_some_and(|seconds| !(1..=RUN_SECONDS).contains(&seconds)) {
         return Err(InvalidProject::Number { field: "limits.runSeconds", least: 1, most: RUN_SECONDS.into() });
     }
-    if settings.limits.file_bytes == Some(0) {
+    if limits.file_bytes == Some(0) {
         return Err(InvalidProject::Number { field: "limits.fileBytes", least: 1, most: u64::MAX });
     }
-    if settings.limits.concurrent_runs == Some(0) {
+    if limits.concurrent_runs == Some(0) {
         return Err(InvalidProject::Number { field: "limits.concurrentRuns", least: 1, most: u32::MAX.into() });
+    }
+    for (field, number, least, most) in [
+        ("limits.memoryBytes", limits.memory_bytes, LEAST_MEMORY, u64::MAX),
+        ("limits.processes", limits.processes.map(u64::from), 16, 1 << 22),
+        ("limits.cpuMillis", limits.cpu_millis.map(u64::from), 100, 1_000_000),
+        ("limits.diskBytes", limits.disk_bytes, 1 << 20, u64::MAX),
+    ] {
+        if number.is_some_and(|number| !(least..=most).contains(&number)) {
+            return Err(InvalidProject::Number { field, least, most });
+        }
     }
     for (name, value) in &settings.environment {
         check_variable(name, value)?;
@@ -106,7 +120,7 @@ mod tests {
     #[test]
     fn each_refused_field_is_named() {
         type Spoil = fn(&mut Project);
-        let cases: [(Spoil, &str); 12] = [
+        let cases: [(Spoil, &str); 16] = [
             (|p| p.repository = "shop".into(), "repository"),
             (|p| p.reference = Some("a b".into()), "branch or ref"),
             (|p| p.settings.pull_request.base = Some("-x".into()), "branch or ref"),
@@ -117,6 +131,10 @@ mod tests {
             (|p| p.settings.pull_request.labels = vec!["x".into(); 51], "pullRequest.labels"),
             (|p| p.settings.limits.run_seconds = Some(0), "limits.runSeconds"),
             (|p| p.settings.limits.file_bytes = Some(0), "limits.fileBytes"),
+            (|p| p.settings.limits.memory_bytes = Some(1 << 20), "limits.memoryBytes"),
+            (|p| p.settings.limits.processes = Some(1), "limits.processes"),
+            (|p| p.settings.limits.cpu_millis = Some(1), "limits.cpuMillis"),
+            (|p| p.settings.limits.disk_bytes = Some(1), "limits.diskBytes"),
             (|p| p.settings.limits.concurrent_runs = Some(0), "limits.concurrentRuns"),
             (|p| drop(p.settings.environment.insert("A B".into(), "x".into())), "A B"),
         ];

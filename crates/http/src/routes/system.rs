@@ -10,6 +10,9 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::extract::Administrator;
+use crate::openapi::errors;
+use crate::wire::system::System;
 
 /// Redoc 2.5.4 from npm; licence and hash are in `assets/README.md`.
 const REDOC: &[u8] = include_bytes!("../../assets/redoc.standalone.js");
@@ -40,10 +43,28 @@ async fn healthz() -> Json<serde_json::Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// The store answers: requests can be served.
+/// The store answers: requests can be served. The sandbox is told of too, once it was tried.
 async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiError> {
     app.services.store.ready().await?;
-    Ok(Json(json!({"status": "ready"})))
+    let seen = app.services.machine.as_ref().and_then(|machine| machine.seen());
+    let sandbox = seen.map(|found| {
+        let lost: Vec<&str> = found.guarantees.iter().filter(|one| !one.holds).map(|one| one.name).collect();
+        json!({"kind": found.sandbox, "enough": found.is_enough(), "lost": lost})
+    });
+    Ok(Json(json!({"status": "ready", "sandbox": sandbox})))
+}
+
+errors!(SystemErrors: 401, 403, 503);
+
+/// Read about the installation
+#[utoipa::path(get, path = "/v2/system", tag = "System", operation_id = "getSystem",
+    responses((status = 200, description = "What runs here, and what holds of its sandbox", body = System), SystemErrors))]
+pub(crate) async fn system(State(app): State<App>, _: Administrator) -> Result<Json<System>, ApiError> {
+    let sandbox = match &app.services.machine {
+        Some(machine) => Some(machine.containment().await.into()),
+        None => None,
+    };
+    Ok(Json(System { version: app.settings.version.clone(), sandbox }))
 }
 
 async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {

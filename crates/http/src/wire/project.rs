@@ -139,6 +139,18 @@ pub struct Limits {
     /// Runs at a time, on all workers together; `null`: as many as there are places.
     #[schema(required, minimum = 1)]
     pub concurrent_runs: Option<u32>,
+    /// Bytes of memory that a run may use; `null`: 4294967296.
+    #[schema(required, minimum = 67_108_864)]
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads that a run may have; `null`: 1024.
+    #[schema(required, minimum = 16, maximum = 4_194_304)]
+    pub processes: Option<u32>,
+    /// Thousandths of a processor that a run gets at most; `null`: no limit.
+    #[schema(required, minimum = 100, maximum = 1_000_000)]
+    pub cpu_millis: Option<u32>,
+    /// Bytes that workspace and home of a job may have together; `null`: 10737418240.
+    #[schema(required, minimum = 1_048_576)]
+    pub disk_bytes: Option<u64>,
 }
 
 /// How permission requests of an agent are answered.
@@ -323,9 +335,18 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
             PullRequest { draft, base, title, body, labels }
         },
         limits: {
-            let project::LimitSettings { run_seconds, create_per_hour, message_per_hour, file_bytes, concurrent_runs } =
-                settings.limits;
-            Limits { run_seconds, create_per_hour, message_per_hour, file_bytes, concurrent_runs }
+            let limits = settings.limits;
+            Limits {
+                run_seconds: limits.run_seconds,
+                create_per_hour: limits.create_per_hour,
+                message_per_hour: limits.message_per_hour,
+                file_bytes: limits.file_bytes,
+                concurrent_runs: limits.concurrent_runs,
+                memory_bytes: limits.memory_bytes,
+                processes: limits.processes,
+                cpu_millis: limits.cpu_millis,
+                disk_bytes: limits.disk_bytes,
+            }
         },
         sandbox: Sandbox { permissions: settings.sandbox.permissions.into() },
         environment: settings.environment,

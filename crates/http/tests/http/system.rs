@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use journeyman_http::document;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::given::service;
@@ -29,6 +29,18 @@ async fn health_numbers_and_descriptions_need_no_key() {
     let line = "journeyman_http_requests_total{method=\"POST\",route=\"/v2/agent/{projectId}/job\",status=\"201\"} 1";
     assert!(numbers.contains(line), "{numbers}");
     assert!(numbers.contains("journeyman_accepted_total{kind=\"create\"} 1"), "{numbers}");
+}
+
+#[tokio::test]
+async fn what_holds_of_the_sandbox_is_told_to_administrators() {
+    let service = service().await;
+    assert!(service.get("/readyz").await.json()["sandbox"].is_null(), "it was not tried yet");
+    let system = service.get("/v2/system").await.json();
+    let lost = json!({"name": "memory", "holds": false, "givenUp": true, "note": "no control groups"});
+    assert_eq!(system["sandbox"]["guarantees"][1], lost, "{system}");
+    assert_eq!((&system["sandbox"]["kind"], &system["sandbox"]["enough"]), (&json!("paper"), &json!(true)));
+    let ready = service.get("/readyz").await.json();
+    assert_eq!(ready["sandbox"], json!({"kind": "paper", "enough": true, "lost": ["memory"]}));
 }
 
 #[test]
@@ -67,6 +79,6 @@ fn every_operation_is_described() {
             assert_eq!(named, in_path, "{method} {path}");
         }
     }
-    assert_eq!(operations.len(), 20, "{operations:?}");
+    assert_eq!(operations.len(), 21, "{operations:?}");
     assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
 }

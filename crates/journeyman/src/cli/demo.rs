@@ -111,7 +111,7 @@ async fn story(url: &str, key: &str, git: &journeyman_git::Git, data: &str, exit
     tell.line(
         "The agent here is the built-in one with the test model, which does what the [[…]] in a prompt say; it runs",
     )?;
-    tell.line("without a sandbox, as this user. No model, no key, no network.")?;
+    tell.line("in a sandbox. No model, no key, no network.")?;
     tell.step("A service")?;
     tell.line(&format!("listens on {url}, keeps its data in {data}, describes itself at {url}/docs"))?;
     tell.step("An API key")?;

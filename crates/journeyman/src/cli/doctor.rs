@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use journeyman_core::agent::AgentSpec;
+use journeyman_core::ports::Guarantee;
 use journeyman_store::PostgresOpenError;
+use journeyman_worker::Walls;
 use serde::Serialize;
 
 use super::store::{StoreArgs, block_on, print, print_json};
@@ -80,11 +82,26 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     }
     findings.push(address(settings));
     findings.extend(settings.agents.iter().map(|(id, agent)| program(id, agent, &settings.path)));
-    for guarantee in app::sandbox().probe().await {
-        let health = if guarantee.holds { Health::Ok } else { Health::Warning };
-        findings.push(finding(&format!("sandbox \"none\", {}", guarantee.name), health, guarantee.note));
+    if usable {
+        findings.extend(sandbox(settings).await);
     }
     findings
+}
+
+async fn sandbox(settings: &Settings) -> Vec<Finding> {
+    let sandbox = match app::sandbox(settings) {
+        Ok(sandbox) => sandbox,
+        Err(error) => return vec![finding("sandbox", Health::Failure, format!("{error:#}"))],
+    };
+    let found = Walls::new(sandbox, app::given_up(settings)).containment().await;
+    let missing: Vec<&str> = found.missing().map(|guarantee| guarantee.name).collect();
+    let judge = |guarantee: &Guarantee| match guarantee.holds {
+        true => Health::Ok,
+        false if missing.contains(&guarantee.name) => Health::Failure,
+        false => Health::Warning,
+    };
+    let check = |guarantee: &Guarantee| format!("sandbox {}, {}", found.sandbox, guarantee.name);
+    found.guarantees.iter().map(|one| finding(&check(one), judge(one), one.note.clone())).collect()
 }
 
 fn finding(check: &str, health: Health, text: impl Into<String>) -> Finding {

@@ -1,11 +1,12 @@
 //! `journeyman serve`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
-use journeyman_core::ports::Guarantee;
+use journeyman_core::ports::Containing;
+use journeyman_worker::Host;
 
-use crate::app;
 use crate::config::{self, Layer};
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
@@ -31,7 +32,8 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let signals = Signals::listen()?;
         let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
         let server = Server::bind(settings).await?;
-        warn_of_losses(&app::sandbox().probe().await);
+        // Beside the first requests: it takes a moment.
+        tokio::spawn(warn_of_losses(Arc::clone(&server.app.host)));
         tracing::info!(url = server.public_url, data = %data_dir.display(), "serving");
         if !server.app.has_keys().await? {
             tracing::info!("there is no API key yet; make one with: journeyman key create --name NAME");
@@ -47,8 +49,14 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn warn_of_losses(guarantees: &[Guarantee]) {
-    for lost in guarantees.iter().filter(|guarantee| !guarantee.holds) {
-        tracing::warn!("UNSAFE sandbox \"none\": {}: {}", lost.name, lost.note);
+async fn warn_of_losses(host: Arc<Host>) {
+    let found = host.containment().await;
+    for lost in found.guarantees.iter().filter(|guarantee| !guarantee.holds) {
+        tracing::warn!("UNSAFE sandbox \"{}\", {}: {}", found.sandbox, lost.name, lost.note);
+    }
+    if found.is_enough() {
+        tracing::info!(sandbox = found.sandbox, "agents may be run");
+    } else {
+        tracing::error!("no agent but the test model is run, because its sandbox does not hold what it must");
     }
 }

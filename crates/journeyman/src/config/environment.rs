@@ -16,6 +16,8 @@ use super::layer::Layer;
 pub(crate) struct MachineEnvironment {
     /// The search path, for git, agents and setup commands.
     pub(crate) path: Option<String>,
+    /// Whether the user is root.
+    pub(crate) is_root: bool,
     /// The home of the user.
     pub(crate) home: Option<PathBuf>,
     /// Where users keep data.
@@ -51,6 +53,7 @@ pub(super) fn machine() -> MachineEnvironment {
     let mut variables = process();
     let mut take = |name: &str| variables.remove(name).filter(|value| !value.is_empty());
     MachineEnvironment {
+        is_root: rustix::process::geteuid().is_root(),
         path: take("PATH"),
         home: take("HOME").map(PathBuf::from),
         data_home: take("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute()),

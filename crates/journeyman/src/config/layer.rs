@@ -23,8 +23,8 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "ROLE", value_delimiter = ',')]
     pub(crate) role: Option<Vec<Role>>,
 
-    /// The folder for the database, repositories, workspaces and the master key [default: $XDG_DATA_HOME/journeyman, or
-    /// ~/.local/share/journeyman]
+    /// The folder for the database, repositories, workspaces and the master key [default: /var/lib/journeyman for root,
+    /// else $XDG_DATA_HOME/journeyman or ~/.local/share/journeyman]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
@@ -122,6 +122,28 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) message_per_hour: Option<u32>,
 
+    /// Where agents and setup commands run. With none they have all that the service has: for trying things out
+    /// [default: bubblewrap]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) sandbox: Option<SandboxKind>,
+
+    /// Guarantees of the sandbox that this machine may do without, as journeyman doctor names them [default: none]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) sandbox_allow_degraded: Option<Vec<String>>,
+
+    /// Folders of the machine that programs in sandboxes may read beside /usr: toolchains [default: none]
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    pub(crate) sandbox_readable: Option<Vec<PathBuf>>,
+
+    /// The first of 65536 user numbers, and the group, that sandboxes have on the machine where the service is root
+    /// [default: 2000000000]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) sandbox_users: Option<u32>,
+
+    /// The bwrap program [default: bwrap]
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) bwrap: Option<PathBuf>,
+
     /// The git program [default: git]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) git: Option<PathBuf>,
@@ -143,6 +165,17 @@ pub(crate) enum Role {
     Api,
     /// Carries out jobs.
     Worker,
+}
+
+/// Where agents run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SandboxKind {
+    /// In namespaces of their own.
+    #[default]
+    Bubblewrap,
+    /// With all that the service has.
+    None,
 }
 
 /// The form of the log.
@@ -184,6 +217,11 @@ impl Layer {
             warm_time: self.warm_time.or(weaker.warm_time),
             create_per_hour: self.create_per_hour.or(weaker.create_per_hour),
             message_per_hour: self.message_per_hour.or(weaker.message_per_hour),
+            sandbox: self.sandbox.or(weaker.sandbox),
+            sandbox_allow_degraded: self.sandbox_allow_degraded.or(weaker.sandbox_allow_degraded),
+            sandbox_readable: self.sandbox_readable.or(weaker.sandbox_readable),
+            sandbox_users: self.sandbox_users.or(weaker.sandbox_users),
+            bwrap: self.bwrap.or(weaker.bwrap),
             git: self.git.or(weaker.git),
             log: self.log.or(weaker.log),
             log_format: self.log_format.or(weaker.log_format),

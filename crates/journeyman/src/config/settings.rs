@@ -11,11 +11,12 @@ use ipnet::IpNet;
 use journeyman_core::agent::{AgentSpec, Agents};
 use journeyman_core::ports::Retention;
 use journeyman_core::project::DEFAULT_AGENT;
+use journeyman_sandbox::UserRange;
 use journeyman_worker::Warm;
 use url::Url;
 
 use super::environment::{MachineEnvironment, ProviderOptions};
-use super::layer::{Layer, LogFormat, Role};
+use super::layer::{Layer, LogFormat, Role, SandboxKind};
 use super::text;
 
 /// All settings.
@@ -49,6 +50,7 @@ pub(crate) struct Settings {
     pub(crate) warm: Warm,
     pub(crate) create_per_hour: u32,
     pub(crate) message_per_hour: u32,
+    pub(crate) sandbox: SandboxSettings,
     pub(crate) git: PathBuf,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -56,6 +58,20 @@ pub(crate) struct Settings {
     pub(crate) agents: Agents,
     /// The search path for git, agents and setup commands.
     pub(crate) path: String,
+}
+
+/// Where agents run, and what may be missing there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SandboxSettings {
+    pub(crate) kind: SandboxKind,
+    /// Names of guarantees.
+    pub(crate) allow_degraded: Vec<String>,
+    /// Folders that programs may read.
+    pub(crate) readable: Vec<PathBuf>,
+    pub(crate) users: UserRange,
+    pub(crate) bwrap: PathBuf,
+    /// This program, which is also the first one in a sandbox.
+    pub(crate) program: PathBuf,
 }
 
 /// Where everything is kept. Its `Debug` shows no password.
@@ -176,6 +192,14 @@ impl Settings {
             },
             create_per_hour: layer.create_per_hour.unwrap_or(100),
             message_per_hour: layer.message_per_hour.unwrap_or(100),
+            sandbox: SandboxSettings {
+                kind: layer.sandbox.unwrap_or_default(),
+                allow_degraded: layer.sandbox_allow_degraded.unwrap_or_default(),
+                readable: readable(layer.sandbox_readable.unwrap_or_default())?,
+                users: users(layer.sandbox_users)?,
+                bwrap: layer.bwrap.unwrap_or_else(|| PathBuf::from("bwrap")),
+                program: program.to_owned(),
+            },
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
             log: layer.log.unwrap_or_else(|| "info".to_owned()),
             log_format: layer.log_format.unwrap_or_default(),
@@ -197,12 +221,44 @@ impl Settings {
     }
 }
 
+fn readable(folders: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
+    // Inside they are where they are outside, and these places are taken.
+    let taken = ["/proc", "/dev", "/tmp", "/workspace", "/home/agent", "/run/journeyman"];
+    for folder in &folders {
+        if !folder.is_absolute() || folder == Path::new("/") || taken.iter().any(|place| folder.starts_with(place)) {
+            bail!(
+                "sandbox-readable: {} must be the whole path of a folder, and none of / and {}",
+                folder.display(),
+                taken.join(", ")
+            );
+        }
+    }
+    Ok(folders)
+}
+
+fn users(first: Option<u32>) -> anyhow::Result<UserRange> {
+    let mut range = UserRange::default();
+    range.first = first.unwrap_or(range.first);
+    // The highest two numbers mean nobody to the kernel.
+    if range.first < 1000 || range.first.checked_add(range.count).is_none_or(|end| end >= u32::MAX - 1) {
+        bail!(
+            "sandbox-users must be from 1000 to {}: numbers of users that nobody else has",
+            u32::MAX - range.count - 2
+        );
+    }
+    Ok(range)
+}
+
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get)
 }
 
 fn data_dir(given: Option<PathBuf>, machine: &MachineEnvironment) -> anyhow::Result<PathBuf> {
     let usual = || {
+        // The home of root is closed to the users that sandboxes have.
+        if machine.is_root && machine.data_home.is_none() {
+            return Some(PathBuf::from("/var/lib/journeyman"));
+        }
         let users = machine.data_home.clone().or_else(|| Some(machine.home.as_ref()?.join(".local/share")))?;
         Some(users.join("journeyman"))
     };
@@ -254,6 +310,7 @@ fn built_in(program: &Path) -> anyhow::Result<AgentSpec> {
     Ok(AgentSpec {
         command: [text(program)?].into_iter().chain(arguments).collect(),
         name: Some("Journeyman's own agent".to_owned()),
+        readable: vec![program.to_owned()],
         environment: [].into(),
         mode: None,
         select_model: false,
@@ -286,7 +343,10 @@ mod tests {
     #[test]
     fn a_setting_that_makes_no_sense_is_refused() {
         let role = Some(vec![Role::Worker]);
-        let cases: [(Layer, &str); 13] = [
+        let readable = Some(vec!["/tmp/x".into()]);
+        let cases: [(Layer, &str); 15] = [
+            (Layer { sandbox_readable: readable, ..Layer::default() }, "sandbox-readable"),
+            (Layer { sandbox_users: Some(0), ..Layer::default() }, "sandbox-users"),
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),
             (Layer { lease: Some("1s".parse().expect("a span")), ..Layer::default() }, "lease"),
             (Layer { database_url: Some("postgres://u:hush@h/d".into()), ..Layer::default() }, "JOURNEYMAN_MASTER_KEY"),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::given::{Service, Site, site, site_with};
+use crate::inside::{Inmate, TELL};
 
 /// An agent that knows nothing of us: a shell script that speaks the protocol.
 const SHELL_AGENT: &str = r#"#!/bin/sh
@@ -27,7 +28,7 @@ done
 #[test]
 fn another_agent_is_plugged_in_by_configuration_alone() {
     let site = site_with(
-        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\", \"{model}\"]\nenvironment = { GREETING = \"love\" }\n",
+        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\", \"{model}\"]\nreadable = [\"DIR/agent.sh\"]\nenvironment = { GREETING = \"love\" }\n",
     );
     let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
@@ -45,7 +46,9 @@ fn another_agent_is_plugged_in_by_configuration_alone() {
 
 /// A site with the agent `shell`, a script of that text.
 fn site_with_script(script: &str) -> Site {
-    let site = site_with("lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\n");
+    let site = site_with(
+        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n",
+    );
     let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
     std::fs::write(site.path("agent.sh"), script).unwrap();
@@ -94,36 +97,34 @@ fn an_agent_that_has_waited_and_forgotten_its_session_is_replaced() {
     assert_eq!(statuses, ["succeeded", "failed", "succeeded"], "{runs:#}");
 }
 
+/// The agent of a job that has come to rest.
+fn waiting_agent(site: &Site, service: &Service) -> Inmate {
+    let job = service.create(&format!("[[run {TELL} > ~/told]]"));
+    assert_eq!(service.settled(&job)["status"], "completed");
+    let id = job.rsplit('/').next().unwrap();
+    Inmate::parse(&std::fs::read_to_string(site.path(&format!("data/workspaces/{id}/home/told"))).unwrap())
+}
+
 #[test]
 fn a_service_that_ends_ends_the_agents_that_wait_for_a_follow_up() {
     let site = site();
     let mut service = site.start();
-    let job = service.create(&format!("[[run echo $PPID > {}]]", site.path("agent").display()));
-    service.settled(&job);
-    let text = std::fs::read_to_string(site.path("agent")).unwrap();
-    let agent = rustix::process::Pid::from_raw(text.trim().parse().unwrap()).unwrap();
-    assert!(rustix::process::test_kill_process(agent).is_ok(), "it waits");
+    let agent = waiting_agent(&site, &service);
+    assert!(agent.runs(), "it waits");
     service.terminate();
     assert_eq!(service.ended(), Some(0));
-    assert!(rustix::process::test_kill_process(agent).is_err(), "it is gone before the service is");
+    assert!(!agent.runs(), "it is gone before the service is");
 }
 
 #[test]
 fn an_agent_that_waits_paused_does_not_outlive_a_service_that_is_killed() {
     let site = site();
     let service = site.start();
-    let noted = site.path("agent");
-    let job = service.create(&format!("[[run echo $PPID > {}]]", noted.display()));
-    assert_eq!(service.settled(&job)["status"], "completed");
-    let agent = std::fs::read_to_string(&noted).unwrap();
-    let state = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", agent.trim())).unwrap_or_default();
-        stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
-    };
+    let agent = waiting_agent(&site, &service);
     let until = |wanted: &[Option<char>]| {
         let end = Instant::now() + Duration::from_secs(20);
-        while !wanted.contains(&state()) {
-            assert!(Instant::now() < end, "the agent is in state {:?}", state());
+        while !wanted.contains(&agent.state()) {
+            assert!(Instant::now() < end, "the agent is in state {:?}", agent.state());
             std::thread::sleep(Duration::from_millis(20));
         }
     };

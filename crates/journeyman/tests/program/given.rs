@@ -49,14 +49,14 @@ pub(crate) fn site() -> Site {
 }
 
 pub(crate) fn site_with(config: &str) -> Site {
-    let mut site = Site { dir: tempfile::tempdir().unwrap(), key: String::new(), config: config.to_owned() };
+    let mut site = Site { dir: open_folder(), key: String::new(), config: config.to_owned() };
     site.furnish();
     site
 }
 
 /// A site on PostgreSQL, whose machines share the database, a folder of blobs and the built-in code host.
 pub(crate) fn cluster(database: &str, more: &str) -> Site {
-    let mut site = Site { dir: tempfile::tempdir().unwrap(), key: String::new(), config: String::new() };
+    let mut site = Site { dir: open_folder(), key: String::new(), config: String::new() };
     let shared = |name: &str| site.path(name).display().to_string();
     site.config = format!(
         "database-url = {database:?}\nmaster-key-file = {:?}\nblob-url = \"file://{}\"\nrepositories = {:?}\n\
@@ -69,6 +69,12 @@ pub(crate) fn cluster(database: &str, more: &str) -> Site {
     std::fs::set_permissions(site.path("master.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
     site.furnish();
     site
+}
+
+/// A temporary folder that the users of sandboxes can pass, as they can pass /var/lib.
+pub(crate) fn open_folder() -> tempfile::TempDir {
+    let mode = std::fs::Permissions::from_mode(0o711);
+    tempfile::Builder::new().permissions(mode).tempdir().unwrap()
 }
 
 impl Site {

@@ -23,7 +23,7 @@ async fn prompts_when_a_machine_dies(moment: Moment) -> usize {
     let id = house.create("[[append a|1]]").await;
     house.settled(id).await;
     zero.abort();
-    let prompts = house.dir.path().join("prompts");
+    let prompts = house.window().join("prompts");
     let dying = house.hire_dying("one", moment, LIMITS);
     house.send(id, &format!("[[run echo x >> {}]] [[append a|2]]", prompts.display())).await;
     dying.until_dead().await;
@@ -61,7 +61,7 @@ async fn an_agent_that_was_not_started_is_started() {
 async fn a_turn_that_was_begun_and_not_prompted_is_prompted() {
     // The job's first: the beginning of another says nothing new.
     let house = idle(Settings::default()).await;
-    let prompts = house.dir.path().join("prompts");
+    let prompts = house.window().join("prompts");
     let dying = house.hire_dying("one", Moment::TurnBegun, LIMITS);
     let id = house.create(&format!("[[run echo x >> {}]] [[append a|1]]", prompts.display())).await;
     dying.until_dead().await;

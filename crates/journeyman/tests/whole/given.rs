@@ -1,5 +1,7 @@
 //! A house with everything in it, on a store in memory.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +13,18 @@ use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::{Job, JobOptions, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, Origin};
-use journeyman_core::ports::{Forges, JobStore, ProjectStore, PullStore, Store};
+use journeyman_core::ports::{
+    Forges, Guarantee, JobStore, Layout, ProjectStore, PullStore, Sandbox, SandboxError, Spawn, Spawned, Store,
+};
 use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
 use journeyman_core::run::Run;
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use journeyman_forge::CodeHosts;
 use journeyman_git::{Git, Runner};
-use journeyman_sandbox::NoSandbox;
+use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, UserRange};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::Tapped;
-use journeyman_worker::{Host, Limits, Warm, Worker};
+use journeyman_worker::{Host, Limits, Walls, Warm, Worker};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -87,7 +91,7 @@ pub(crate) async fn idle(settings: Settings) -> House {
 
 /// The same, with a say in how long agents wait for a follow-up.
 pub(crate) async fn idle_with(settings: Settings, warm: Warm) -> House {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
     let world = Arc::new(World { count: AtomicU64::new(1), begun: Instant::now() });
     let store = Arc::new(MemoryStore::default());
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
@@ -95,7 +99,17 @@ pub(crate) async fn idle_with(settings: Settings, warm: Warm) -> House {
     let url = "http://localhost:8080".to_owned();
     let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store.clone(), world.clone());
     let parts = (engine.clone(), store.clone() as Arc<dyn Store>, Arc::new(hosts.clone()) as Arc<dyn Forges>);
-    let host = machine(parts, &world, &git, dir.path().to_owned(), Folder::new(dir.path().join("blobs"), false), warm);
+    let window = dir.path().join("window");
+    std::fs::create_dir(&window).unwrap();
+    std::fs::set_permissions(&window, Permissions::from_mode(0o777)).unwrap();
+    let host = machine(
+        parts,
+        &world,
+        &git,
+        (dir.path().to_owned(), window),
+        Folder::new(dir.path().join("blobs"), false),
+        warm,
+    );
     let project = Project {
         id: "shop".parse().unwrap(),
         repository: "local:shop".to_owned(),
@@ -120,7 +134,7 @@ fn machine(
     (engine, store, forges): (Engine, Arc<dyn Store>, Arc<dyn Forges>),
     world: &Arc<World>,
     git: &Git,
-    data: PathBuf,
+    (data, window): (PathBuf, PathBuf),
     blobs: Folder,
     warm: Warm,
 ) -> Arc<Host> {
@@ -129,6 +143,7 @@ fn machine(
             .map(str::to_owned)
             .to_vec(),
         name: None,
+        readable: vec![env!("CARGO_BIN_EXE_journeyman").into()],
         environment: [].into(),
         mode: None,
         select_model: false,
@@ -138,7 +153,7 @@ fn machine(
         engine,
         store,
         forges,
-        Arc::new(NoSandbox),
+        Walls::new(Arc::new(Windowed { inner: sandbox(&data), window }), Vec::new()),
         Arc::new(blobs),
         [(DEFAULT_AGENT.to_owned(), agent)].into(),
         world.clone(),
@@ -149,6 +164,66 @@ fn machine(
     ))
 }
 
+/// A sandbox with a folder through which a test sees what happens inside.
+struct Windowed {
+    inner: Bubblewrap,
+    window: PathBuf,
+}
+
+#[async_trait::async_trait]
+impl Sandbox for Windowed {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    async fn probe(&self) -> Vec<Guarantee> {
+        self.inner.probe().await
+    }
+
+    fn layout(&self, workspace: &Path, home: &Path) -> Layout {
+        self.inner.layout(workspace, home)
+    }
+
+    fn search_path(&self, host: &str) -> String {
+        self.inner.search_path(host)
+    }
+
+    fn has_own_network(&self) -> bool {
+        self.inner.has_own_network()
+    }
+
+    async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError> {
+        self.inner.adopt(folders).await
+    }
+
+    async fn spawn(&self, mut spawn: Spawn) -> Result<Spawned, SandboxError> {
+        spawn.writable.push(self.window.clone());
+        self.inner.spawn(spawn).await
+    }
+}
+
+/// The sandbox of a machine.
+fn sandbox(data: &Path) -> Bubblewrap {
+    let users = UserRange::default();
+    let roots = vec![data.join("workspaces"), data.join("spares")];
+    for dir in roots.iter().map(PathBuf::as_path).chain([data]) {
+        std::fs::create_dir_all(dir).unwrap();
+        std::fs::set_permissions(dir, Permissions::from_mode(0o711)).unwrap();
+    }
+    let settings = BubblewrapSettings {
+        program: "bwrap".into(),
+        path: PATH.to_owned(),
+        shim: env!("CARGO_BIN_EXE_journeyman").into(),
+        own_program: env!("CARGO_BIN_EXE_journeyman").into(),
+        readable: Vec::new(),
+        folder: data.join("sandbox"),
+        roots,
+        users,
+        name: format!("journeyman-test-{}", data.file_name().unwrap().display()),
+    };
+    Bubblewrap::new(settings).unwrap()
+}
+
 impl House {
     /// A machine of several, which shares the store, the code host and the blobs with the others.
     fn other_machine(&self, name: &str, store: Arc<dyn Store>, forges: Arc<dyn Forges>) -> Arc<Host> {
@@ -156,7 +231,12 @@ impl House {
         let data = self.dir.path().join(name);
         std::fs::create_dir_all(&data).unwrap();
         let blobs = Folder::new(self.dir.path().join("shared-blobs"), true);
-        machine((engine, store, forges), &self.world, &self.git, data, blobs, WARM)
+        machine((engine, store, forges), &self.world, &self.git, (data, self.window()), blobs, WARM)
+    }
+
+    /// The folder that programs in sandboxes share with the test.
+    pub(crate) fn window(&self) -> PathBuf {
+        self.dir.path().join("window")
     }
 
     fn set_to_work(&self, host: Arc<Host>, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {

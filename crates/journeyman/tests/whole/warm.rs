@@ -7,34 +7,25 @@ use journeyman_core::job::JobStatus;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::Settings;
 use journeyman_worker::{Limits, Warm};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 
 use super::given::{House, house, idle_with};
+use crate::inside::{Inmate, TELL};
 
-/// A prompt that writes the number of the agent's process to `file`.
+/// A prompt that makes the agent tell in `file` who it is.
 fn tells(house: &House, file: &str) -> String {
-    format!("[[run echo $PPID >> {}]]", house.dir.path().join(file).display())
+    format!("[[run {TELL} >> {}]]", house.window().join(file).display())
 }
 
 /// The agents that have told, in order.
-fn told(house: &House, file: &str) -> Vec<Pid> {
-    let text = std::fs::read_to_string(house.dir.path().join(file)).unwrap();
-    text.lines().map(|line| Pid::from_raw(line.parse().unwrap()).unwrap()).collect()
+fn told(house: &House, file: &str) -> Vec<Inmate> {
+    let text = std::fs::read_to_string(house.window().join(file)).unwrap();
+    text.lines().map(Inmate::parse).collect()
 }
 
-/// The letter for what a process does (proc_pid_stat(5)); `Z` and none for one that has ended.
-fn state(agent: Pid) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", agent.as_raw_nonzero())).unwrap_or_default();
-    stat.rsplit(") ").next()?.chars().next()
-}
-
-fn runs(agent: Pid) -> bool {
-    !matches!(state(agent), None | Some('Z'))
-}
-
-async fn ends(agent: Pid) {
+async fn ends(agent: &Inmate) {
     let end = Instant::now() + Duration::from_secs(20);
-    while runs(agent) {
+    while agent.runs() {
         assert!(Instant::now() < end, "the agent runs on");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -45,13 +36,13 @@ async fn a_follow_up_finds_the_agent_running_and_one_after_its_death_a_new_one()
     let house = house().await;
     let id = house.create(&tells(&house, "agents")).await;
     house.settled(id).await;
-    assert_eq!(state(told(&house, "agents")[0]), Some('T'), "it waits without moving");
+    assert_eq!(told(&house, "agents")[0].state(), Some('T'), "it waits without moving");
     house.send(id, &format!("{} [[append a|1]]", tells(&house, "agents"))).await;
     house.settled(id).await;
     let agents = told(&house, "agents");
     assert_eq!(agents[0], agents[1]);
-    kill_process(agents[1], Signal::KILL).unwrap();
-    ends(agents[1]).await;
+    kill_process(agents[1].pid().unwrap(), Signal::KILL).unwrap();
+    ends(&agents[1]).await;
     house.send(id, &format!("{} [[append a|2]]", tells(&house, "agents"))).await;
     let job = house.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed);
@@ -68,26 +59,26 @@ async fn an_agent_that_was_started_with_other_settings_is_not_used_again() {
     let mut project = house.project.clone();
     project.settings.environment.insert("SEASON".to_owned(), "winter".to_owned());
     house.store.update_project(project, [].into()).await.unwrap();
-    let seasons = house.dir.path().join("seasons");
+    let seasons = house.window().join("seasons");
     house.send(id, &format!("{} [[run echo $SEASON > {}]]", tells(&house, "agents"), seasons.display())).await;
     house.settled(id).await;
     let agents = told(&house, "agents");
     assert_ne!(agents[0], agents[1]);
     assert_eq!(std::fs::read_to_string(seasons).unwrap(), "winter\n");
-    ends(agents[0]).await;
+    ends(&agents[0]).await;
 }
 
 #[tokio::test]
 async fn the_agent_that_has_waited_longest_makes_room() {
     let house = idle_with(Settings::default(), Warm { agents: 1, time: Duration::from_secs(300) }).await;
     house.hire(1, Limits::default());
-    for _ in 0..2 {
-        let id = house.create(&tells(&house, "agents")).await;
+    // Each has a user of its own, and so a file.
+    for file in ["first", "second"] {
+        let id = house.create(&tells(&house, file)).await;
         house.settled(id).await;
     }
-    let agents = told(&house, "agents");
-    ends(agents[0]).await;
-    assert!(runs(agents[1]));
+    ends(&told(&house, "first")[0]).await;
+    assert!(told(&house, "second")[0].runs());
 }
 
 #[tokio::test]
@@ -96,7 +87,7 @@ async fn an_agent_does_not_wait_for_ever() {
     house.hire(1, Limits::default());
     let id = house.create(&tells(&house, "agents")).await;
     house.settled(id).await;
-    ends(told(&house, "agents")[0]).await;
+    ends(&told(&house, "agents")[0]).await;
 }
 
 #[tokio::test]

@@ -322,9 +322,9 @@ async fn what_is_wrong_with_a_repository_is_said() {
 #[tokio::test]
 async fn a_setup_command_prepares_the_workspace_and_its_failure_is_shown() {
     let settings = |setup: &str| Settings { setup: Some(setup.to_owned()), ..Settings::default() };
-    let house = idle(settings("echo ready > ../ready")).await;
+    let house = idle(settings("echo ready > ~/ready")).await;
     house.hire(1, Limits::default());
-    let id = house.create("[[run cat ../ready > seen]]").await;
+    let id = house.create("[[run cat ~/ready > seen]]").await;
     let job = house.settled(id).await;
     assert_eq!(house.file(&job.branch.unwrap().name, "seen").await.as_deref(), Some("ready\n"));
 

@@ -98,6 +98,18 @@ pub struct LimitChanges {
     /// Runs at a time, on all workers together; as many as there are places unless given.
     #[schema(minimum = 1)]
     pub concurrent_runs: Option<u32>,
+    /// Bytes of memory that a run may use; 4294967296 unless given.
+    #[schema(minimum = 67_108_864)]
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads that a run may have; 1024 unless given.
+    #[schema(minimum = 16, maximum = 4_194_304)]
+    pub processes: Option<u32>,
+    /// Thousandths of a processor that a run gets at most; no limit unless given.
+    #[schema(minimum = 100, maximum = 1_000_000)]
+    pub cpu_millis: Option<u32>,
+    /// Bytes that workspace and home of a job may have together; 10737418240 unless given.
+    #[schema(minimum = 1_048_576)]
+    pub disk_bytes: Option<u64>,
 }
 
 /// How a project's agents are contained.
@@ -153,6 +165,10 @@ impl ProjectChanges {
                 message_per_hour: limits.message_per_hour,
                 file_bytes: limits.file_bytes,
                 concurrent_runs: limits.concurrent_runs,
+                memory_bytes: limits.memory_bytes,
+                processes: limits.processes,
+                cpu_millis: limits.cpu_millis,
+                disk_bytes: limits.disk_bytes,
             },
             sandbox: SandboxSettings { permissions: permissions.into() },
             environment: self.environment.unwrap_or_default(),

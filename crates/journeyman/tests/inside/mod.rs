@@ -1,0 +1,45 @@
+//! Processes in sandboxes, as the host sees them.
+
+use rustix::process::Pid;
+
+/// A shell command that says who its parent is: by its number in its own namespace, and the namespace.
+pub(crate) const TELL: &str = "echo $PPID $(readlink /proc/self/ns/pid)";
+
+/// A process that has told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Inmate {
+    number: String,
+    namespace: String,
+}
+
+impl Inmate {
+    /// Reads what [`TELL`] has said.
+    pub(crate) fn parse(line: &str) -> Self {
+        let (number, namespace) = line.trim().split_once(' ').unwrap();
+        Self { number: number.to_owned(), namespace: namespace.to_owned() }
+    }
+
+    /// Its number on the host; `None` once it is gone.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok()).find_map(|pid| {
+            let namespace = std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok()?;
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+            let is_it = namespace.to_str() == Some(&self.namespace)
+                && numbers.split_ascii_whitespace().next_back() == Some(&self.number);
+            is_it.then(|| Pid::from_raw(pid)).flatten()
+        })
+    }
+
+    /// The letter for what it does (proc_pid_stat(5)); `None` once it is gone.
+    pub(crate) fn state(&self) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?.as_raw_pid())).ok()?;
+        stat.rsplit(") ").next()?.chars().next()
+    }
+
+    /// Whether it is there and not over.
+    pub(crate) fn runs(&self) -> bool {
+        !matches!(self.state(), None | Some('Z'))
+    }
+}

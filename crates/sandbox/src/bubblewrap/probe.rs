@@ -1,0 +1,178 @@
+//! Runs a real sandbox and looks at what holds in it.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use journeyman_core::ports::{Exhausted, Guarantee, Resources, Sandbox, Spawn, Spawned};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+
+use super::{Bubblewrap, arguments};
+use crate::GUARANTEES;
+use crate::cgroup::Controller;
+use crate::inspect::{self, Findings, Task};
+
+/// Memory that the probe may use, and tries to: half of it more.
+const MEMORY: u64 = 256 << 20;
+
+/// Threads that it may have.
+const PROCESSES: u32 = 48;
+
+/// How long it may take.
+const TIME: Duration = Duration::from_secs(30);
+
+/// How the back end is to be mended where no sandbox comes about.
+const MEND: &str = "install bubblewrap 0.8 or newer (apt-get install bubblewrap), and allow user namespaces: \
+                    sysctl user.max_user_namespaces must not be 0, and on Ubuntu \
+                    kernel.apparmor_restrict_unprivileged_userns must be 0 or bwrap have a profile";
+
+/// The same where a folder is closed.
+const PASS: &str = "the users that sandboxes have must be able to pass all folders above the data directory (chmod o+x): \
+                    choose another data-dir, such as /var/lib/journeyman";
+
+/// How limits are mended.
+const GROUPS: &str = "no control group can be made for sandboxes; run the service as root, or under systemd with \
+                      Delegate=yes in its unit";
+
+/// What the back end promises, as it was found.
+pub(super) async fn probe(back_end: &Bubblewrap) -> Vec<Guarantee> {
+    match tokio::time::timeout(TIME, look(back_end)).await {
+        Ok(Ok((findings, exhausted))) => judge(back_end, &findings, exhausted),
+        Ok(Err(detail)) => none_holds(&detail),
+        Err(_) => none_holds("it takes longer than 30 seconds"),
+    }
+}
+
+fn none_holds(detail: &str) -> Vec<Guarantee> {
+    let mend = if detail.contains("Permission denied") { PASS } else { MEND };
+    let note = format!("{detail}; {mend}");
+    GUARANTEES.into_iter().map(|name| Guarantee { name, holds: false, note: note.clone() }).collect()
+}
+
+async fn look(back_end: &Bubblewrap) -> Result<(Findings, Option<Exhausted>), String> {
+    let text = |error: std::io::Error| error.to_string();
+    // On the host's loopback, where nothing from a sandbox may come.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
+    let port = listener.local_addr().map_err(text)?.port();
+    let root = back_end.settings.folder.join("probe");
+    let (workspace, home) = (root.join("tree"), root.join("home"));
+    for dir in [&workspace, &home] {
+        std::fs::create_dir_all(dir).map_err(text)?;
+    }
+    std::fs::set_permissions(&root, std::fs::Permissions::from_mode(0o755)).map_err(text)?;
+    let folders = [workspace.clone(), home.clone()];
+    back_end.adopt(&folders).await.map_err(|error| error.to_string())?;
+    let hidden = ["/etc/shadow", "/root", "/var", "/sys", "/run/docker.sock", "/boot"].map(PathBuf::from);
+    let task = Task {
+        hidden: hidden.into_iter().chain([back_end.settings.folder.join("passwd")]).collect(),
+        port,
+        threads: PROCESSES as usize + 16,
+        memory_bytes: usize::try_from(MEMORY / 2 * 3).unwrap_or_default(),
+    };
+    let task = serde_json::to_string(&task).map_err(|error| error.to_string())?;
+    let spawn = Spawn {
+        argv: vec![arguments::SHIM.to_owned(), inspect::SUBCOMMAND.to_owned(), task],
+        environment: BTreeMap::new(),
+        workspace,
+        home,
+        resources: Resources {
+            memory_bytes: Some(MEMORY),
+            processes: Some(PROCESSES),
+            cpu_millis: Some(8000),
+            file_bytes: None,
+        },
+        ..Spawn::default()
+    };
+    let spawned = back_end.spawn(spawn).await.map_err(|error| error.to_string())?;
+    hear(spawned).await
+}
+
+async fn hear(spawned: Spawned) -> Result<(Findings, Option<Exhausted>), String> {
+    let Spawned { stdin, stdout, stderr, mut process, .. } = spawned;
+    drop(stdin);
+    let (mut said, mut complaint) = (String::new(), String::new());
+    let read = async {
+        let (mut stdout, mut stderr) = (Receiver::from_owned_fd(stdout)?, Receiver::from_owned_fd(stderr)?);
+        tokio::try_join!(stdout.read_to_string(&mut said), stderr.read_to_string(&mut complaint))
+    };
+    read.await.map_err(|error| error.to_string())?;
+    let exit = process.wait().await;
+    let exhausted = process.exhausted();
+    let findings = serde_json::from_str(&said).map_err(|_| format!("it ended with {exit:?}: {}", complaint.trim()))?;
+    Ok((findings, exhausted))
+}
+
+fn judge(back_end: &Bubblewrap, found: &Findings, exhausted: Option<Exhausted>) -> Vec<Guarantee> {
+    let status = |field: &str| {
+        let value = found.status.iter().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.map_or("", str::trim)
+    };
+    let no_capability = ["CapPrm", "CapEff", "CapBnd", "CapAmb"].iter().all(|set| is_zero(status(set)));
+    let no_privileges = no_capability && status("NoNewPrivs") == "1";
+    let limits = |controller, seen: bool, name, holds: &str| {
+        let has = back_end.cgroups.has(controller);
+        let note = match (has, seen) {
+            (true, true) => holds.to_owned(),
+            (true, false) => "a control group was made, but its limit was not kept".to_owned(),
+            (false, _) => GROUPS.to_owned(),
+        };
+        Guarantee { name, holds: has && seen, note }
+    };
+    let told = |name, holds, good: &str, bad: String| Guarantee {
+        name,
+        holds,
+        note: if holds { good.to_owned() } else { bad },
+    };
+    vec![
+        told(
+            "files",
+            found.seen.is_empty() && found.writable.is_empty() && found.has_workspace,
+            "the system's programs read-only, the workspace and the home, nothing else of the host",
+            format!(
+                "seen: {:?}, writable: {:?}, workspace writable: {}",
+                found.seen, found.writable, found.has_workspace
+            ),
+        ),
+        told(
+            "network",
+            !found.reached && found.interfaces == ["lo"],
+            "a loopback of its own and nothing else",
+            format!("the host's loopback was reached: {}, interfaces: {:?}", found.reached, found.interfaces),
+        ),
+        told(
+            "environment",
+            found.first_environment.as_deref().is_none_or(str::is_empty),
+            "nothing of the service's environment is there",
+            "the environment of the first process can be read".to_owned(),
+        ),
+        // The kernel ends a namespace of processes with its first one, which has ended here: else we would wait still.
+        told("lifetime", true, "all processes end with the run", String::new()),
+        told(
+            "privileges",
+            no_privileges,
+            if back_end.users.is_some() { "none, and a user of its own on the host" } else { "none" },
+            format!("its state is {:?}", found.status),
+        ),
+        told(
+            "system-calls",
+            status("Seccomp") == "2",
+            "only those that programs need",
+            "no filter is set; the kernel must have CONFIG_SECCOMP_FILTER".to_owned(),
+        ),
+        limits(Controller::Memory, exhausted == Some(Exhausted::Memory), "memory", "limited, and its end is told"),
+        limits(
+            Controller::Processes,
+            found.threads < PROCESSES as usize,
+            "process-count",
+            "limited, and its end is told",
+        ),
+        limits(Controller::Cpu, true, "cpu", "limited"),
+    ]
+}
+
+fn is_zero(hexadecimal: &str) -> bool {
+    !hexadecimal.is_empty() && hexadecimal.bytes().all(|digit| digit == b'0')
+}

@@ -1,0 +1,128 @@
+//! A program that runs in a sandbox.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::ports::{Exhausted, Exit, Process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::io::unix::AsyncFd;
+
+use super::launcher::Launcher;
+use crate::cgroup::Cgroup;
+use crate::tree;
+
+/// How long a program has between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// One sandbox. Dropped, it is killed.
+pub(super) struct Program {
+    /// bwrap, outside; `None` once it was waited for or handed on.
+    child: Option<Child>,
+    /// Readable when bwrap has ended.
+    over: AsyncFd<OwnedFd>,
+    /// The first process inside, once it is known. With it all others end, before it is over itself
+    /// (pid_namespaces(7)).
+    first: Option<First>,
+    group: Option<Cgroup>,
+    launcher: Launcher,
+    exit: Option<Exit>,
+}
+
+struct First {
+    pid: Pid,
+    handle: OwnedFd,
+}
+
+impl Program {
+    pub(super) fn new(child: Child, group: Cgroup, launcher: Launcher) -> io::Result<Self> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("a process without a number"))?;
+        let over = pidfd_open(pid, PidfdFlags::empty())?;
+        // SAFETY: an `OwnedFd` has one number as long as it lives, and nobody else closes it.
+        #[expect(unsafe_code, reason = "the descriptor must stay the same")]
+        let over = unsafe { AsyncFd::register(over) }?;
+        Ok(Self { child: Some(child), over, first: None, group: Some(group), launcher, exit: None })
+    }
+
+    /// The first process is there and waits: its limits hold from here on.
+    pub(super) fn begin(&mut self, pid: Pid, handle: OwnedFd) -> io::Result<()> {
+        if let Some(group) = &self.group {
+            group.add(pid)?;
+        }
+        self.first = Some(First { pid, handle });
+        Ok(())
+    }
+
+    fn kill(&mut self) {
+        if let Some(first) = &self.first {
+            // It is gone already, then.
+            let _ = pidfd_send_signal(&first.handle, Signal::KILL);
+        } else if let Some(child) = &mut self.child {
+            let _ = child.kill();
+        }
+    }
+}
+
+#[async_trait]
+impl Process for Program {
+    async fn wait(&mut self) -> Exit {
+        if let Some(exit) = self.exit {
+            return exit;
+        }
+        // It fails only when the runtime shuts down.
+        let _ = self.over.readable().await;
+        let status = self.child.take().map(|mut child| child.wait());
+        *self.exit.insert(status.map_or(Exit::Signal(0), exit))
+    }
+
+    fn pause(&mut self) -> bool {
+        self.first.as_ref().is_some_and(|first| tree::stop(first.pid))
+    }
+
+    fn resume(&mut self) {
+        if let Some(first) = &self.first {
+            tree::signal(first.pid, Signal::CONT);
+        }
+    }
+
+    fn exhausted(&self) -> Option<Exhausted> {
+        self.group.as_ref().and_then(Cgroup::exhausted)
+    }
+
+    async fn end(&mut self) -> Exit {
+        if let Some(first) = self.first.as_ref().filter(|_| self.exit.is_none()) {
+            tree::signal(first.pid, Signal::TERM);
+            // What is paused does not hear of it.
+            tree::signal(first.pid, Signal::CONT);
+        }
+        if let Ok(exit) = tokio::time::timeout(GRACE, self.wait()).await {
+            return exit;
+        }
+        self.kill();
+        self.wait().await
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            self.kill();
+        }
+        if let Some(child) = self.child.take() {
+            self.launcher.reap(child, Box::new(self.group.take()));
+        }
+    }
+}
+
+/// The exit code of bwrap is that of the first process, which is as shells have it.
+fn exit(status: io::Result<ExitStatus>) -> Exit {
+    match status.map(|status| (status.code(), status.signal())) {
+        Ok((Some(code), _)) => Exit::Code(code),
+        Ok((None, signal)) => Exit::Signal(signal.unwrap_or(0)),
+        Err(_) => Exit::Signal(0),
+    }
+}

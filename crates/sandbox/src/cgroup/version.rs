@@ -1,0 +1,179 @@
+//! What differs between the two versions: where groups are, and what their files are called.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use journeyman_core::ports::Resources;
+
+use super::Controller;
+
+/// The length of a period in which processor time is counted out, in microseconds (the kernel's default).
+const PERIOD: u64 = 100_000;
+
+/// Of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
+impl Controller {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Processes => "pids",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
+/// The group that this process is in, for a controller, and the version that has it.
+pub(super) fn parent_of(controller: Controller) -> Option<(Version, PathBuf)> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    find(controller, &mounts, &groups)
+}
+
+fn find(controller: Controller, mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
+    let name = controller.name();
+    for (version, kind) in [(Version::One, "cgroup"), (Version::Two, "cgroup2")] {
+        let own = groups.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (number, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let is_it = match version {
+                Version::One => names.split(',').any(|has| has == name),
+                Version::Two => number == "0" && names.is_empty(),
+            };
+            is_it.then_some(path)
+        });
+        let Some(own) = own else { continue };
+        let mount = mounts.lines().find_map(|line| Mount::parse(line).filter(|mount| mount.has(kind, version, name)));
+        let Some(Mount { root, point, .. }) = mount else { continue };
+        // What is mounted may be a part of the hierarchy, as in a container.
+        let below = own.strip_prefix(root).unwrap_or(own).trim_start_matches('/');
+        return Some((version, Path::new(point).join(below)));
+    }
+    None
+}
+
+/// A line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+struct Mount<'a> {
+    root: &'a str,
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let mut after = after.split(' ');
+        let (root, point, kind) = (before.next()?, before.next()?, after.next()?);
+        Some(Self { root: root.trim_end_matches('/'), point, kind, options: after.nth(1).unwrap_or_default() })
+    }
+
+    fn has(&self, kind: &str, version: Version, controller: &str) -> bool {
+        self.kind == kind && (version == Version::Two || self.options.split(',').any(|option| option == controller))
+    }
+}
+
+impl Version {
+    /// Makes the folder in which groups for sandboxes are made, with the controller.
+    pub(super) fn make(self, folder: &Path, controller: Controller) -> io::Result<()> {
+        if self == Self::Two {
+            let parent = folder.parent().unwrap_or(folder);
+            let there = std::fs::read_to_string(parent.join("cgroup.controllers"))?;
+            if !there.split_ascii_whitespace().any(|has| has == controller.name()) {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            give(parent, controller).or_else(|_| {
+                // Only a group without processes gives controllers to those below it: we move one level down.
+                let own = parent.join("service");
+                make_dir(&own)?;
+                std::fs::write(own.join("cgroup.procs"), "0")?;
+                give(parent, controller)
+            })?;
+        }
+        make_dir(folder)?;
+        if self == Self::Two { give(folder, controller) } else { Ok(()) }
+    }
+
+    pub(super) fn limit(self, group: &Path, controller: Controller, resources: Resources) -> io::Result<()> {
+        let write = |name: &str, value: String| std::fs::write(group.join(name), value);
+        match (self, controller) {
+            (Self::One, Controller::Memory) => resources.memory_bytes.map_or(Ok(()), |bytes| {
+                write("memory.limit_in_bytes", bytes.to_string())?;
+                // Not there where the kernel does not count what is swapped out.
+                if group.join("memory.memsw.limit_in_bytes").exists() {
+                    write("memory.memsw.limit_in_bytes", bytes.to_string())?;
+                }
+                Ok(())
+            }),
+            (Self::Two, Controller::Memory) => resources.memory_bytes.map_or(Ok(()), |bytes| {
+                write("memory.max", bytes.to_string())?;
+                if group.join("memory.swap.max").exists() { write("memory.swap.max", "0".to_owned()) } else { Ok(()) }
+            }),
+            (_, Controller::Processes) => {
+                resources.processes.map_or(Ok(()), |processes| write("pids.max", processes.to_string()))
+            }
+            (version, Controller::Cpu) => resources.cpu_millis.map_or(Ok(()), |millis| {
+                let quota = u64::from(millis) * PERIOD / 1000;
+                match version {
+                    Self::One => {
+                        write("cpu.cfs_period_us", PERIOD.to_string())?;
+                        write("cpu.cfs_quota_us", quota.to_string())
+                    }
+                    Self::Two => write("cpu.max", format!("{quota} {PERIOD}")),
+                }
+            }),
+        }
+    }
+
+    /// How often the controller has refused something.
+    pub(super) fn refusals(self, group: &Path, controller: Controller) -> Option<u64> {
+        let (file, field) = match (self, controller) {
+            (Self::One, Controller::Memory) => ("memory.oom_control", "oom_kill "),
+            (Self::Two, Controller::Memory) => ("memory.events", "oom_kill "),
+            (_, Controller::Processes) => ("pids.events", "max "),
+            (_, Controller::Cpu) => return None,
+        };
+        let text = std::fs::read_to_string(group.join(file)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
+    }
+}
+
+fn give(group: &Path, controller: Controller) -> io::Result<()> {
+    std::fs::write(group.join("cgroup.subtree_control"), format!("+{}", controller.name()))
+}
+
+fn make_dir(folder: &Path) -> io::Result<()> {
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_group_is_found_in_either_version_and_in_a_container() {
+        let one = "36 31 0:33 / /sys/fs/cgroup/memory rw,relatime shared:1 - cgroup cgroup rw,memory\n\
+                   37 31 0:34 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+        let groups = "4:memory:/api/x\n0::/api";
+        let found = find(Controller::Memory, one, groups);
+        assert_eq!(found, Some((Version::One, "/sys/fs/cgroup/memory/api/x".into())));
+        // The other hierarchy of such a machine may have what the first has not.
+        assert_eq!(find(Controller::Processes, one, groups), Some((Version::Two, "/sys/fs/cgroup/unified/api".into())));
+        let two = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate";
+        let groups = "0::/system.slice/journeyman.service";
+        let path = PathBuf::from("/sys/fs/cgroup/system.slice/journeyman.service");
+        assert_eq!(find(Controller::Cpu, two, groups), Some((Version::Two, path)));
+        let container = "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup cgroup rw,pids";
+        let found = find(Controller::Processes, container, "5:pids:/docker/abc/sub");
+        assert_eq!(found, Some((Version::One, "/sys/fs/cgroup/sub".into())));
+        assert_eq!(find(Controller::Cpu, "", groups), None);
+    }
+}

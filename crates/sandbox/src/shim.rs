@@ -1,0 +1,111 @@
+//! The first program inside a sandbox: `journeyman sandbox-shim <descriptor>`.
+//!
+//! It is process 1 of its namespace. It learns what to start from a socket, so that neither its arguments nor its
+//! environment hold anything; opens the listeners of the sandbox's loopback and gives them to the service, which so
+//! needs no path into the sandbox; takes away from itself what programs have no use for; starts the one program, and
+//! reaps whatever is left behind. With its end the kernel ends everything in the namespace.
+
+mod confine;
+mod syscalls;
+mod wire;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, ExitCode};
+
+use rustix::process::{Pid, WaitOptions, wait};
+
+use crate::inspect;
+pub(crate) use wire::{Answer, Plan, converse};
+
+/// The argument that makes this program the shim.
+pub(crate) const SUBCOMMAND: &str = "sandbox-shim";
+
+/// Runs as the program that a sandbox has inside, if the arguments say so; they are those of the program, without its
+/// name. To be asked before anything else begins: there must be one thread, and no descriptor but the standard streams
+/// and those inherited.
+pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let asked = arguments.next()?;
+    if asked == inspect::SUBCOMMAND {
+        return Some(inspect::run(arguments.next()?.to_str()?));
+    }
+    if asked != SUBCOMMAND {
+        return None;
+    }
+    let descriptor = arguments.next().and_then(|text| text.to_str()?.parse::<RawFd>().ok());
+    let Some(descriptor) = descriptor.filter(|descriptor| *descriptor > 2) else {
+        let _ = writeln!(io::stderr(), "error: {SUBCOMMAND} is for the service's own use");
+        return Some(ExitCode::FAILURE);
+    };
+    Some(match serve(descriptor) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: the sandbox could not be set up: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn serve(descriptor: RawFd) -> io::Result<u8> {
+    // SAFETY: the service has opened this descriptor for the shim, which is named in its arguments and nowhere else;
+    // nothing in this process has it yet. One that is not open makes the next call fail.
+    #[expect(unsafe_code, reason = "a descriptor that is inherited comes as a number")]
+    let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    let mut service = UnixStream::from(socket);
+    let plan: Plan = wire::read(&mut service)?;
+    let listeners = listen(&plan.listen)?;
+    let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
+    wire::hello(&service, &sockets)?;
+    wire::wait_for_go(&mut service)?;
+    drop(listeners);
+    let child = match start(&plan) {
+        Ok(child) => child,
+        Err(error) => {
+            let not_found = error.kind() == io::ErrorKind::NotFound;
+            wire::write(&mut service, &Answer::Failed { not_found, detail: error.to_string() })?;
+            return Ok(127);
+        }
+    };
+    wire::write(&mut service, &Answer::Started)?;
+    drop(service);
+    reap_until(child)
+}
+
+fn listen(ports: &[u16]) -> io::Result<Vec<TcpListener>> {
+    ports.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port))).collect()
+}
+
+fn start(plan: &Plan) -> io::Result<Pid> {
+    confine::apply(plan).map_err(|error| io::Error::other(error.to_string()))?;
+    let (program, arguments) = plan.argv.split_first().ok_or(io::ErrorKind::NotFound)?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(&plan.environment).current_dir(&plan.directory);
+    let child = command.spawn()?;
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("a process without a number"))
+}
+
+/// Waits for the program, and for orphans meanwhile; its exit code, as shells give it.
+fn reap_until(child: Pid) -> io::Result<u8> {
+    close_standard_streams()?;
+    loop {
+        let Some((pid, status)) = wait(WaitOptions::empty())? else { continue };
+        if pid != child {
+            continue;
+        }
+        let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?)).unwrap_or(1);
+        return Ok(u8::try_from(code).unwrap_or(1));
+    }
+}
+
+/// The service is to see the end of the program's streams when the program closes them.
+fn close_standard_streams() -> io::Result<()> {
+    let nothing = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! The system calls that programs in a sandbox have, by a filter of the kernel (seccomp(2)); all others do not exist for
+//! them (`ENOSYS`), so that a library falls back where it can.
+//!
+//! Invariant: what is not named here is not there, calls of other ABIs (32 bit, x32) among it. The list is what compilers,
+//! interpreters, debuggers and test suites use; it is close to that of container engines, without what needs privileges.
+//! Missing on purpose, because flaws of the kernel were found behind them or because they reach out of the sandbox:
+//! io_uring, BPF, keyrings, userfaultfd, perf events, mounts, namespaces, file handles, and every family of sockets but
+//! Unix, IPv4, IPv6 and netlink's routing.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+use seccompiler::{
+    BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
+
+/// Why there is no filter.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FilterError {
+    #[error("the filter could not be made: {0}")]
+    Made(#[from] BackendError),
+    #[error("the filter could not be set: {0}")]
+    Set(#[from] Error),
+}
+
+/// Sets the filter for this thread and all that comes from it. It also gives up ever gaining privileges.
+pub(super) fn apply() -> Result<(), FilterError> {
+    Ok(apply_filter(&program()?)?)
+}
+
+fn program() -> Result<BpfProgram, BackendError> {
+    let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let filter =
+        SeccompFilter::new(rules()?, refused, SeccompAction::Allow, TargetArch::try_from(std::env::consts::ARCH)?)?;
+    filter.try_into()
+}
+
+fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
+        COMMON.iter().chain(OLDER).map(|call| (*call, vec![])).collect();
+    rules.insert(libc::SYS_socket, sockets(true)?);
+    rules.insert(libc::SYS_socketpair, sockets(false)?);
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![argument(0, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?])?]);
+    // Characters for a terminal that others read: `TIOCSTI`, and the console's `TIOCLINUX` (ioctl_tty(2)).
+    let not = |request| argument(1, SeccompCmpOp::Ne, request);
+    rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(vec![not(libc::TIOCSTI)?, not(libc::TIOCLINUX)?])?]);
+    let personalities = [0, ADDR_NO_RANDOMIZE, 0xffff_ffff];
+    let personalities = personalities.map(|value| SeccompRule::new(vec![argument(0, SeccompCmpOp::Eq, value)?]));
+    rules.insert(libc::SYS_personality, personalities.into_iter().collect::<Result<_, _>>()?);
+    Ok(rules)
+}
+
+/// What debuggers ask for (personality(2)).
+const ADDR_NO_RANDOMIZE: u64 = 0x0004_0000;
+
+/// The flags of clone(2) that make namespaces.
+const NAMESPACES: u64 = {
+    let flags = libc::CLONE_NEWNS
+        | libc::CLONE_NEWCGROUP
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUSER
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET;
+    flags.unsigned_abs() as u64
+};
+
+fn argument(place: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(place, SeccompCmpArgLen::Dword, is, value)
+}
+
+fn sockets(with_networks: bool) -> Result<Vec<SeccompRule>, BackendError> {
+    let family = |family: i32| argument(0, SeccompCmpOp::Eq, family.unsigned_abs().into());
+    let mut rules = vec![SeccompRule::new(vec![family(libc::AF_UNIX)?])?];
+    if with_networks {
+        rules.push(SeccompRule::new(vec![family(libc::AF_INET)?])?);
+        rules.push(SeccompRule::new(vec![family(libc::AF_INET6)?])?);
+        let routes = argument(2, SeccompCmpOp::Eq, libc::NETLINK_ROUTE.unsigned_abs().into())?;
+        rules.push(SeccompRule::new(vec![family(libc::AF_NETLINK)?, routes])?);
+    }
+    Ok(rules)
+}
+
+macro_rules! calls {
+    ($($name:ident)*) => { &[$(libc::$name),*] };
+}
+
+/// Those that every architecture has.
+#[rustfmt::skip]
+const COMMON: &[c_long] = calls!(
+    SYS_accept SYS_accept4 SYS_adjtimex SYS_bind SYS_brk SYS_capget SYS_capset SYS_chdir SYS_clock_adjtime
+    SYS_clock_getres SYS_clock_gettime SYS_clock_nanosleep SYS_close SYS_close_range SYS_connect SYS_copy_file_range
+    SYS_dup SYS_dup3 SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2 SYS_eventfd2 SYS_execve
+    SYS_execveat SYS_exit SYS_exit_group SYS_faccessat SYS_faccessat2 SYS_fadvise64 SYS_fallocate SYS_fchdir SYS_fchmod
+    SYS_fchmodat SYS_fchmodat2 SYS_fchown SYS_fchownat SYS_fcntl SYS_fdatasync SYS_fgetxattr SYS_flistxattr SYS_flock
+    SYS_fremovexattr SYS_fsetxattr SYS_fstat SYS_fstatfs SYS_fsync SYS_ftruncate SYS_futex SYS_futex_waitv
+    SYS_get_mempolicy SYS_get_robust_list SYS_getcpu SYS_getcwd SYS_getdents64 SYS_getegid SYS_geteuid SYS_getgid
+    SYS_getgroups SYS_getitimer SYS_getpeername SYS_getpgid SYS_getpid SYS_getppid SYS_getpriority SYS_getrandom
+    SYS_getresgid SYS_getresuid SYS_getrlimit SYS_getrusage SYS_getsid SYS_getsockname SYS_getsockopt SYS_gettid
+    SYS_gettimeofday SYS_getuid SYS_getxattr SYS_inotify_add_watch SYS_inotify_init1 SYS_inotify_rm_watch SYS_io_cancel
+    SYS_io_destroy SYS_io_getevents SYS_io_setup SYS_io_submit SYS_ioprio_get SYS_ioprio_set SYS_kill
+    SYS_landlock_add_rule SYS_landlock_create_ruleset SYS_landlock_restrict_self SYS_lgetxattr SYS_linkat SYS_listen
+    SYS_listxattr SYS_llistxattr SYS_lremovexattr SYS_lseek SYS_lsetxattr SYS_madvise SYS_mbind SYS_membarrier
+    SYS_memfd_create SYS_mincore SYS_mkdirat SYS_mknodat SYS_mlock SYS_mlock2 SYS_mlockall SYS_mmap SYS_mprotect
+    SYS_mq_getsetattr SYS_mq_notify SYS_mq_open SYS_mq_timedreceive SYS_mq_timedsend SYS_mq_unlink SYS_mremap SYS_msgctl
+    SYS_msgget SYS_msgrcv SYS_msgsnd SYS_msync SYS_munlock SYS_munlockall SYS_munmap SYS_nanosleep SYS_newfstatat
+    SYS_openat SYS_openat2 SYS_pidfd_getfd SYS_pidfd_open SYS_pidfd_send_signal SYS_pipe2 SYS_pkey_alloc SYS_pkey_free
+    SYS_pkey_mprotect SYS_ppoll SYS_prctl SYS_pread64 SYS_preadv SYS_preadv2 SYS_prlimit64 SYS_process_vm_readv
+    SYS_process_vm_writev SYS_pselect6 SYS_ptrace SYS_pwrite64 SYS_pwritev SYS_pwritev2 SYS_read SYS_readahead
+    SYS_readlinkat SYS_readv SYS_recvfrom SYS_recvmmsg SYS_recvmsg SYS_remap_file_pages SYS_removexattr SYS_renameat
+    SYS_renameat2 SYS_restart_syscall SYS_rseq SYS_rt_sigaction SYS_rt_sigpending SYS_rt_sigprocmask SYS_rt_sigqueueinfo
+    SYS_rt_sigreturn SYS_rt_sigsuspend SYS_rt_sigtimedwait SYS_rt_tgsigqueueinfo SYS_sched_get_priority_max
+    SYS_sched_get_priority_min SYS_sched_getaffinity SYS_sched_getattr SYS_sched_getparam SYS_sched_getscheduler
+    SYS_sched_rr_get_interval SYS_sched_setaffinity SYS_sched_setattr SYS_sched_setparam SYS_sched_setscheduler
+    SYS_sched_yield SYS_seccomp SYS_semctl SYS_semget SYS_semop SYS_semtimedop SYS_sendfile SYS_sendmmsg SYS_sendmsg
+    SYS_sendto SYS_set_mempolicy SYS_set_robust_list SYS_set_tid_address SYS_setfsgid SYS_setfsuid SYS_setgid
+    SYS_setgroups SYS_setitimer SYS_setpgid SYS_setpriority SYS_setregid SYS_setresgid SYS_setresuid SYS_setreuid
+    SYS_setrlimit SYS_setsid SYS_setsockopt SYS_setuid SYS_setxattr SYS_shmat SYS_shmctl SYS_shmdt SYS_shmget
+    SYS_shutdown SYS_sigaltstack SYS_signalfd4 SYS_splice SYS_statfs SYS_statx SYS_symlinkat SYS_sync
+    SYS_sync_file_range SYS_syncfs SYS_sysinfo SYS_tee SYS_tgkill SYS_timer_create SYS_timer_delete
+    SYS_timer_getoverrun SYS_timer_gettime SYS_timer_settime SYS_timerfd_create SYS_timerfd_gettime
+    SYS_timerfd_settime SYS_times SYS_tkill SYS_truncate SYS_umask SYS_uname SYS_unlinkat SYS_utimensat SYS_vmsplice
+    SYS_wait4 SYS_waitid SYS_write SYS_writev
+);
+
+/// Those that only the oldest architecture has beside their successors.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const OLDER: &[c_long] = calls!(
+    SYS_access SYS_alarm SYS_arch_prctl SYS_chmod SYS_chown SYS_creat SYS_dup2 SYS_epoll_create SYS_epoll_ctl_old
+    SYS_epoll_wait SYS_epoll_wait_old SYS_eventfd SYS_fork SYS_futimesat SYS_get_thread_area SYS_getdents SYS_getpgrp
+    SYS_inotify_init SYS_lchown SYS_link SYS_lstat SYS_mkdir SYS_mknod SYS_open SYS_pause SYS_pipe SYS_poll SYS_readlink
+    SYS_rename SYS_rmdir SYS_select SYS_set_thread_area SYS_signalfd SYS_stat SYS_symlink SYS_time SYS_unlink SYS_utime
+    SYS_utimes SYS_vfork
+);
+
+/// Others were made without them.
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[c_long] = &[];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reaches_out_of_a_sandbox_is_not_listed() {
+        let rules = rules().unwrap();
+        for call in [
+            libc::SYS_bpf,
+            libc::SYS_clone3,
+            libc::SYS_io_uring_setup,
+            libc::SYS_keyctl,
+            libc::SYS_mount,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_perf_event_open,
+            libc::SYS_setns,
+            libc::SYS_unshare,
+            libc::SYS_userfaultfd,
+        ] {
+            assert!(!rules.contains_key(&call), "{call}");
+        }
+        // A rule without a condition lets everything pass.
+        for call in [libc::SYS_clone, libc::SYS_ioctl, libc::SYS_personality, libc::SYS_socket, libc::SYS_socketpair] {
+            assert!(!rules[&call].is_empty(), "{call}");
+        }
+        // The kernel takes so many instructions (seccomp(2)).
+        assert!(program().unwrap().len() < 4096);
+    }
+}

@@ -1,0 +1,124 @@
+//! What the service and the shim say to each other: the plan, the listeners, the word to go, the answer.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use journeyman_core::ports::Resources;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg, sockopt,
+};
+use rustix::process::Pid;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Listeners at most.
+const MOST_LISTENERS: usize = 8;
+
+/// A plan may have so many bytes: arguments and environment are far below (execve(2): 128 KiB each, 2 MiB in all).
+const MOST_BYTES: usize = 16 << 20;
+
+/// What to start.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) argv: Vec<String>,
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Where to.
+    pub(crate) directory: PathBuf,
+    pub(crate) listen: Vec<u16>,
+    pub(crate) processes: Option<u32>,
+    pub(crate) file_bytes: Option<u64>,
+    /// Folders that may be written.
+    pub(crate) writable: Vec<PathBuf>,
+}
+
+impl Plan {
+    pub(crate) const fn limits(mut self, resources: Resources) -> Self {
+        self.processes = resources.processes;
+        self.file_bytes = resources.file_bytes;
+        self
+    }
+}
+
+/// Whether it was started.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Started,
+    Failed { not_found: bool, detail: String },
+}
+
+pub(super) fn read<T: DeserializeOwned>(socket: &mut UnixStream) -> io::Result<T> {
+    let mut length = [0; 4];
+    socket.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length) as usize;
+    if length > MOST_BYTES {
+        return Err(io::Error::other("a message that is too long"));
+    }
+    let mut text = vec![0; length];
+    socket.read_exact(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+pub(super) fn write(socket: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_vec(message)?;
+    let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+    socket.write_all(&length.to_be_bytes())?;
+    socket.write_all(&text)
+}
+
+/// The shim's first word, with its listeners.
+pub(super) fn hello(socket: &UnixStream, listeners: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_LISTENERS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !listeners.is_empty() && !control.push(SendAncillaryMessage::ScmRights(listeners)) {
+        return Err(io::Error::other("too many listeners"));
+    }
+    sendmsg(socket, &[IoSlice::new(b"h")], &mut control, SendFlags::empty())?;
+    Ok(())
+}
+
+pub(super) fn wait_for_go(socket: &mut UnixStream) -> io::Result<()> {
+    socket.read_exact(&mut [0])
+}
+
+/// The service's side: sends the plan, takes the listeners, lets `place` put the process where it belongs before
+/// anything runs in it, and says go.
+pub(crate) fn converse(
+    socket: &mut UnixStream,
+    plan: &Plan,
+    place: impl FnOnce(Pid) -> io::Result<()>,
+) -> io::Result<(Vec<OwnedFd>, Answer)> {
+    sockopt::set_socket_passcred(&*socket, true)?;
+    write(socket, plan)?;
+    let (listeners, shim) = hear_hello(socket)?;
+    place(shim)?;
+    socket.write_all(b"g")?;
+    Ok((listeners, read(socket)?))
+}
+
+/// The listeners, and the number of the shim's process as we see it: the kernel says it, not the shim (unix(7)).
+fn hear_hello(socket: &UnixStream) -> io::Result<(Vec<OwnedFd>, Pid)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_LISTENERS), ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut word = [0];
+    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut word)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    if received.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::other("the sandbox sent more than it was asked for"));
+    }
+    let (mut listeners, mut shim) = (Vec::new(), None);
+    for message in control.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => listeners.extend(descriptors),
+            RecvAncillaryMessage::ScmCredentials(sender) => shim = Some(sender.pid),
+            _ => {}
+        }
+    }
+    Ok((listeners, shim.ok_or_else(|| io::Error::other("the sandbox did not say who it is"))?))
+}

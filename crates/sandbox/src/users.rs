@@ -1,0 +1,162 @@
+//! The users that sandboxes have on the host, where the service is root: one for each workspace, all in one group. So
+//! even what breaks out of a sandbox cannot touch the files and processes of another.
+//!
+//! Invariant: nothing but the folders themselves says whose they are.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, openat};
+use rustix::process::{Gid, Uid};
+
+/// Numbers of users that nobody else on the machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserRange {
+    /// The first; as a group it is that of all.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+impl Default for UserRange {
+    /// Above those that systemd knows a use for (its `UIDS-GIDS.md`).
+    fn default() -> Self {
+        Self { first: 2_000_000_000, count: 65_536 }
+    }
+}
+
+impl UserRange {
+    const fn has(self, user: u32) -> bool {
+        user >= self.first && user - self.first < self.count
+    }
+}
+
+/// Gives them out.
+#[derive(Debug)]
+pub(crate) struct Users {
+    range: UserRange,
+    /// Folders whose folders, or theirs, belong to users of sandboxes.
+    roots: Vec<PathBuf>,
+    given: Mutex<HashSet<u32>>,
+}
+
+impl Users {
+    pub(crate) fn new(range: UserRange, roots: Vec<PathBuf>) -> Self {
+        Self { range, roots, given: Mutex::default() }
+    }
+
+    pub(crate) const fn group(&self) -> u32 {
+        self.range.first
+    }
+
+    /// The user whose folder it is.
+    pub(crate) fn of(&self, folder: &Path) -> io::Result<u32> {
+        let owner = folder.symlink_metadata()?.uid();
+        if self.range.has(owner) { Ok(owner) } else { Err(io::Error::other("the workspace belongs to no sandbox")) }
+    }
+
+    /// Gives folders with all that is in them to the user of the first of them; to a fresh one if it has none yet.
+    pub(crate) fn give(&self, folders: &[PathBuf]) -> io::Result<()> {
+        let Some(first) = folders.first() else { return Ok(()) };
+        let user = match self.of(first) {
+            Ok(user) => user,
+            Err(_) => self.fresh()?,
+        };
+        folders.iter().try_for_each(|folder| give(folder, user, self.group()))
+    }
+
+    fn fresh(&self) -> io::Result<u32> {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        for again in [false, true] {
+            if again {
+                // Folders of most that were given are gone meanwhile.
+                given.clear();
+            }
+            let taken = owners(&self.roots);
+            let free = (self.range.first + 1..self.range.first + self.range.count)
+                .find(|user| !taken.contains(user) && !given.contains(user));
+            if let Some(user) = free {
+                given.insert(user);
+                return Ok(user);
+            }
+        }
+        Err(io::Error::other("all users for sandboxes are taken; widen sandbox-users"))
+    }
+}
+
+/// The owners of what lies one and two levels below.
+fn owners(roots: &[PathBuf]) -> HashSet<u32> {
+    let entries = |folder: &Path| folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let below: Vec<PathBuf> = roots.iter().flat_map(|root| entries(root)).collect();
+    let further = below.iter().flat_map(|folder| entries(folder));
+    let owner = |path: &PathBuf| path.symlink_metadata().ok().map(|note| note.uid());
+    below.iter().cloned().chain(further).filter_map(|path| owner(&path)).collect()
+}
+
+/// Gives a folder and all in it to somebody, without following a link. The folder itself is closed to all others.
+fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    let top = openat(CWD, folder, flags, Mode::empty())?;
+    rustix::fs::fchmod(&top, Mode::RWXU)?;
+    rustix::fs::fchown(&top, Some(user), Some(group))?;
+    // By paths from the top, because a descriptor for each level is too many for some repositories.
+    let mut next = vec![PathBuf::from(".")];
+    while let Some(path) = next.pop() {
+        let mut dir = Dir::new(openat(&top, &path, flags, Mode::empty())?)?;
+        while let Some(entry) = dir.read() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            chownat(dir.fd()?, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+            if entry.file_type() == FileType::Directory {
+                next.push(path.join(OsStr::from_bytes(name.to_bytes())));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_workspace_has_a_user_of_its_own() {
+        if !rustix::process::geteuid().is_root() {
+            // Only root can give folders away.
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = root.path().join(name);
+            std::fs::create_dir_all(folder.join("a/b")).unwrap();
+            std::os::unix::fs::symlink("/etc/passwd", folder.join("a/link")).unwrap();
+            folder
+        };
+        let users = || Users::new(UserRange::default(), vec![root.path().to_owned()]);
+        let (one, two) = (folder("one/tree"), folder("two/tree"));
+        let (first, later) = (users(), users());
+        first.give(std::slice::from_ref(&one)).unwrap();
+        // One that has just started knows nothing but the folders.
+        later.give(std::slice::from_ref(&two)).unwrap();
+        let (a, b) = (first.of(&one).unwrap(), first.of(&two).unwrap());
+        assert_ne!(a, b);
+        for inner in ["a", "a/b", "a/link"] {
+            assert_eq!(one.join(inner).symlink_metadata().unwrap().uid(), a, "{inner}");
+        }
+        assert_eq!(std::fs::metadata("/etc/passwd").unwrap().uid(), 0, "a link is not followed");
+        // What is added later gets the same one.
+        let home = folder("one/home");
+        later.give(&[one, home.clone()]).unwrap();
+        assert_eq!(later.of(&home).unwrap(), a);
+        assert!(later.of(root.path()).is_err());
+    }
+}

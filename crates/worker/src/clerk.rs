@@ -1,0 +1,225 @@
+//! The clerk makes commits of what is in a tree: git in a sandbox of its own, without network, secrets and the agent's
+//! home, because both git and what it reads there may be turned against us. What comes out is a bundle, which the host
+//! checks as it would check a stranger's.
+//!
+//! Its desk is a folder beside the tree, made by the host before anything has run in it: a git directory and an index. It
+//! may be turned against us too, so the host writes nothing there any more, and reads no more than one plain file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::{Exit, Process, Spawn};
+use journeyman_core::run::ReasonCode;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::task::JoinHandle;
+
+use crate::failure::Stopped;
+use crate::lease::Signals;
+use crate::mirror::Mirror;
+use crate::room::Room;
+use crate::workspace::Workspace;
+
+const SCRIPT: &str = include_str!("clerk.sh");
+
+/// A bundle of a turn's commits may have so many bytes.
+const BUNDLE_BYTES: u64 = 1 << 30;
+
+/// What it says on stdout has so many at most: two commits, or a path.
+const WORD_BYTES: u64 = 16 << 10;
+
+/// What is kept of its complaints.
+const COMPLAINT_BYTES: usize = 4096;
+
+/// How long it may take.
+const TIME: Duration = Duration::from_secs(600);
+
+/// How long it may take when the worker shuts down: the turn is over, and what it was worth is given a moment to be kept.
+const LAST_TIME: Duration = Duration::from_secs(5);
+
+/// What it is to do.
+pub(crate) struct Task<'a> {
+    /// Where the turn began.
+    pub(crate) base: &'a Sha,
+    /// Whether what the agent has not committed is committed.
+    pub(crate) snapshot: bool,
+    /// Of that commit.
+    pub(crate) message: String,
+    /// There are files with more bytes than this.
+    pub(crate) large_from: Option<u64>,
+}
+
+/// What it found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The agent's newest commit, or where the turn began.
+    pub(crate) own: Sha,
+    /// The commit that holds everything.
+    pub(crate) head: Sha,
+}
+
+/// One at work. Dropped, it is killed.
+pub(crate) struct Clerk<'a> {
+    signals: &'a Signals,
+    process: Box<dyn Process>,
+    stdin: Sender,
+    stdout: Lines<BufReader<tokio::io::Take<Receiver>>>,
+    complaints: JoinHandle<String>,
+}
+
+/// Prepares the desk of a tree that stands on a commit with nothing to commit.
+pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, tree_inside: &Path) -> io::Result<()> {
+    let git = workspace.desk.join("git");
+    for dir in ["objects/info", "objects/pack", "refs"] {
+        tokio::fs::create_dir_all(git.join(dir)).await?;
+    }
+    // The agent's objects are read where they are.
+    let agents = tree_inside.join(".git/objects");
+    let alternates = format!("{}\n{}\n", mirror.objects().display(), agents.display());
+    let config = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
+                  \thooksPath = /dev/null\n\tfsmonitor = false\n[gc]\n\tauto = 0\n";
+    for (name, text) in
+        [("HEAD", "ref: refs/journeyman/none\n"), ("config", config), ("objects/info/alternates", &alternates)]
+    {
+        tokio::fs::write(git.join(name), text).await?;
+    }
+    tokio::fs::copy(workspace.tree.join(".git/index"), workspace.index()).await?;
+    Ok(())
+}
+
+impl<'a> Clerk<'a> {
+    /// Sets one to work.
+    pub(crate) async fn start(
+        room: &Room,
+        environment: &BTreeMap<String, String>,
+        signals: &'a Signals,
+        task: &Task<'_>,
+    ) -> Result<Self, Stopped> {
+        let workspace = &room.workspace;
+        let inside = room.sandbox.layout(&workspace.tree, &workspace.desk);
+        let (tree, desk) = (inside.workspace.to_string_lossy(), inside.home.to_string_lossy());
+        let argv = ["/bin/sh", "-c", SCRIPT, "clerk", &tree, &desk].map(str::to_owned).to_vec();
+        let mut environment = environment.clone();
+        let nothing = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].map(|name| (name, "/dev/null".to_owned()));
+        let yes =
+            ["GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM", "GIT_NO_REPLACE_OBJECTS"].map(|name| (name, "1".to_owned()));
+        let own = [
+            ("HOME", desk.clone().into_owned()),
+            ("BASE", task.base.to_string()),
+            ("SNAPSHOT", if task.snapshot { "yes" } else { "no" }.to_owned()),
+            ("LARGE_FROM", task.large_from.map_or_else(String::new, |bytes| bytes.to_string())),
+            ("MESSAGE", task.message.clone()),
+        ];
+        let all = nothing.into_iter().chain(yes).chain(own);
+        environment.extend(all.map(|(name, value)| (name.to_owned(), value)));
+        let mut resources = room.resources;
+        resources.file_bytes = Some(resources.file_bytes.unwrap_or_default().max(BUNDLE_BYTES));
+        let home = workspace.desk.clone();
+        let spawned = room.start(Spawn { home, resources, ..room.spawn(argv, environment) }).await?;
+        let stdout = Receiver::from_owned_fd(spawned.stdout)?.take(WORD_BYTES);
+        Ok(Self {
+            signals,
+            process: spawned.process,
+            stdin: Sender::from_owned_fd(spawned.stdin)?,
+            stdout: BufReader::new(stdout).lines(),
+            complaints: tokio::spawn(crate::agent::last_words(
+                Receiver::from_owned_fd(spawned.stderr)?,
+                COMPLAINT_BYTES,
+            )),
+        })
+    }
+
+    /// What it found.
+    pub(crate) async fn found(&mut self) -> Result<Found, Stopped> {
+        let own = self.line().await?;
+        if let Some(path) = own.as_deref().and_then(|line| line.strip_prefix("large ")) {
+            return Err(Stopped::failed(
+                ReasonCode::WorkspaceRefused,
+                format!("{path:?} is too large to be committed"),
+            ));
+        }
+        let head = self.line().await?;
+        let sha = |line: Option<String>, word: &str| line?.strip_prefix(word)?.trim().parse::<Sha>().ok();
+        match (sha(own, "own "), sha(head, "head ")) {
+            (Some(own), Some(head)) => Ok(Found { own, head }),
+            _ => Err(self.failed().await),
+        }
+    }
+
+    /// Makes the agent's repository what a fresh one would be: at `head`, with nothing to commit. False if the agent has
+    /// broken it.
+    pub(crate) async fn settle(mut self, head: &Sha) -> Result<bool, Stopped> {
+        // Where it is gone, it says nothing either.
+        let _ = self.stdin.write_all(format!("settle {head}\n").as_bytes()).await;
+        let settled = self.line().await?.as_deref() == Some("settled");
+        self.process.end().await;
+        Ok(settled)
+    }
+
+    /// Sends it home.
+    pub(crate) async fn end(mut self) {
+        drop(self.stdin);
+        self.process.end().await;
+    }
+
+    /// Its next word; `None` when it says no more.
+    async fn line(&mut self) -> Result<Option<String>, Stopped> {
+        let shutdown = async {
+            self.signals.shutdown.cancelled().await;
+            tokio::time::sleep(LAST_TIME).await;
+        };
+        tokio::select! {
+            line = self.stdout.next_line() => Ok(line?),
+            () = self.signals.lost.cancelled() => Err(Stopped::LeaseLost),
+            () = shutdown => Err(Stopped::HandedBack),
+            () = tokio::time::sleep(TIME) => {
+                let text = "git does not end in the workspace as the agent has left it";
+                Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
+            }
+        }
+    }
+
+    async fn failed(&mut self) -> Stopped {
+        let exit = self.process.end().await;
+        let exhausted = self.process.exhausted();
+        if let Some(stopped) = exhausted.map(|exhausted| crate::limits::reached(exhausted, None)) {
+            return stopped;
+        }
+        let complaints = (&mut self.complaints).await.unwrap_or_default();
+        let complaints = if complaints.is_empty() { format!("it ended with {exit:?}") } else { complaints };
+        match exit {
+            Exit::Code(_) if complaints.contains("No space left on device") => crate::failure::disk_full(),
+            _ => {
+                let text = format!("the files cannot be committed: {complaints}");
+                Stopped::failed(ReasonCode::WorkspaceRefused, text)
+            }
+        }
+    }
+}
+
+/// Takes the bundle from the desk into a file of the host's own: whatever lies there, no link is followed, nothing is
+/// waited for, and no more than a bundle may have is read.
+pub(crate) fn take_bundle(desk: &Path, file: &Path) -> Result<(), Stopped> {
+    let path = desk.join("bundle");
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let refused = |detail: &str| {
+        Stopped::failed(ReasonCode::WorkspaceRefused, format!("the agent's commits cannot be taken: {detail}"))
+    };
+    let bundle = openat(CWD, &path, flags, Mode::empty()).map_err(|error| refused(&error.to_string()))?;
+    let bundle = File::from(bundle);
+    let note = bundle.metadata()?;
+    if !note.is_file() {
+        return Err(refused("their bundle is no file"));
+    }
+    if note.len() > BUNDLE_BYTES {
+        return Err(refused(&format!("they have {} bytes and the most is {BUNDLE_BYTES}", note.len())));
+    }
+    io::copy(&mut io::Read::take(bundle, BUNDLE_BYTES), &mut File::create(file)?)?;
+    std::fs::remove_file(path)?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Where the programs of a job run: its folders, in a sandbox, with its limits.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use journeyman_core::ports::{Layout, Resources, Sandbox, Spawn, Spawned};
+
+use crate::failure::Stopped;
+use crate::workspace::Workspace;
+
+/// A job's room.
+pub(crate) struct Room {
+    pub(crate) sandbox: Arc<dyn Sandbox>,
+    pub(crate) workspace: Workspace,
+    /// What programs may read beside their own folders: the objects of the mirror.
+    pub(crate) readable: Vec<PathBuf>,
+    pub(crate) resources: Resources,
+}
+
+impl Room {
+    /// How a program is started here, with the agent's home.
+    pub(crate) fn spawn(&self, argv: Vec<String>, environment: BTreeMap<String, String>) -> Spawn {
+        Spawn {
+            argv,
+            environment,
+            workspace: self.workspace.tree.clone(),
+            home: self.workspace.home.clone(),
+            readable: self.readable.clone(),
+            writable: Vec::new(),
+            listen: Vec::new(),
+            resources: self.resources,
+        }
+    }
+
+    pub(crate) async fn start(&self, spawn: Spawn) -> Result<Spawned, Stopped> {
+        Ok(self.sandbox.spawn(spawn).await?)
+    }
+
+    /// The folders as the agent sees them.
+    pub(crate) fn layout(&self) -> Layout {
+        self.sandbox.layout(&self.workspace.tree, &self.workspace.home)
+    }
+
+    /// Gives the job's folders, as the host has made them, to those who run here.
+    pub(crate) async fn furnish(&self) -> Result<(), Stopped> {
+        let Workspace { tree, home, desk, .. } = &self.workspace;
+        Ok(self.sandbox.adopt(&[tree.clone(), home.clone(), desk.clone()]).await?)
+    }
+}

@@ -1,0 +1,76 @@
+//! Prepares a fresh workspace by the project's setup command.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use journeyman_core::ports::{Exit, Spawned};
+use journeyman_core::project::{DEFAULT_RUN_SECONDS, Settings};
+use journeyman_core::run::ReasonCode;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::failure::Stopped;
+use crate::lease::Signals;
+use crate::limits;
+use crate::room::Room;
+
+/// Bytes of its output that are kept.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+/// Characters of its output that a failure shows.
+const SHOWN_CHARS: usize = 2000;
+
+/// Runs it, if there is one.
+pub(crate) async fn set_up(
+    room: &Room,
+    environment: &BTreeMap<String, String>,
+    signals: &Signals,
+    settings: &Settings,
+) -> Result<(), Stopped> {
+    let Some(command) = &settings.setup else { return Ok(()) };
+    let argv = ["/bin/sh", "-c", command].map(str::to_owned).to_vec();
+    let spawned = room.start(room.spawn(argv, environment.clone())).await?;
+    let Spawned { stdin, stdout, stderr, mut process, .. } = spawned;
+    drop(stdin);
+    let (stdout, stderr) = (Receiver::from_owned_fd(stdout)?, Receiver::from_owned_fd(stderr)?);
+    let seconds = settings.limits.run_seconds.unwrap_or(DEFAULT_RUN_SECONDS);
+    let printed = async { tokio::try_join!(read(stdout, OUTPUT_BYTES), read(stderr, OUTPUT_BYTES)) };
+    let (mut printed, complaints) = tokio::select! {
+        printed = printed => printed?,
+        stopped = limits::watch(&*process, &room.workspace, &settings.limits) => return Err(stopped),
+        () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
+        () = signals.shutdown.cancelled() => return Err(Stopped::HandedBack),
+        () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => {
+            let text = format!("the setup command took longer than {seconds} seconds; raise limits.runSeconds of the project");
+            return Err(Stopped::failed(ReasonCode::TimedOut, text));
+        }
+    };
+    let exit = process.wait().await;
+    process.end().await;
+    if exit == Exit::Code(0) {
+        return Ok(());
+    }
+    if let Some(exhausted) = process.exhausted() {
+        return Err(limits::reached(exhausted, Some(&settings.limits)));
+    }
+    printed.extend(complaints);
+    let printed = String::from_utf8_lossy(&printed).replace('\0', "");
+    let last: String = printed.chars().skip(printed.chars().count().saturating_sub(SHOWN_CHARS)).collect();
+    let text = format!("the project's setup command failed ({exit:?}); it printed last: {}", last.trim());
+    Err(Stopped::failed(ReasonCode::SetupFailed, text))
+}
+
+/// Reads to the end, so that nobody waits for us, and keeps the last `limit` bytes.
+pub(crate) async fn read(mut stream: Receiver, limit: usize) -> std::io::Result<Vec<u8>> {
+    let (mut last, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    while let count @ 1.. = stream.read(&mut piece).await? {
+        last.extend_from_slice(&piece[..count]);
+        // Twice as many, so that what is kept is not moved for each piece.
+        if last.len() > limit.saturating_mul(2) {
+            last.drain(..last.len() - limit);
+        }
+    }
+    let excess = last.len().saturating_sub(limit);
+    last.drain(..excess);
+    Ok(last)
+}
