@@ -4,6 +4,7 @@ mod piped;
 mod settings;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -76,6 +77,7 @@ pub struct GitCommand {
     environment: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
     stdin: Vec<u8>,
+    stdin_file: Option<File>,
     timeout: Duration,
     stdout_bytes: usize,
     secret: Option<String>,
@@ -125,6 +127,7 @@ impl Git {
             environment: Vec::new(),
             directory: None,
             stdin: Vec::new(),
+            stdin_file: None,
             timeout: TIMEOUT,
             stdout_bytes: STDOUT_BYTES,
             secret: None,
@@ -175,6 +178,13 @@ impl GitCommand {
         self
     }
 
+    /// Feeds it a file.
+    #[must_use]
+    pub fn stdin_file(mut self, file: File) -> Self {
+        self.stdin_file = Some(file);
+        self
+    }
+
     /// How long it may take.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
@@ -201,10 +211,14 @@ impl GitCommand {
     ///
     /// # Errors
     /// It did not start, took too long, printed too much, or ended with an error.
-    pub async fn run(self) -> Result<Output, GitError> {
+    pub async fn run(mut self) -> Result<Output, GitError> {
         let (command, timeout, limit) = (self.name(), self.timeout, self.stdout_bytes);
         let secret = self.secret.clone();
-        let mut process = Group::spawn(self.build())?;
+        let mut command_line = self.build();
+        if let Some(file) = self.stdin_file.take() {
+            command_line.stdin(file);
+        }
+        let mut process = Group::spawn(command_line)?;
         let (stdin, stdout, stderr) = (process.0.stdin.take(), process.0.stdout.take(), process.0.stderr.take());
         let input = self.stdin;
         let feed = async move {

@@ -186,8 +186,13 @@ impl Sandbox for Bubblewrap {
 
 /// Waits for the shim, limits it and lets it go.
 fn set_up(mut running: Program, mut socket: UnixStream, plan: &Plan) -> (io::Result<(Vec<OwnedFd>, Answer)>, Program) {
-    let place = |shim: Pid| running.begin(shim, pidfd_open(shim, PidfdFlags::empty())?);
-    let answer = converse(&mut socket, plan, place);
+    let answer = running.doors().and_then(|doors| {
+        let meet = |shim: Pid| {
+            running.begin(shim, pidfd_open(shim, PidfdFlags::empty())?);
+            Ok(())
+        };
+        converse(&mut socket, plan, &doors, meet)
+    });
     (answer, running)
 }
 

@@ -119,7 +119,7 @@ impl Process for Group {
         Self::exit(self.child.wait().await)
     }
 
-    fn pause(&mut self) -> bool {
+    async fn pause(&mut self) -> bool {
         self.signal(Signal::STOP)
     }
 
@@ -196,14 +196,14 @@ mod tests {
             lengths().iter().zip(before).all(|(now, before)| *now > before)
         };
         assert!(moves().await, "both run");
-        assert!(spawned.process.pause());
+        assert!(spawned.process.pause().await);
         tokio::time::sleep(Duration::from_millis(100)).await;
         let before = lengths();
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(lengths(), before, "neither does");
         spawned.process.resume();
         assert!(moves().await, "both do again");
-        spawned.process.pause();
+        spawned.process.pause().await;
         let begun = Instant::now();
         assert_eq!(spawned.process.end().await, Exit::Signal(15));
         assert!(begun.elapsed() < GRACE, "it heard of its end");

@@ -10,6 +10,7 @@ mod syscalls;
 mod wire;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -60,7 +61,9 @@ fn serve(descriptor: RawFd) -> io::Result<u8> {
     let listeners = listen(&plan.listen)?;
     let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
     wire::hello(&service, &sockets)?;
-    wire::wait_for_go(&mut service)?;
+    for door in wire::wait_for_go(&service)? {
+        File::from(door).write_all(b"0")?;
+    }
     drop(listeners);
     let child = match start(&plan) {
         Ok(child) => child,

@@ -2,11 +2,15 @@
 //! gets the orphans.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Rounds in which all must be found standing still. One is enough unless they start others meanwhile.
-const ROUNDS: usize = 100;
+const ROUNDS: usize = 500;
+
+/// Between two.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Sends a signal to all descendants of a process, not to itself.
 pub(crate) fn signal(first: Pid, signal: Signal) {
@@ -16,14 +20,18 @@ pub(crate) fn signal(first: Pid, signal: Signal) {
 }
 
 /// Stops all descendants of a process. False if they could not be held.
-pub(crate) fn stop(first: Pid) -> bool {
-    for _ in 0..ROUNDS {
+pub(crate) async fn stop(first: Pid) -> bool {
+    for round in 0..ROUNDS {
         let moving: Vec<Pid> = descendants(first).into_iter().filter(|pid| !stands_still(*pid)).collect();
         if moving.is_empty() {
             return true;
         }
         for pid in moving {
             send(pid, Signal::STOP);
+        }
+        // One stops when it is on a processor next, or comes back from the disk.
+        if round > 0 {
+            tokio::time::sleep(PAUSE).await;
         }
     }
     false

@@ -109,7 +109,7 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
     if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() {
         // It stands still: what it has done is about to be read, by git and for the archive of its home, and it must
         // not put something else in its place meanwhile.
-        if agent.process.pause() {
+        if agent.process.pause().await {
             return result.map(|turn| (turn, Some(agent)));
         }
     }

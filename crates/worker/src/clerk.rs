@@ -1,6 +1,6 @@
 //! The clerk makes commits of what is in a tree: git in a sandbox of its own, without network, secrets and the agent's
-//! home, because both git and what it reads there may be turned against us. What comes out is a bundle, which the host
-//! checks as it would check a stranger's.
+//! home, because both git and what it reads there may be turned against us. What comes out is a pack of objects, which
+//! the host checks as it would check a stranger's.
 //!
 //! Its desk is a folder beside the tree, made by the host before anything has run in it: a git directory and an index. It
 //! may be turned against us too, so the host writes nothing there any more, and reads no more than one plain file.
@@ -27,8 +27,8 @@ use crate::workspace::Workspace;
 
 const SCRIPT: &str = include_str!("clerk.sh");
 
-/// A bundle of a turn's commits may have so many bytes.
-const BUNDLE_BYTES: u64 = 1 << 30;
+/// A pack of a turn's commits may have so many bytes.
+const PACK_BYTES: u64 = 1 << 30;
 
 /// What it says on stdout has so many at most: two commits, or a path.
 const WORD_BYTES: u64 = 16 << 10;
@@ -50,22 +50,14 @@ pub(crate) struct Task<'a> {
     pub(crate) snapshot: bool,
     /// Of that commit.
     pub(crate) message: String,
-    /// There are files with more bytes than this.
+    /// There are files with more bytes than this, which is the most that one may have.
     pub(crate) large_from: Option<u64>,
-}
-
-/// What it found.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The agent's newest commit, or where the turn began.
-    pub(crate) own: Sha,
-    /// The commit that holds everything.
-    pub(crate) head: Sha,
 }
 
 /// One at work. Dropped, it is killed.
 pub(crate) struct Clerk<'a> {
     signals: &'a Signals,
+    large_from: Option<u64>,
     process: Box<dyn Process>,
     stdin: Sender,
     stdout: Lines<BufReader<tokio::io::Take<Receiver>>>,
@@ -118,12 +110,13 @@ impl<'a> Clerk<'a> {
         let all = nothing.into_iter().chain(yes).chain(own);
         environment.extend(all.map(|(name, value)| (name.to_owned(), value)));
         let mut resources = room.resources;
-        resources.file_bytes = Some(resources.file_bytes.unwrap_or_default().max(BUNDLE_BYTES));
+        resources.file_bytes = Some(resources.file_bytes.unwrap_or_default().max(PACK_BYTES));
         let home = workspace.desk.clone();
         let spawned = room.start(Spawn { home, resources, ..room.spawn(argv, environment) }).await?;
         let stdout = Receiver::from_owned_fd(spawned.stdout)?.take(WORD_BYTES);
         Ok(Self {
             signals,
+            large_from: task.large_from,
             process: spawned.process,
             stdin: Sender::from_owned_fd(spawned.stdin)?,
             stdout: BufReader::new(stdout).lines(),
@@ -134,20 +127,20 @@ impl<'a> Clerk<'a> {
         })
     }
 
-    /// What it found.
-    pub(crate) async fn found(&mut self) -> Result<Found, Stopped> {
-        let own = self.line().await?;
-        if let Some(path) = own.as_deref().and_then(|line| line.strip_prefix("large ")) {
-            return Err(Stopped::failed(
-                ReasonCode::WorkspaceRefused,
-                format!("{path:?} is too large to be committed"),
-            ));
+    /// The commit that holds everything.
+    pub(crate) async fn found(&mut self) -> Result<Sha, Stopped> {
+        let line = self.line().await?;
+        if let Some(path) = line.as_deref().and_then(|line| line.strip_prefix("large ")) {
+            let most = self.large_from.unwrap_or_default();
+            let text = format!(
+                "{path:?} has more bytes than the most, {most}; remove it, or raise limits.fileBytes of the project"
+            );
+            return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
         }
-        let head = self.line().await?;
-        let sha = |line: Option<String>, word: &str| line?.strip_prefix(word)?.trim().parse::<Sha>().ok();
-        match (sha(own, "own "), sha(head, "head ")) {
-            (Some(own), Some(head)) => Ok(Found { own, head }),
-            _ => Err(self.failed().await),
+        let head = line.as_deref().and_then(|line| line.strip_prefix("head ")?.trim().parse().ok());
+        match head {
+            Some(head) => Ok(head),
+            None => Err(self.failed().await),
         }
     }
 
@@ -202,24 +195,22 @@ impl<'a> Clerk<'a> {
     }
 }
 
-/// Takes the bundle from the desk into a file of the host's own: whatever lies there, no link is followed, nothing is
-/// waited for, and no more than a bundle may have is read.
-pub(crate) fn take_bundle(desk: &Path, file: &Path) -> Result<(), Stopped> {
-    let path = desk.join("bundle");
+/// Opens the pack that lies on the desk: whatever lies there, no link is followed, nothing is waited for, and it is a file
+/// that is no larger than a pack may be. It has no other reader and no writer any more once the clerk has spoken; if it
+/// changes all the same, git finds it damaged.
+pub(crate) fn open_pack(desk: &Path) -> Result<File, Stopped> {
+    let path = desk.join("pack");
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let refused = |detail: &str| {
         Stopped::failed(ReasonCode::WorkspaceRefused, format!("the agent's commits cannot be taken: {detail}"))
     };
-    let bundle = openat(CWD, &path, flags, Mode::empty()).map_err(|error| refused(&error.to_string()))?;
-    let bundle = File::from(bundle);
-    let note = bundle.metadata()?;
+    let pack = File::from(openat(CWD, &path, flags, Mode::empty()).map_err(|error| refused(&error.to_string()))?);
+    let note = pack.metadata()?;
     if !note.is_file() {
-        return Err(refused("their bundle is no file"));
+        return Err(refused("their pack is no file"));
     }
-    if note.len() > BUNDLE_BYTES {
-        return Err(refused(&format!("they have {} bytes and the most is {BUNDLE_BYTES}", note.len())));
+    if note.len() > PACK_BYTES {
+        return Err(refused(&format!("they have {} bytes and the most is {PACK_BYTES}", note.len())));
     }
-    io::copy(&mut io::Read::take(bundle, BUNDLE_BYTES), &mut File::create(file)?)?;
-    std::fs::remove_file(path)?;
-    Ok(())
+    Ok(pack)
 }

@@ -1,14 +1,16 @@
-# What the agent has done, as one bundle: run in a sandbox of its own, in the tree ("$1"), with the git directory that
-# the service has made on the desk ("$2"), whose configuration is not the agent's.
+# What the agent has done, as one pack of objects: run in a sandbox of its own, in the tree, with the git directory that the
+# service has made on the desk ("$2"), whose configuration is not the agent's.
 #
-# Prints "own <commit>", the agent's newest commit, and "head <commit>", the one that holds everything; or "large <path>"
-# for a file that is too large to be committed. Then waits for "settle <commit>", on which the agent's own repository is
-# to stand, and prints "settled".
+# Prints "head <commit>", the one that holds everything, or "large <path>" for a file that is too large to be committed. Then waits for "settle <commit>", on which the agent's own repository is
+# to stand, and prints "settled". A process costs more than anything else here, so there are few.
 set -eu
 tree=$1 desk=$2
 desk_git() { GIT_DIR="$desk/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$desk/index" git "$@"; }
-# What it has stored before is in the service's own repository since.
-rm -rf "$desk/bundle" "$desk/git/objects/"[0-9a-f][0-9a-f] "$desk/git/objects/pack/"*
+
+# What was stored for the turn before is in the service's own repository since.
+for left in "$desk/pack" "$desk/git/objects/"[0-9a-f][0-9a-f]; do
+	[ ! -e "$left" ] || rm -rf "$left"
+done
 
 own=$(git rev-parse --verify --quiet HEAD 2>/dev/null) || own=$BASE
 # History that was rewritten cannot be pushed without force: then the files count, and become one commit.
@@ -22,17 +24,16 @@ if [ "$SNAPSHOT" = yes ]; then
 				xargs -0 -r git ls-files -z --modified --others --exclude-standard -- | tr '\n\0' '?\n' | head -n 1)
 		[ -z "$large" ] || { printf 'large %s\n' "$large"; exit 0; }
 	fi
+	printf '%s\n' "$own" > "$desk/git/HEAD"
 	desk_git add --all
-	if ! desk_git diff-index --cached --quiet "$own" --; then
-		files=$(desk_git write-tree)
-		head=$(printf '%s' "$MESSAGE" | desk_git commit-tree "$files" -p "$own" -F -)
-	fi
+	# Where there is nothing to commit it says so on stdout, and fails.
+	printf '%s' "$MESSAGE" | desk_git commit --quiet --no-verify --cleanup=verbatim --file=- >&2 || desk_git diff-index --cached --quiet "$own" --
+	read -r head < "$desk/git/HEAD"
 fi
 if [ "$head" != "$BASE" ]; then
-	desk_git update-ref refs/journeyman/head "$head"
-	desk_git bundle create --quiet "$desk/bundle" refs/journeyman/head "^$BASE"
+	printf '%s\n^%s\n' "$head" "$BASE" | desk_git pack-objects --quiet --revs --thin --stdout > "$desk/pack"
 fi
-printf 'own %s\nhead %s\n' "$own" "$head"
+printf 'head %s\n' "$head"
 
 read -r _ head || exit 0
 git reset --quiet "$head" && echo settled

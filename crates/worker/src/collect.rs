@@ -1,7 +1,7 @@
 //! What the agent has done, as commits in the mirror that the host holds.
 //!
-//! Git is run in the tree only by the clerk ([`crate::clerk`]), in a sandbox; the host takes a bundle from there, has git
-//! look through it, and judges what it would push.
+//! Git is run in the tree only by the clerk ([`crate::clerk`]), in a sandbox; the host takes a pack from there, has git look
+//! through it, and judges what it would push.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,18 @@ use journeyman_core::job::command::TurnBegun;
 use journeyman_core::message::Message;
 use journeyman_core::run::ReasonCode;
 
-use crate::clerk::{Clerk, Found, Task, take_bundle};
+use crate::clerk::{Clerk, Task, open_pack};
 use crate::failure::Stopped;
 use crate::lease::Signals;
-use crate::mirror::{History, Mirror};
+use crate::mirror::Mirror;
 use crate::room::Room;
 use crate::survey::Survey;
 
 /// A file in a commit may have so many bytes unless the project says otherwise: what GitHub takes.
 pub(crate) const FILE_BYTES: u64 = 100 << 20;
+
+/// What a turn adds is kept as single objects up to this many bytes, and as one pack beyond.
+const LOOSE_BYTES: u64 = 4 << 20;
 
 /// What a turn has led to in the tree.
 pub(crate) struct Work {
@@ -63,43 +66,36 @@ pub(crate) async fn collect(
         large_from: (!seen.large.is_empty()).then_some(file_bytes),
     };
     let mut clerk = Clerk::start(room, environment, signals, &task).await?;
-    let Found { own, head } = clerk.found().await?;
+    let head = clerk.found().await?;
     if head == turn.head {
         clerk.end().await;
         return Ok(Work { head, commits: Vec::new(), settled: true });
     }
-    import(room, mirror, turn, about, &head).await?;
+    let commits = import(room, mirror, turn, &head).await?;
+    mirror.keep(&format!("{}/head", about.job.id), &head).await?;
     check(mirror, &turn.head, &head, file_bytes).await?;
-    let commits = if own == turn.head {
-        // The only one, on top of where the turn began.
-        vec![head.clone()]
-    } else {
-        mirror.between(&turn.head, &head).await?
-    };
     let settled = clerk.settle(&head).await?;
     Ok(Work { head, commits, settled })
 }
 
-/// Takes what the clerk has made into the mirror, where the job's name for it keeps it.
-async fn import(room: &Room, mirror: &Mirror, turn: &TurnBegun, about: &About<'_>, head: &Sha) -> Result<(), Stopped> {
-    let file = room.workspace.scratch("clerk").await?;
-    let (desk, bundle) = (room.workspace.desk.clone(), file.clone());
-    tokio::task::spawn_blocking(move || take_bundle(&desk, &bundle)).await.map_err(std::io::Error::other)??;
-    let target = format!("+refs/journeyman/head:refs/jobs/{}/head", about.job.id);
-    let arguments = ["-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
-    let path = file.to_string_lossy().into_owned();
-    let fetch = mirror.git.at(&mirror.path, arguments.into_iter().chain(["--no-recurse-submodules", &path, &target]));
-    let imported = fetch.run().await;
-    tokio::fs::remove_file(&file).await?;
-    imported.map_err(|error| {
-        let text = format!("the agent's commits are refused, because git finds them damaged: {error}");
-        Stopped::failed(ReasonCode::WorkspaceRefused, text)
-    })?;
-    if mirror.contains(head, &turn.head).await {
-        return Ok(());
-    }
-    let text = "the agent's commits are refused, because they do not follow on those of the branch";
-    Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
+/// Takes what the clerk has made into the mirror: objects that git finds whole, all of whose links lead to objects that are
+/// there, and commits that follow on where the turn began. These, oldest first.
+async fn import(room: &Room, mirror: &Mirror, turn: &TurnBegun, head: &Sha) -> Result<Vec<Sha>, Stopped> {
+    let desk = room.workspace.desk.clone();
+    let pack = tokio::task::spawn_blocking(move || open_pack(&desk)).await.map_err(std::io::Error::other)??;
+    let large = pack.metadata()?.len() > LOOSE_BYTES;
+    let take: &[&str] = if large {
+        &["index-pack", "--stdin", "--strict", "--fix-thin"]
+    } else {
+        &["unpack-objects", "-q", "--strict"]
+    };
+    mirror.git.at(&mirror.path, take).stdin_file(pack).run().await.map_err(|error| refused(&error))?;
+    let listed = mirror.commits_since(&turn.head, head).await.map_err(|error| refused(&error))?;
+    listed.ok_or_else(|| refused(&"they do not follow on those of the branch"))
+}
+
+fn refused(why: &impl std::fmt::Display) -> Stopped {
+    Stopped::failed(ReasonCode::WorkspaceRefused, format!("the agent's commits are refused: {why}"))
 }
 
 /// Refuses what must not be pushed: repositories inside the repository, and files that code hosts do not take.

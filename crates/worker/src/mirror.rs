@@ -10,7 +10,7 @@ use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::Git;
+use journeyman_git::{Git, GitError};
 
 use crate::failure::Stopped;
 
@@ -186,6 +186,16 @@ impl Mirror {
     pub(crate) async fn between(&self, base: &Sha, head: &Sha) -> Result<Vec<Sha>, Stopped> {
         let range = format!("{base}..{head}");
         Ok(self.git.at(&self.path, ["rev-list", "--reverse", &range]).run().await?.shas()?)
+    }
+
+    /// The commits from `base` (without) to `head` (with), oldest first; `None` if `head` does not follow on `base`.
+    pub(crate) async fn commits_since(&self, base: &Sha, head: &Sha) -> Result<Option<Vec<Sha>>, GitError> {
+        let range = format!("{base}..{head}");
+        let arguments = ["rev-list", "--reverse", "--topo-order", "--parents", &range];
+        let text = self.git.at(&self.path, arguments).run().await?.text()?;
+        let follows = text.lines().any(|line| line.split(' ').skip(1).any(|parent| parent == base.as_str()));
+        let commits = text.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
+        Ok(follows.then_some(commits))
     }
 
     /// Keeps a commit of a job from being swept away, and gives it a name for people who look.

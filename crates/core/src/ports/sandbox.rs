@@ -161,7 +161,7 @@ pub trait Process: Send + Sync {
 
     /// Stops it and everything that it started where they are, as far as the back end holds them together, until
     /// [`Process::resume`]: what the host reads meanwhile stays as it is. False if that cannot be done.
-    fn pause(&mut self) -> bool;
+    async fn pause(&mut self) -> bool;
 
     /// Lets it go on.
     fn resume(&mut self);

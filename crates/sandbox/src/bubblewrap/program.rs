@@ -1,5 +1,6 @@
 //! A program that runs in a sandbox.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -48,13 +49,14 @@ impl Program {
         Ok(Self { child: Some(child), over, first: None, group: Some(group), launcher, exit: None })
     }
 
-    /// The first process is there and waits: its limits hold from here on.
-    pub(super) fn begin(&mut self, pid: Pid, handle: OwnedFd) -> io::Result<()> {
-        if let Some(group) = &self.group {
-            group.add(pid)?;
-        }
+    /// The ways into its control groups.
+    pub(super) fn doors(&self) -> io::Result<Vec<File>> {
+        self.group.as_ref().map_or_else(|| Ok(Vec::new()), Cgroup::doors)
+    }
+
+    /// The first process is there.
+    pub(super) fn begin(&mut self, pid: Pid, handle: OwnedFd) {
         self.first = Some(First { pid, handle });
-        Ok(())
     }
 
     fn kill(&mut self) {
@@ -79,8 +81,11 @@ impl Process for Program {
         *self.exit.insert(status.map_or(Exit::Signal(0), exit))
     }
 
-    fn pause(&mut self) -> bool {
-        self.first.as_ref().is_some_and(|first| tree::stop(first.pid))
+    async fn pause(&mut self) -> bool {
+        match &self.first {
+            Some(first) => tree::stop(first.pid).await,
+            None => false,
+        }
     }
 
     fn resume(&mut self) {

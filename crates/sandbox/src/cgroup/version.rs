@@ -99,6 +99,14 @@ impl Version {
         if self == Self::Two { give(folder, controller) } else { Ok(()) }
     }
 
+    /// The file by which a thread enters, or a whole process where no thread can alone.
+    pub(super) const fn door(self) -> &'static str {
+        match self {
+            Self::One => "tasks",
+            Self::Two => "cgroup.procs",
+        }
+    }
+
     pub(super) fn limit(self, group: &Path, controller: Controller, resources: Resources) -> io::Result<()> {
         let write = |name: &str, value: String| std::fs::write(group.join(name), value);
         match (self, controller) {

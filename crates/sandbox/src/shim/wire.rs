@@ -1,9 +1,11 @@
-//! What the service and the shim say to each other: the plan, the listeners, the word to go, the answer.
+//! What the service and the shim say to each other: the plan, the listeners, the word to go with the
+//! doors of control groups, the answer.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -16,8 +18,8 @@ use rustix::process::Pid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Listeners at most.
-const MOST_LISTENERS: usize = 8;
+/// Descriptors with one word at most.
+const MOST_DESCRIPTORS: usize = 8;
 
 /// A plan may have so many bytes: arguments and environment are far below (execve(2): 128 KiB each, 2 MiB in all).
 const MOST_BYTES: usize = 16 << 20;
@@ -72,37 +74,49 @@ pub(super) fn write(socket: &mut UnixStream, message: &impl Serialize) -> io::Re
 
 /// The shim's first word, with its listeners.
 pub(super) fn hello(socket: &UnixStream, listeners: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_LISTENERS))];
+    send(socket, b"h", listeners)
+}
+
+fn send(socket: &UnixStream, word: &[u8; 1], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !listeners.is_empty() && !control.push(SendAncillaryMessage::ScmRights(listeners)) {
-        return Err(io::Error::other("too many listeners"));
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("too many descriptors"));
     }
-    sendmsg(socket, &[IoSlice::new(b"h")], &mut control, SendFlags::empty())?;
+    sendmsg(socket, &[IoSlice::new(word)], &mut control, SendFlags::empty())?;
     Ok(())
 }
 
-pub(super) fn wait_for_go(socket: &mut UnixStream) -> io::Result<()> {
-    socket.read_exact(&mut [0])
+/// The service's first word after that, with the files through which its control groups are entered.
+fn go(socket: &UnixStream, doors: &[File]) -> io::Result<()> {
+    let doors: Vec<BorrowedFd<'_>> = doors.iter().map(AsFd::as_fd).collect();
+    send(socket, b"g", &doors)
 }
 
-/// The service's side: sends the plan, takes the listeners, lets `place` put the process where it belongs before
-/// anything runs in it, and says go.
+pub(super) fn wait_for_go(socket: &UnixStream) -> io::Result<Vec<OwnedFd>> {
+    Ok(receive(socket)?.0)
+}
+
+/// The service's side: sends the plan, takes the listeners, tells `meet` the shim's process, and lets it go through
+/// `doors` and on.
 pub(crate) fn converse(
     socket: &mut UnixStream,
     plan: &Plan,
-    place: impl FnOnce(Pid) -> io::Result<()>,
+    doors: &[File],
+    meet: impl FnOnce(Pid) -> io::Result<()>,
 ) -> io::Result<(Vec<OwnedFd>, Answer)> {
     sockopt::set_socket_passcred(&*socket, true)?;
     write(socket, plan)?;
-    let (listeners, shim) = hear_hello(socket)?;
-    place(shim)?;
-    socket.write_all(b"g")?;
+    let (listeners, shim) = receive(socket)?;
+    meet(shim.ok_or_else(|| io::Error::other("the sandbox did not say who it is"))?)?;
+    go(socket, doors)?;
     Ok((listeners, read(socket)?))
 }
 
-/// The listeners, and the number of the shim's process as we see it: the kernel says it, not the shim (unix(7)).
-fn hear_hello(socket: &UnixStream) -> io::Result<(Vec<OwnedFd>, Pid)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_LISTENERS), ScmCredentials(1))];
+/// The descriptors that come with a word, and, if the socket is told to say, the process that sent it as we see it: the
+/// kernel says who it is, not the sender (unix(7)).
+fn receive(socket: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<Pid>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS), ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut word = [0];
     let received = recvmsg(socket, &mut [IoSliceMut::new(&mut word)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
@@ -110,15 +124,15 @@ fn hear_hello(socket: &UnixStream) -> io::Result<(Vec<OwnedFd>, Pid)> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("the sandbox sent more than it was asked for"));
+        return Err(io::Error::other("more descriptors came than were asked for"));
     }
-    let (mut listeners, mut shim) = (Vec::new(), None);
+    let (mut descriptors, mut sender) = (Vec::new(), None);
     for message in control.drain() {
         match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => listeners.extend(descriptors),
-            RecvAncillaryMessage::ScmCredentials(sender) => shim = Some(sender.pid),
+            RecvAncillaryMessage::ScmRights(given) => descriptors.extend(given),
+            RecvAncillaryMessage::ScmCredentials(credentials) => sender = Some(credentials.pid),
             _ => {}
         }
     }
-    Ok((listeners, shim.ok_or_else(|| io::Error::other("the sandbox did not say who it is"))?))
+    Ok((descriptors, sender))
 }
