@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{BlobPlace, Database, Role, Settings};
 use crate::system::Machine;
 
-pub(crate) use self::sandbox::{given_up, sandbox};
+pub(crate) use self::sandbox::{Asker, given_up, sandbox};
 
 /// Everything behind the interface.
 pub(crate) struct App {
@@ -108,7 +108,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         engine.clone(),
         store.clone(),
         Arc::new(hosts.clone()),
-        Walls::new(sandbox(&settings)?, given_up(&settings)),
+        Walls::new(sandbox(&settings, Asker::Service)?, given_up(&settings)),
         blobs(&settings.blobs)?,
         settings.agents.clone(),
         Arc::new(Machine),

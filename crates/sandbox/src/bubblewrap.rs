@@ -6,42 +6,48 @@
 //! the sandbox but what the program itself was given; with the first process of a sandbox all of it ends.
 
 mod arguments;
+mod etc;
 mod launcher;
 mod probe;
 mod program;
 
-use std::io::{self, Read};
+use std::ffi::OsString;
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use command_fds::{CommandFdExt, FdMapping};
 use journeyman_core::ports::{Guarantee, Layout, Sandbox, SandboxError, Spawn, Spawned};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::OnceCell;
 
-use crate::cgroup::{Cgroup, Cgroups};
+use crate::cgroup::Cgroups;
 use crate::search;
-use crate::shim::{Answer, Plan, converse};
+use crate::shim::{Answer, Pass, Plan, converse};
 use crate::users::{UserRange, Users};
 use launcher::Launcher;
 use program::Program;
 
 pub(crate) use arguments::{HOME, WORKSPACE};
 
-/// The descriptor at which the shim finds its socket.
-const SHIM_DESCRIPTOR: i32 = 3;
+/// Why nothing is started.
+const MISSING: &str = "one of the programs bwrap and setpriv was not found; install bubblewrap and util-linux";
 
 /// A sandbox that is not there by then never will be.
 const SET_UP_TIME: Duration = Duration::from_secs(30);
 
 /// What is read of what bwrap complains of, in bytes.
 const COMPLAINT_BYTES: u64 = 4096;
+
+/// It has said it by then.
+const COMPLAINT_TIME: Duration = Duration::from_secs(2);
 
 /// How the back end works.
 #[derive(Debug, Clone)]
@@ -58,6 +64,8 @@ pub struct BubblewrapSettings {
     pub readable: Vec<PathBuf>,
     /// A folder of the back end's own, whose parents all may pass.
     pub folder: PathBuf,
+    /// Whether no other process has sandboxes with that folder: then it is brought up to date.
+    pub renew: bool,
     /// Folders of workspaces.
     pub roots: Vec<PathBuf>,
     /// The users that sandboxes have where the service is root.
@@ -73,44 +81,54 @@ pub struct Bubblewrap {
     cgroups: Cgroups,
     /// Where the service is root.
     users: Option<Arc<Users>>,
-    count: AtomicU64,
+    /// Whether the folder is as it should be: its making takes a while, so it is made when it is needed first.
+    ready: OnceCell<()>,
 }
 
 impl Bubblewrap {
     /// Prepares the back end; whether it holds what it promises, [`Sandbox::probe`] tells.
     ///
     /// # Errors
-    /// Its files cannot be written, or a thread cannot be started.
+    /// A thread cannot be started.
     pub fn new(settings: BubblewrapSettings) -> io::Result<Self> {
-        arguments::write_files(&settings.folder)?;
         let is_root = rustix::process::geteuid().is_root();
         let users = is_root.then(|| Arc::new(Users::new(settings.users, settings.roots.clone())));
         let cgroups = Cgroups::find(&settings.name);
-        cgroups.sweep();
         let launcher = Launcher::start()?;
-        Ok(Self { settings, launcher, cgroups, users, count: AtomicU64::new(0) })
+        Ok(Self { settings, launcher, cgroups, users, ready: OnceCell::new() })
     }
 
-    fn command(&self, spawn: &Spawn) -> io::Result<(Command, UnixStream)> {
-        let program = &self.settings.program;
-        let mut command = Command::new(search::find(program, &self.settings.path).as_ref().unwrap_or(program));
-        // The first process keeps the environment of bwrap, where programs can read it.
-        command.env_clear().args(arguments::of(&self.settings, spawn)).arg(SHIM_DESCRIPTOR.to_string());
+    async fn prepare(&self) -> io::Result<()> {
+        let write = async || {
+            let (folder, renew) = (self.settings.folder.clone(), self.settings.renew);
+            tokio::task::spawn_blocking(move || etc::write(&folder, renew)).await.map_err(io::Error::other)?
+        };
+        self.ready.get_or_try_init(write).await.copied()
+    }
+
+    /// The command, our end of the shim's socket, and the pipe for the program's input. It is a plain one, so that it is
+    /// started without a copy of our memory's tables (posix_spawn(3)); a user is changed to by a program for that.
+    fn command(&self, spawn: &Spawn) -> io::Result<(Command, UnixStream, (PipeReader, PipeWriter))> {
+        let mut words = Vec::new();
         if let Some(users) = &self.users {
-            command.uid(users.of(&spawn.workspace)?).gid(users.group());
+            let (user, group) = (users.of(&spawn.workspace)?.to_string(), users.group().to_string());
+            words.push(self.found("setpriv".as_ref()).into_os_string());
+            words.extend(["--reuid", &user, "--regid", &group, "--clear-groups", "--"].map(OsString::from));
         }
-        command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        words.push(self.found(&self.settings.program).into_os_string());
+        words.extend(arguments::of(&self.settings, spawn));
+        let mut command = Command::new(&words[0]);
+        // The first process keeps the environment of bwrap, where programs can read it.
+        command.args(&words[1..]).env_clear().current_dir("/").process_group(0);
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(SET_UP_TIME))?;
         ours.set_write_timeout(Some(SET_UP_TIME))?;
-        let mapping = FdMapping { parent_fd: OwnedFd::from(theirs), child_fd: SHIM_DESCRIPTOR };
-        command.fd_mappings(vec![mapping]).map_err(io::Error::other)?;
-        Ok((command, ours))
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok((command, ours, std::io::pipe()?))
     }
 
-    fn group(&self, spawn: &Spawn) -> io::Result<Cgroup> {
-        let number = self.count.fetch_add(1, Ordering::Relaxed);
-        self.cgroups.make(&format!("{}-{number}", std::process::id()), spawn.resources)
+    fn found(&self, program: &Path) -> PathBuf {
+        search::find(program, &self.settings.path).unwrap_or_else(|| program.to_owned())
     }
 }
 
@@ -148,16 +166,15 @@ impl Sandbox for Bubblewrap {
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
         let program = spawn.argv.first().cloned().unwrap_or_default();
         let failed = |error: io::Error| SandboxError::Unavailable(error.to_string());
-        let (command, socket) = self.command(&spawn).map_err(failed)?;
-        let group = self.group(&spawn).map_err(failed)?;
+        self.prepare().await.map_err(failed)?;
+        let (command, socket, (input, stdin)) = self.command(&spawn).map_err(failed)?;
+        let group = self.cgroups.take(spawn.resources).map_err(failed)?;
+        let doors = group.doors().map_err(failed)?;
         let mut child = self.launcher.launch(command).await.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                let program = self.settings.program.display();
-                SandboxError::Unavailable(format!("the program {program} was not found; install bubblewrap"))
-            }
+            io::ErrorKind::NotFound => SandboxError::Unavailable(MISSING.to_owned()),
             _ => failed(error),
         })?;
-        let (stdin, stdout, stderr) = pipes(&mut child).map_err(failed)?;
+        let (stdout, stderr) = pipes(&mut child).map_err(failed)?;
         let running = Program::new(child, group, self.launcher.clone()).map_err(failed)?;
         let plan = Plan {
             argv: spawn.argv,
@@ -168,45 +185,48 @@ impl Sandbox for Bubblewrap {
             file_bytes: None,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
-        let plan = plan.limits(spawn.resources);
-        let set_up = tokio::task::spawn_blocking(move || set_up(running, socket, &plan)).await;
+        let (plan, pass) = (plan.limits(spawn.resources), Pass { stdin: input.into(), doors });
+        let set_up = tokio::task::spawn_blocking(move || set_up(running, socket, &plan, &pass)).await;
         match set_up.map_err(io::Error::other).map_err(failed)? {
             (Ok((listeners, Answer::Started)), running) => {
-                Ok(Spawned { stdin, stdout, stderr, listeners, process: Box::new(running) })
+                Ok(Spawned { stdin: stdin.into(), stdout, stderr, listeners, process: Box::new(running) })
             }
             (Ok((_, Answer::Failed { not_found: true, .. })), _) => Err(SandboxError::NotFound(program)),
             (Ok((_, Answer::Failed { detail, .. })), _) => Err(SandboxError::Failed { program, detail }),
-            (Err(error), running) => {
-                drop(running);
-                Err(SandboxError::Unavailable(complaint(stderr, &error)))
+            (Err(error), mut running) => {
+                running.kill();
+                Err(SandboxError::Unavailable(complaint(stderr, &error).await))
             }
         }
     }
 }
 
-/// Waits for the shim, limits it and lets it go.
-fn set_up(mut running: Program, mut socket: UnixStream, plan: &Plan) -> (io::Result<(Vec<OwnedFd>, Answer)>, Program) {
-    let answer = running.doors().and_then(|doors| {
-        let meet = |shim: Pid| {
-            running.begin(shim, pidfd_open(shim, PidfdFlags::empty())?);
-            Ok(())
-        };
-        converse(&mut socket, plan, &doors, meet)
-    });
+/// Waits for the shim and lets it go.
+fn set_up(
+    mut running: Program,
+    mut socket: UnixStream,
+    plan: &Plan,
+    pass: &Pass,
+) -> (io::Result<(Vec<OwnedFd>, Answer)>, Program) {
+    let meet = |shim: Pid| {
+        running.begin(shim, pidfd_open(shim, PidfdFlags::empty())?);
+        Ok(())
+    };
+    let answer = converse(&mut socket, plan, pass, meet);
     (answer, running)
 }
 
-fn pipes(child: &mut Child) -> io::Result<(OwnedFd, OwnedFd, OwnedFd)> {
+fn pipes(child: &mut Child) -> io::Result<(OwnedFd, OwnedFd)> {
     let missing = || io::Error::other("a standard stream is missing");
-    let stdin = child.stdin.take().ok_or_else(missing)?.into();
     let stdout = child.stdout.take().ok_or_else(missing)?.into();
-    Ok((stdin, stdout, child.stderr.take().ok_or_else(missing)?.into()))
+    Ok((stdout, child.stderr.take().ok_or_else(missing)?.into()))
 }
 
-/// What bwrap or the shim said; they are gone.
-fn complaint(stderr: OwnedFd, error: &io::Error) -> String {
+/// What bwrap or the shim said; they were killed.
+async fn complaint(stderr: OwnedFd, error: &io::Error) -> String {
     let mut text = Vec::new();
-    let read = std::fs::File::from(stderr).take(COMPLAINT_BYTES).read_to_end(&mut text);
+    let read = async { Receiver::from_owned_fd(stderr)?.take(COMPLAINT_BYTES).read_to_end(&mut text).await };
+    let read = tokio::time::timeout(COMPLAINT_TIME, read).await;
     let text = String::from_utf8_lossy(&text).trim().to_owned();
-    if read.is_err() || text.is_empty() { error.to_string() } else { text }
+    if matches!(read, Ok(Ok(_))) && !text.is_empty() { text } else { error.to_string() }
 }

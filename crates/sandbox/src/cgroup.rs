@@ -6,12 +6,15 @@ mod version;
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ports::{Exhausted, Resources};
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
-use version::{Version, parent_of};
+use version::{Version, make_dir, parent_of};
 
 /// What can be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,83 +24,118 @@ pub(crate) enum Controller {
     Cpu,
 }
 
-/// Where groups for sandboxes are made. A controller has a folder of its own (version 1) or one with the others.
+/// The folder of a service's groups begins so.
+const PREFIX: &str = "journeyman-";
+
+/// How often a folder is made that others take away.
+const ATTEMPTS: usize = 20;
+
+/// The groups of a service, one for each sandbox that there is at a time.
+///
+/// They are used again and again: a group that is removed lives on in the kernel as long as a file that was read in it is
+/// cached, and thousands of such make a machine slow.
+#[derive(Debug, Clone)]
+pub(crate) struct Cgroups(Arc<Pool>);
+
 #[derive(Debug)]
-pub(crate) struct Cgroups {
+struct Pool {
     places: Vec<Place>,
+    /// Held as long as the service lives, so that another knows whose groups are nobody's.
+    _lock: Option<File>,
+    slots: Mutex<Slots>,
 }
 
-impl Drop for Cgroups {
-    fn drop(&mut self) {
-        for place in &self.places {
-            // Another process of the same installation may have groups in it.
-            let _ = std::fs::remove_dir(&place.folder);
-        }
-    }
+/// Numbers of groups.
+#[derive(Debug, Default)]
+struct Slots {
+    free: Vec<usize>,
+    made: usize,
 }
 
-/// A folder in which a controller has a group, or groups.
-#[derive(Debug)]
+/// A folder in which a controller has groups, or a group.
+#[derive(Debug, Clone)]
 struct Place {
     controller: Controller,
     version: Version,
     folder: PathBuf,
 }
 
+impl Place {
+    /// Makes the folder and locks it; `None` if somebody who looked for groups that are nobody's has removed it in
+    /// between, or it cannot be made.
+    fn make_and_lock(&self) -> Option<File> {
+        self.version.make(&self.folder, self.controller).ok()?;
+        let lock = lock(&self.folder)?;
+        let (ours, there) = (lock.metadata().ok()?, self.folder.metadata().ok()?);
+        (ours.ino() == there.ino()).then_some(lock)
+    }
+}
+
 impl Cgroups {
-    /// Finds out which controllers this process may use; `name` keeps the groups of services on one machine apart.
+    /// Finds out which controllers this process may use, and removes what services have left behind that are dead; `name`
+    /// tells those that live apart.
     pub(crate) fn find(name: &str) -> Self {
-        let mut places = Vec::new();
+        let (mut places, mut held) = (Vec::new(), None);
         for controller in [Controller::Memory, Controller::Processes, Controller::Cpu] {
             let Some((version, parent)) = parent_of(controller) else { continue };
-            let folder = parent.join(name);
-            if version.make(&folder, controller).is_ok() {
-                places.push(Place { controller, version, folder });
+            let folder = parent.join(format!("{PREFIX}{name}"));
+            let place = Place { controller, version, folder };
+            let is_made = match &held {
+                Some(_) => version.make(&place.folder, controller).is_ok(),
+                None => {
+                    held = (0..ATTEMPTS).find_map(|_| place.make_and_lock());
+                    held.is_some()
+                }
+            };
+            if is_made {
+                places.push(place);
             }
         }
-        Self { places }
+        sweep(&places);
+        Self(Arc::new(Pool { places, _lock: held, slots: Mutex::default() }))
     }
 
     pub(crate) fn has(&self, controller: Controller) -> bool {
-        self.places.iter().any(|place| place.controller == controller)
+        self.0.places.iter().any(|place| place.controller == controller)
     }
 
-    /// Kills what an earlier service has left behind and removes its groups.
-    pub(crate) fn sweep(&self) {
-        for place in &self.places {
-            let Ok(groups) = place.folder.read_dir() else { continue };
-            for group in groups.flatten().filter(|group| group.path().is_dir()) {
-                for pid in members(&group.path()) {
-                    // It may have ended by itself.
-                    let _ = kill_process(pid, Signal::KILL);
-                }
-                // One whose processes still end is removed at the next start.
-                let _ = std::fs::remove_dir(group.path());
-            }
+    /// An empty group with limits.
+    pub(crate) fn take(&self, resources: Resources) -> io::Result<Cgroup> {
+        let slot = {
+            let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.free.pop().unwrap_or_else(|| {
+                slots.made += 1;
+                slots.made
+            })
+        };
+        let mut group = Cgroup { pool: Arc::clone(&self.0), slot, places: Vec::new(), before: [0; 2] };
+        for place in &self.0.places {
+            let folder = place.folder.join(slot.to_string());
+            make_dir(&folder)?;
+            place.version.limit(&folder, place.controller, resources)?;
+            group.places.push(Place { folder, ..place.clone() });
         }
-    }
-
-    /// A group with limits.
-    pub(crate) fn make(&self, name: &str, resources: Resources) -> io::Result<Cgroup> {
-        let mut group = Cgroup { places: Vec::new() };
-        for Place { controller, version, folder } in &self.places {
-            let folder = folder.join(name);
-            match std::fs::create_dir(&folder) {
-                // With version 2 for the controller before.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => made?,
-            }
-            group.places.push(Place { controller: *controller, version: *version, folder: folder.clone() });
-            version.limit(&folder, *controller, resources)?;
-        }
+        group.before = group.refusals();
         Ok(group)
     }
 }
 
-/// The group of one sandbox. Dropped, it is removed, if nothing is left in it.
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for place in &self.places {
+            remove(&place.folder);
+        }
+    }
+}
+
+/// The group of one sandbox. Dropped, it is free for another, if nothing is left in it.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
+    pool: Arc<Pool>,
+    slot: usize,
     places: Vec<Place>,
+    /// What others that had it have come up against.
+    before: [u64; 2],
 }
 
 impl Cgroup {
@@ -112,27 +150,69 @@ impl Cgroup {
 
     /// The limit that its processes have come up against.
     pub(crate) fn exhausted(&self) -> Option<Exhausted> {
-        let refused = |controller| {
-            let place = self.places.iter().find(|place| place.controller == controller)?;
-            place.version.refusals(&place.folder, controller)
-        };
-        if refused(Controller::Memory) > Some(0) {
+        let now = self.refusals();
+        if now[0] > self.before[0] {
             Some(Exhausted::Memory)
-        } else if refused(Controller::Processes) > Some(0) {
+        } else if now[1] > self.before[1] {
             Some(Exhausted::Processes)
         } else {
             None
         }
     }
+
+    /// How often memory and processes were refused.
+    fn refusals(&self) -> [u64; 2] {
+        [Controller::Memory, Controller::Processes].map(|controller| {
+            let place = self.places.iter().find(|place| place.controller == controller);
+            place.and_then(|place| place.version.refusals(&place.folder, controller)).unwrap_or_default()
+        })
+    }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        for place in &self.places {
-            // What is still in it is swept away at the next start.
-            let _ = std::fs::remove_dir(&place.folder);
+        if self.places.len() == self.pool.places.len() && self.places.iter().all(|place| is_empty(&place.folder)) {
+            self.pool.slots.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.slot);
         }
     }
+}
+
+/// Locks a folder against those who look for groups that are nobody's.
+fn lock(folder: &Path) -> Option<File> {
+    let file = File::open(folder).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(file)
+}
+
+/// Removes groups of services that are dead, in all hierarchies; whose are, the lock in the first one tells.
+fn sweep(places: &[Place]) {
+    let Some(parent) = places.first().and_then(|place| place.folder.parent()) else { return };
+    let others = parent.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    for other in others.filter(|path| path.is_dir()) {
+        let Some(name) = other.file_name().filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes())) else {
+            continue;
+        };
+        if lock(&other).is_some() {
+            places.iter().filter_map(|place| place.folder.parent()).for_each(|parent| remove(&parent.join(name)));
+        }
+    }
+}
+
+/// Kills what is left in the groups of a service and removes them. Those whose processes still end are removed at the next
+/// start.
+fn remove(folder: &Path) {
+    for group in folder.read_dir().into_iter().flatten().flatten().filter(|group| group.path().is_dir()) {
+        for pid in members(&group.path()) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        let _ = std::fs::remove_dir(group.path());
+    }
+    let _ = std::fs::remove_dir(folder);
+}
+
+fn is_empty(group: &Path) -> bool {
+    std::fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|text| text.is_empty())
 }
 
 fn members(group: &Path) -> Vec<Pid> {

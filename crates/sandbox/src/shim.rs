@@ -1,6 +1,6 @@
-//! The first program inside a sandbox: `journeyman sandbox-shim <descriptor>`.
+//! The first program inside a sandbox: `journeyman sandbox-shim`.
 //!
-//! It is process 1 of its namespace. It learns what to start from a socket, so that neither its arguments nor its
+//! It is process 1 of its namespace. It learns what to start from a socket at its input, so that neither its arguments nor its
 //! environment hold anything; opens the listeners of the sandbox's loopback and gives them to the service, which so
 //! needs no path into the sandbox; takes away from itself what programs have no use for; starts the one program, and
 //! reaps whatever is left behind. With its end the kernel ends everything in the namespace.
@@ -10,17 +10,16 @@ mod syscalls;
 mod wire;
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode};
 
 use rustix::process::{Pid, WaitOptions, wait};
 
 use crate::inspect;
-pub(crate) use wire::{Answer, Plan, converse};
+pub(crate) use wire::{Answer, Pass, Plan, converse};
 
 /// The argument that makes this program the shim.
 pub(crate) const SUBCOMMAND: &str = "sandbox-shim";
@@ -36,12 +35,7 @@ pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<Exi
     if asked != SUBCOMMAND {
         return None;
     }
-    let descriptor = arguments.next().and_then(|text| text.to_str()?.parse::<RawFd>().ok());
-    let Some(descriptor) = descriptor.filter(|descriptor| *descriptor > 2) else {
-        let _ = writeln!(io::stderr(), "error: {SUBCOMMAND} is for the service's own use");
-        return Some(ExitCode::FAILURE);
-    };
-    Some(match serve(descriptor) {
+    Some(match serve() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let _ = writeln!(io::stderr(), "error: the sandbox could not be set up: {error}");
@@ -50,22 +44,19 @@ pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<Exi
     })
 }
 
-fn serve(descriptor: RawFd) -> io::Result<u8> {
-    // SAFETY: the service has opened this descriptor for the shim, which is named in its arguments and nowhere else;
-    // nothing in this process has it yet. One that is not open makes the next call fail.
-    #[expect(unsafe_code, reason = "a descriptor that is inherited comes as a number")]
-    let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-    let mut service = UnixStream::from(socket);
+/// The service's end of the socket is where others have their input.
+fn serve() -> io::Result<u8> {
+    let mut service = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let plan: Plan = wire::read(&mut service)?;
     let listeners = listen(&plan.listen)?;
     let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
     wire::hello(&service, &sockets)?;
-    for door in wire::wait_for_go(&service)? {
-        File::from(door).write_all(b"0")?;
+    let Pass { stdin, doors } = wire::wait_for_go(&service)?;
+    for mut door in doors {
+        door.write_all(b"0")?;
     }
     drop(listeners);
-    let child = match start(&plan) {
+    let child = match start(&plan, stdin) {
         Ok(child) => child,
         Err(error) => {
             let not_found = error.kind() == io::ErrorKind::NotFound;
@@ -82,11 +73,11 @@ fn listen(ports: &[u16]) -> io::Result<Vec<TcpListener>> {
     ports.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port))).collect()
 }
 
-fn start(plan: &Plan) -> io::Result<Pid> {
+fn start(plan: &Plan, stdin: OwnedFd) -> io::Result<Pid> {
     confine::apply(plan).map_err(|error| io::Error::other(error.to_string()))?;
     let (program, arguments) = plan.argv.split_first().ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs(&plan.environment).current_dir(&plan.directory);
+    command.args(arguments).env_clear().envs(&plan.environment).current_dir(&plan.directory).stdin(stdin);
     let child = command.spawn()?;
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("a process without a number"))
 }

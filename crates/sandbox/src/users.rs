@@ -42,12 +42,20 @@ pub(crate) struct Users {
     range: UserRange,
     /// Folders whose folders, or theirs, belong to users of sandboxes.
     roots: Vec<PathBuf>,
-    given: Mutex<HashSet<u32>>,
+    round: Mutex<Option<Round>>,
+}
+
+/// One way through the numbers.
+#[derive(Debug)]
+struct Round {
+    /// Those that had folders when it began.
+    taken: HashSet<u32>,
+    next: u32,
 }
 
 impl Users {
     pub(crate) fn new(range: UserRange, roots: Vec<PathBuf>) -> Self {
-        Self { range, roots, given: Mutex::default() }
+        Self { range, roots, round: Mutex::default() }
     }
 
     pub(crate) const fn group(&self) -> u32 {
@@ -70,22 +78,20 @@ impl Users {
         folders.iter().try_for_each(|folder| give(folder, user, self.group()))
     }
 
+    /// One after the other, so that the folders need be looked at only when all have been given out once.
     fn fresh(&self) -> io::Result<u32> {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = || Round { taken: owners(&self.roots), next: self.range.first + 1 };
         for again in [false, true] {
-            if again {
-                // Folders of most that were given are gone meanwhile.
-                given.clear();
-            }
-            let taken = owners(&self.roots);
-            let free = (self.range.first + 1..self.range.first + self.range.count)
-                .find(|user| !taken.contains(user) && !given.contains(user));
-            if let Some(user) = free {
-                given.insert(user);
+            let round = if again { round.insert(begin()) } else { round.get_or_insert_with(begin) };
+            if let Some(user) =
+                (round.next..self.range.first + self.range.count).find(|user| !round.taken.contains(user))
+            {
+                round.next = user + 1;
                 return Ok(user);
             }
         }
-        Err(io::Error::other("all users for sandboxes are taken; widen sandbox-users"))
+        Err(io::Error::other("all users for sandboxes are taken; shorten workspace-idle"))
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, tree_inside
     let agents = tree_inside.join(".git/objects");
     let alternates = format!("{}\n{}\n", mirror.objects().display(), agents.display());
     let config = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
-                  \thooksPath = /dev/null\n\tfsmonitor = false\n[gc]\n\tauto = 0\n";
+                  \thooksPath = /dev/null\n\tfsmonitor = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
     for (name, text) in
         [("HEAD", "ref: refs/journeyman/none\n"), ("config", config), ("objects/info/alternates", &alternates)]
     {

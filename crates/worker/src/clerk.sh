@@ -12,7 +12,15 @@ for left in "$desk/pack" "$desk/git/objects/"[0-9a-f][0-9a-f]; do
 	[ ! -e "$left" ] || rm -rf "$left"
 done
 
-own=$(git rev-parse --verify --quiet HEAD 2>/dev/null) || own=$BASE
+# Mostly the branch is a file.
+own=
+read -r at < .git/HEAD 2>/dev/null || at=
+case $at in
+"ref: refs/heads/"*) read -r own < ".git/${at#ref: }" 2>/dev/null || own= ;;
+esac
+case $own in
+*[!0-9a-f]* | "") own=$(git rev-parse --verify --quiet HEAD 2>/dev/null) || own=$BASE ;;
+esac
 # History that was rewritten cannot be pushed without force: then the files count, and become one commit.
 [ "$own" = "$BASE" ] || desk_git merge-base --is-ancestor "$BASE" "$own" 2>/dev/null || own=$BASE
 head=$own

@@ -14,9 +14,12 @@ use journeyman_core::run::ReasonCode;
 use crate::clerk::{Clerk, Task, open_pack};
 use crate::failure::Stopped;
 use crate::lease::Signals;
-use crate::mirror::Mirror;
+use crate::mirror::{Change, Changes, Mirror};
 use crate::room::Room;
 use crate::survey::Survey;
+
+/// The mode of a repository inside a repository (git-fast-import(1)).
+const GITLINK: &str = "160000";
 
 /// A file in a commit may have so many bytes unless the project says otherwise: what GitHub takes.
 pub(crate) const FILE_BYTES: u64 = 100 << 20;
@@ -71,16 +74,20 @@ pub(crate) async fn collect(
         clerk.end().await;
         return Ok(Work { head, commits: Vec::new(), settled: true });
     }
-    let commits = import(room, mirror, turn, &head).await?;
+    import(room, mirror).await?;
+    let changes = mirror.changes(&turn.head, &head).await.map_err(|error| refused(&error))?;
+    let changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
     mirror.keep(&format!("{}/head", about.job.id), &head).await?;
-    check(mirror, &turn.head, &head, file_bytes).await?;
+    // Where all is a commit of files of which none is large, none is in the commit.
+    let may_be_large = about.only_committed || !seen.large.is_empty() || changes.commits.len() > 1;
+    check(mirror, &changes, may_be_large.then_some(file_bytes)).await?;
     let settled = clerk.settle(&head).await?;
-    Ok(Work { head, commits, settled })
+    Ok(Work { head, commits: changes.commits, settled })
 }
 
 /// Takes what the clerk has made into the mirror: objects that git finds whole, all of whose links lead to objects that are
-/// there, and commits that follow on where the turn began. These, oldest first.
-async fn import(room: &Room, mirror: &Mirror, turn: &TurnBegun, head: &Sha) -> Result<Vec<Sha>, Stopped> {
+/// there.
+async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
     let desk = room.workspace.desk.clone();
     let pack = tokio::task::spawn_blocking(move || open_pack(&desk)).await.map_err(std::io::Error::other)??;
     let large = pack.metadata()?.len() > LOOSE_BYTES;
@@ -90,49 +97,36 @@ async fn import(room: &Room, mirror: &Mirror, turn: &TurnBegun, head: &Sha) -> R
         &["unpack-objects", "-q", "--strict"]
     };
     mirror.git.at(&mirror.path, take).stdin_file(pack).run().await.map_err(|error| refused(&error))?;
-    let listed = mirror.commits_since(&turn.head, head).await.map_err(|error| refused(&error))?;
-    listed.ok_or_else(|| refused(&"they do not follow on those of the branch"))
+    Ok(())
 }
 
 fn refused(why: &impl std::fmt::Display) -> Stopped {
     Stopped::failed(ReasonCode::WorkspaceRefused, format!("the agent's commits are refused: {why}"))
 }
 
-/// Refuses what must not be pushed: repositories inside the repository, and files that code hosts do not take.
-async fn check(mirror: &Mirror, from: &Sha, to: &Sha, file_bytes: u64) -> Result<(), Stopped> {
-    if from == to {
-        return Ok(());
-    }
-    let arguments = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--abbrev=64", from.as_str(), to.as_str()];
-    let changed = mirror.git.at(&mirror.path, arguments).run().await?;
-    let text = String::from_utf8_lossy(&changed.stdout);
-    let fields: Vec<&str> = text.split('\0').collect();
-    let mut blobs = Vec::new();
-    for pair in fields.chunks_exact(2) {
-        let (meta, path) = (pair[0], pair[1]);
-        let mut words = meta.split(' ');
-        let (old_mode, new_mode) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        if new_mode == "160000" && old_mode != ":160000" {
-            let text = format!("{path:?} is a git repository of its own; remove it, or name it in .gitignore");
-            return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
+/// Refuses what must not be pushed, in whichever commit it is: repositories inside the repository, and files that code
+/// hosts do not take.
+async fn check(mirror: &Mirror, changes: &Changes, file_bytes: Option<u64>) -> Result<(), Stopped> {
+    let refuse = |text: String| Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
+    for Change { old_mode, new_mode, path, .. } in &changes.files {
+        if new_mode == GITLINK && old_mode != GITLINK {
+            return refuse(format!("{path:?} is a git repository of its own; remove it, or name it in .gitignore"));
         }
         if path == ".gitmodules" {
-            let text = "\".gitmodules\" was changed: repositories inside the repository are not an agent's to add";
-            return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
-        }
-        if let Some(blob) = words.nth(1).filter(|_| new_mode.starts_with("100")) {
-            blobs.push((blob, path));
+            return refuse(format!("{path:?} was changed: repositories in the repository are not an agent's to add"));
         }
     }
-    let names: String = blobs.iter().map(|(blob, _)| format!("{blob}\n")).collect();
-    let sizes =
-        mirror.git.at(&mirror.path, ["cat-file", "--batch-check=%(objectsize)"]).stdin(names).run().await?.text()?;
-    for ((_, path), size) in blobs.iter().zip(sizes.lines()) {
-        if size.parse::<u64>().is_ok_and(|size| size > file_bytes) {
-            let text = format!(
-                "{path:?} has {size} bytes and the most is {file_bytes}; remove it, or raise limits.fileBytes of the project"
-            );
-            return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
+    let Some(most) = file_bytes else { return Ok(()) };
+    let blobs: Vec<&Change> = changes.files.iter().filter(|change| change.new_mode.starts_with("100")).collect();
+    let names: String = blobs.iter().map(|change| format!("{}\n", change.object)).collect();
+    let sizes = mirror.git.at(&mirror.path, ["cat-file", "--batch-check=%(objectsize)"]).stdin(names);
+    let sizes = sizes.run().await?.text()?;
+    for (change, size) in blobs.iter().zip(sizes.lines()) {
+        if size.parse::<u64>().is_ok_and(|size| size > most) {
+            let path = &change.path;
+            return refuse(format!(
+                "{path:?} has {size} bytes and the most is {most}; remove it, or raise limits.fileBytes of the project"
+            ));
         }
     }
     Ok(())

@@ -1,9 +1,10 @@
 //! One bare mirror for each repository, shared by all of its jobs. It is the git directory that the host commits and
 //! pushes from; agents never write to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::idempotency::Fingerprint;
@@ -83,14 +84,99 @@ impl Mirrors {
         let listing = self.listing(&path, &remote).await?;
         let (heads, default_branch) = read_listing(&listing)?;
         let known = path.join("journeyman-listing");
-        if tokio::fs::read_to_string(&known).await.ok().as_ref() != Some(&listing) {
-            let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
-            let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head", "--", &remote.url];
-            let fetch = self.git.at(&path, arguments.into_iter().chain(refs));
-            fetch.credential(remote.credential.as_ref()).timeout(std::time::Duration::from_secs(1800)).run().await?;
+        let before = tokio::fs::read_to_string(&known).await.ok();
+        if before.as_ref() != Some(&listing) {
+            if !self.is_moved(&path, before.as_deref().unwrap_or_default(), &listing).await {
+                let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
+                let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head", "--", &remote.url];
+                let fetch = self.git.at(&path, arguments.into_iter().chain(refs));
+                fetch.credential(remote.credential.as_ref()).timeout(Duration::from_secs(1800)).run().await?;
+            }
             tokio::fs::write(&known, &listing).await?;
         }
         Ok(Mirror { git: self.git.clone(), path, remote, heads, default_branch })
+    }
+}
+
+impl Mirrors {
+    /// Whether all that is new at the remote is here already, as what we have pushed is: then the refs are moved without
+    /// asking the remote again.
+    async fn is_moved(&self, mirror: &Path, before: &str, now: &str) -> bool {
+        let (before, now) = (refs(before), refs(now));
+        let new: Vec<(&str, &str)> =
+            now.iter().filter(|(name, at)| before.get(*name) != Some(*at)).map(|(name, at)| (*name, *at)).collect();
+        let gone = before.keys().filter(|name| !now.contains_key(*name));
+        if new.is_empty() || new.len() > MOVED {
+            return false;
+        }
+        // All that leads to them is here: as git makes sure of it itself (connected.c).
+        let wanted: String = new.iter().map(|(_, at)| format!("{at}\n")).collect();
+        let connected = ["rev-list", "--objects", "--stdin", "--not", "--branches", "--tags", "--quiet"];
+        if self.git.at(mirror, connected).stdin(wanted).run().await.is_err() {
+            return false;
+        }
+        let updates: String = (new.iter().map(|(name, at)| format!("update {name} {at}\n")))
+            .chain(gone.map(|name| format!("delete {name}\n")))
+            .collect();
+        self.git.at(mirror, ["update-ref", "--stdin"]).stdin(updates).run().await.is_ok()
+    }
+}
+
+/// Refs that are looked at one by one, at most: more are a repository that is new to us.
+const MOVED: usize = 20;
+
+/// The refs of a listing, and where they are.
+fn refs(listing: &str) -> BTreeMap<&str, &str> {
+    let lines = listing.lines().filter_map(|line| line.split_once('\t'));
+    let real =
+        lines.filter(|(at, name)| !at.starts_with("ref: ") && name.starts_with("refs/") && !name.ends_with("^{}"));
+    real.map(|(at, name)| (name, at)).collect()
+}
+
+/// Commits, and what they change.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// Oldest first.
+    pub(crate) commits: Vec<Sha>,
+    /// Of all of them.
+    parents: HashSet<String>,
+    /// Each file as each commit changes it.
+    pub(crate) files: Vec<Change>,
+}
+
+/// A file that a commit changes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Six octal digits; zeros where it was not there.
+    pub(crate) old_mode: String,
+    /// Likewise, where it is gone.
+    pub(crate) new_mode: String,
+    /// What it is now.
+    pub(crate) object: String,
+    pub(crate) path: String,
+}
+
+impl Changes {
+    /// Reads what `git log --raw -z --format="%H %P"` says: a line for each commit, and for each file a line that begins
+    /// with a colon and its path, all with a NUL at the end (git-diff(1), "raw output format").
+    fn read(told: &str) -> Self {
+        let mut changes = Self::default();
+        let mut fields = told.split('\0');
+        while let Some(field) = fields.next() {
+            if let Some(change) = field.trim_start_matches('\n').strip_prefix(':') {
+                let words: Vec<&str> = change.split(' ').collect();
+                let (&[old_mode, new_mode, _, object, _], Some(path)) = (words.as_slice(), fields.next()) else {
+                    break;
+                };
+                let [old_mode, new_mode, object, path] = [old_mode, new_mode, object, path].map(str::to_owned);
+                changes.files.push(Change { old_mode, new_mode, object, path });
+            } else {
+                let mut words = field.trim_start_matches('\n').split(' ');
+                changes.commits.extend(words.next().and_then(|commit| commit.parse().ok()));
+                changes.parents.extend(words.map(str::to_owned));
+            }
+        }
+        changes
     }
 }
 
@@ -188,14 +274,14 @@ impl Mirror {
         Ok(self.git.at(&self.path, ["rev-list", "--reverse", &range]).run().await?.shas()?)
     }
 
-    /// The commits from `base` (without) to `head` (with), oldest first; `None` if `head` does not follow on `base`.
-    pub(crate) async fn commits_since(&self, base: &Sha, head: &Sha) -> Result<Option<Vec<Sha>>, GitError> {
+    /// What leads from `base` to `head`; `None` if `head` does not follow on `base`.
+    pub(crate) async fn changes(&self, base: &Sha, head: &Sha) -> Result<Option<Changes>, GitError> {
         let range = format!("{base}..{head}");
-        let arguments = ["rev-list", "--reverse", "--topo-order", "--parents", &range];
-        let text = self.git.at(&self.path, arguments).run().await?.text()?;
-        let follows = text.lines().any(|line| line.split(' ').skip(1).any(|parent| parent == base.as_str()));
-        let commits = text.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
-        Ok(follows.then_some(commits))
+        let form = ["--raw", "-r", "-z", "--no-renames", "--no-abbrev", "--diff-merges=first-parent"];
+        let arguments = ["log", "--reverse", "--topo-order", "--format=%H %P"].into_iter().chain(form);
+        let told = self.git.at(&self.path, arguments.chain([range.as_str(), "--"])).run().await?.stdout;
+        let changes = Changes::read(&String::from_utf8_lossy(&told));
+        Ok(changes.parents.contains(base.as_str()).then_some(changes))
     }
 
     /// Keeps a commit of a job from being swept away, and gives it a name for people who look.
@@ -214,5 +300,25 @@ impl Mirror {
 
     pub(crate) fn objects(&self) -> PathBuf {
         Path::new(&self.path).join("objects")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_and_files_are_told_apart_whatever_a_path_is_called() {
+        let (a, b, c) = ("a".repeat(40), "b".repeat(40), "c".repeat(40));
+        let told = format!(
+            "{b} {a}\0\n:000000 100644 {zero} {a} A\0:odd \n path\0{c} {b}\0\n:100644 160000 {a} {b} M\0x\0",
+            zero = "0".repeat(40)
+        );
+        let changes = Changes::read(&told);
+        assert_eq!(changes.commits, [b.parse().unwrap(), c.parse().unwrap()]);
+        assert_eq!(changes.parents, [a.clone(), b].into());
+        let files: Vec<_> = changes.files.iter().map(|file| (file.new_mode.as_str(), file.path.as_str())).collect();
+        assert_eq!(files, [("100644", ":odd \n path"), ("160000", "x")]);
+        assert_eq!(changes.files[0].object, a);
     }
 }

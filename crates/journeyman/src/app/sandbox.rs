@@ -14,11 +14,11 @@ use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, NoSandbox};
 use super::make_private_dir;
 use crate::config::{SandboxKind, Settings};
 
-/// Makes it ready.
+/// Makes it ready, for a service or for a command that may run beside one.
 ///
 /// # Errors
 /// What it needs cannot be made in the data directory.
-pub(crate) fn sandbox(settings: &Settings) -> anyhow::Result<Arc<dyn Sandbox>> {
+pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn Sandbox>> {
     let chosen = &settings.sandbox;
     Ok(match chosen.kind {
         SandboxKind::None => Arc::new(NoSandbox),
@@ -41,12 +41,22 @@ pub(crate) fn sandbox(settings: &Settings) -> anyhow::Result<Arc<dyn Sandbox>> {
                 own_program: chosen.program.clone(),
                 readable: chosen.readable.clone(),
                 folder,
+                renew: by == Asker::Service,
                 roots,
                 users: chosen.users,
                 name: name(data),
             })?)
         }
     })
+}
+
+/// Who wants a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The one service of a data directory.
+    Service,
+    /// A command, which must leave alone what a service uses.
+    Command,
 }
 
 /// The guarantees that the configuration does without: with `none` it says so in one word.
@@ -85,9 +95,9 @@ fn shim(program: &Path, folder: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// A name for this installation among others on the machine.
+/// A name for this process among all on the machine that have sandboxes, a command beside a service among them.
 fn name(data: &Path) -> String {
     let hash = Fingerprint::of("sandbox", data.as_os_str().as_encoded_bytes()).0;
     let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("journeyman-{hash}")
+    format!("{hash}-{}", std::process::id())
 }

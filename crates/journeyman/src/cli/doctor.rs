@@ -89,7 +89,7 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
 }
 
 async fn sandbox(settings: &Settings) -> Vec<Finding> {
-    let sandbox = match app::sandbox(settings) {
+    let sandbox = match app::sandbox(settings, app::Asker::Command) {
         Ok(sandbox) => sandbox,
         Err(error) => return vec![finding("sandbox", Health::Failure, format!("{error:#}"))],
     };

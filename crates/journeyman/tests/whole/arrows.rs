@@ -35,7 +35,7 @@ async fn prompts_when_a_machine_dies(moment: Moment) -> usize {
 
 async fn check(house: &House, branch: String, id: journeyman_core::ids::JobId, moment: Moment) {
     let job = house.job(id).await;
-    assert_eq!(job.status(), JobStatus::Completed, "{moment:?}");
+    assert_eq!(job.status(), JobStatus::Completed, "{moment:?}: {:?}", house.runs(id).await);
     assert_eq!(house.file(&branch, "a").await.as_deref(), Some("1\n2\n"), "{moment:?}: once in effect");
     let messages = house.messages(id).await;
     assert!(messages.iter().all(|message| message.status == MessageStatus::Finished), "{moment:?}: {messages:?}");
@@ -49,7 +49,7 @@ async fn check(house: &House, branch: String, id: journeyman_core::ids::JobId, m
     let attempts = house.runs(id).await;
     let of_last = attempts.iter().find(|run| run.id == last).unwrap().attempt;
     let expected = if moment == Moment::Finished { 1 } else { 2 };
-    assert_eq!(of_last, expected, "{moment:?}: the receipt says which attempt it was");
+    assert_eq!(of_last, expected, "{moment:?}: the receipt says which attempt it was: {attempts:?}");
 }
 
 #[tokio::test]

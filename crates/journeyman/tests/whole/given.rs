@@ -217,9 +217,10 @@ fn sandbox(data: &Path) -> Bubblewrap {
         own_program: env!("CARGO_BIN_EXE_journeyman").into(),
         readable: Vec::new(),
         folder: data.join("sandbox"),
+        renew: true,
         roots,
         users,
-        name: format!("journeyman-test-{}", data.file_name().unwrap().display()),
+        name: format!("test{}", data.display().to_string().replace('/', "-")),
     };
     Bubblewrap::new(settings).unwrap()
 }

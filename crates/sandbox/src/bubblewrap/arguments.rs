@@ -1,13 +1,11 @@
 //! The command line of bwrap (bwrap(1)): all that a program sees is listed here.
 
 use std::ffi::OsString;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use journeyman_core::ports::Spawn;
 
-use super::BubblewrapSettings;
+use super::{BubblewrapSettings, etc};
 use crate::shim::SUBCOMMAND;
 
 /// Where the workspace is inside.
@@ -22,46 +20,8 @@ pub(super) const SHIM: &str = "/run/journeyman/shim";
 /// Bytes that `/tmp` and `/dev/shm` may have each; they count as memory too.
 const SCRATCH_BYTES: u64 = 1 << 30;
 
-/// What programs look for in `/etc` and need not be hidden: libraries, certificates, the zone.
-const ETC: [&str; 9] = [
-    "/etc/alternatives",
-    "/etc/ca-certificates",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/localtime",
-    "/etc/mime.types",
-    "/etc/pki",
-    "/etc/ssl",
-];
-
-/// Files of ours in `/etc`: nothing of the host's users and hosts is there.
-const FILES: [(&str, &str); 4] = [
-    (
-        "passwd",
-        "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/home/agent:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
-    ),
-    ("group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"),
-    ("hosts", "127.0.0.1\tlocalhost\n::1\tlocalhost\n"),
-    ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
-];
-
 /// Programs are looked for here.
 const SEARCH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-
-/// Writes the files that sandboxes have in `/etc`.
-pub(super) fn write_files(folder: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
-    for (name, text) in FILES {
-        let file = folder.join(name);
-        if std::fs::read_to_string(&file).ok().as_deref() != Some(text) {
-            std::fs::write(&file, text)?;
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644))?;
-        }
-    }
-    Ok(())
-}
 
 /// The part of a search path that is inside, after the system's own folders.
 pub(super) fn search_path(host: &str, readable: &[PathBuf]) -> String {
@@ -81,12 +41,7 @@ pub(super) fn of(settings: &BubblewrapSettings, spawn: &Spawn) -> Vec<OsString> 
     for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
         list.system(name);
     }
-    for path in ETC {
-        list.bind("--ro-bind-try", Path::new(path), Path::new(path));
-    }
-    for (name, _) in FILES {
-        list.bind("--ro-bind", &settings.folder.join(name), &Path::new("/etc").join(name));
-    }
+    list.bind("--ro-bind", &settings.folder.join(etc::FOLDER), Path::new("/etc"));
     list.flags(&["--proc", "/proc", "--dev", "/dev"])
         .scratch("/dev/shm")
         .scratch("/tmp")

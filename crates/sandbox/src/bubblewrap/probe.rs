@@ -67,7 +67,7 @@ async fn look(back_end: &Bubblewrap) -> Result<(Findings, Option<Exhausted>), St
     back_end.adopt(&folders).await.map_err(|error| error.to_string())?;
     let hidden = ["/etc/shadow", "/root", "/var", "/sys", "/run/docker.sock", "/boot"].map(PathBuf::from);
     let task = Task {
-        hidden: hidden.into_iter().chain([back_end.settings.folder.join("passwd")]).collect(),
+        hidden: hidden.into_iter().chain([back_end.settings.folder.join("etc/passwd")]).collect(),
         port,
         threads: PROCESSES as usize + 16,
         memory_bytes: usize::try_from(MEMORY / 2 * 3).unwrap_or_default(),

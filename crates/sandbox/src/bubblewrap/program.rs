@@ -1,6 +1,5 @@
 //! A program that runs in a sandbox.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ports::{Exhausted, Exit, Process};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
 
 use super::launcher::Launcher;
@@ -49,22 +48,18 @@ impl Program {
         Ok(Self { child: Some(child), over, first: None, group: Some(group), launcher, exit: None })
     }
 
-    /// The ways into its control groups.
-    pub(super) fn doors(&self) -> io::Result<Vec<File>> {
-        self.group.as_ref().map_or_else(|| Ok(Vec::new()), Cgroup::doors)
-    }
-
     /// The first process is there.
     pub(super) fn begin(&mut self, pid: Pid, handle: OwnedFd) {
         self.first = Some(First { pid, handle });
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         if let Some(first) = &self.first {
             // It is gone already, then.
             let _ = pidfd_send_signal(&first.handle, Signal::KILL);
-        } else if let Some(child) = &mut self.child {
-            let _ = child.kill();
+        } else if let Some(leader) = self.child.as_ref().map(Pid::from_child) {
+            // What is to become the first process is in its group, and would wait for it for ever.
+            let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }

@@ -109,32 +109,29 @@ impl Version {
 
     pub(super) fn limit(self, group: &Path, controller: Controller, resources: Resources) -> io::Result<()> {
         let write = |name: &str, value: String| std::fs::write(group.join(name), value);
+        let or = |limit: Option<u64>, none: &str| limit.map_or_else(|| none.to_owned(), |limit| limit.to_string());
+        let quota = resources.cpu_millis.map(|millis| u64::from(millis) * PERIOD / 1000);
         match (self, controller) {
-            (Self::One, Controller::Memory) => resources.memory_bytes.map_or(Ok(()), |bytes| {
-                write("memory.limit_in_bytes", bytes.to_string())?;
-                // Not there where the kernel does not count what is swapped out.
-                if group.join("memory.memsw.limit_in_bytes").exists() {
-                    write("memory.memsw.limit_in_bytes", bytes.to_string())?;
+            (Self::One, Controller::Memory) => {
+                let most = or(resources.memory_bytes, "-1");
+                // Not there where the kernel does not count what is swapped out; never below the other.
+                let has_swap = group.join("memory.memsw.limit_in_bytes").exists();
+                if has_swap {
+                    write("memory.memsw.limit_in_bytes", "-1".to_owned())?;
                 }
-                Ok(())
-            }),
-            (Self::Two, Controller::Memory) => resources.memory_bytes.map_or(Ok(()), |bytes| {
-                write("memory.max", bytes.to_string())?;
-                if group.join("memory.swap.max").exists() { write("memory.swap.max", "0".to_owned()) } else { Ok(()) }
-            }),
-            (_, Controller::Processes) => {
-                resources.processes.map_or(Ok(()), |processes| write("pids.max", processes.to_string()))
+                write("memory.limit_in_bytes", most.clone())?;
+                if has_swap { write("memory.memsw.limit_in_bytes", most) } else { Ok(()) }
             }
-            (version, Controller::Cpu) => resources.cpu_millis.map_or(Ok(()), |millis| {
-                let quota = u64::from(millis) * PERIOD / 1000;
-                match version {
-                    Self::One => {
-                        write("cpu.cfs_period_us", PERIOD.to_string())?;
-                        write("cpu.cfs_quota_us", quota.to_string())
-                    }
-                    Self::Two => write("cpu.max", format!("{quota} {PERIOD}")),
-                }
-            }),
+            (Self::Two, Controller::Memory) => {
+                write("memory.max", or(resources.memory_bytes, "max"))?;
+                if group.join("memory.swap.max").exists() { write("memory.swap.max", "0".to_owned()) } else { Ok(()) }
+            }
+            (_, Controller::Processes) => write("pids.max", or(resources.processes.map(u64::from), "max")),
+            (Self::One, Controller::Cpu) => {
+                write("cpu.cfs_period_us", PERIOD.to_string())?;
+                write("cpu.cfs_quota_us", or(quota, "-1"))
+            }
+            (Self::Two, Controller::Cpu) => write("cpu.max", format!("{} {PERIOD}", or(quota, "max"))),
         }
     }
 
@@ -155,7 +152,7 @@ fn give(group: &Path, controller: Controller) -> io::Result<()> {
     std::fs::write(group.join("cgroup.subtree_control"), format!("+{}", controller.name()))
 }
 
-fn make_dir(folder: &Path) -> io::Result<()> {
+pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
     match std::fs::create_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use journeyman_core::ports::Resources;
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt,
@@ -83,33 +84,43 @@ fn send(socket: &UnixStream, word: &[u8; 1], descriptors: &[BorrowedFd<'_>]) -> 
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("too many descriptors"));
     }
-    sendmsg(socket, &[IoSlice::new(word)], &mut control, SendFlags::empty())?;
+    // With a time limit a socket is interrupted by any signal (signal(7)).
+    retry_on_intr(|| sendmsg(socket, &[IoSlice::new(word)], &mut control, SendFlags::empty()))?;
     Ok(())
 }
 
-/// The service's first word after that, with the files through which its control groups are entered.
-fn go(socket: &UnixStream, doors: &[File]) -> io::Result<()> {
-    let doors: Vec<BorrowedFd<'_>> = doors.iter().map(AsFd::as_fd).collect();
-    send(socket, b"g", &doors)
+/// What the service lets the shim go with.
+pub(crate) struct Pass {
+    /// What the program reads.
+    pub(crate) stdin: OwnedFd,
+    /// The files through which control groups are entered.
+    pub(crate) doors: Vec<File>,
 }
 
-pub(super) fn wait_for_go(socket: &UnixStream) -> io::Result<Vec<OwnedFd>> {
-    Ok(receive(socket)?.0)
+/// The service's first word after that.
+fn go(socket: &UnixStream, pass: &Pass) -> io::Result<()> {
+    let all: Vec<BorrowedFd<'_>> = [pass.stdin.as_fd()].into_iter().chain(pass.doors.iter().map(AsFd::as_fd)).collect();
+    send(socket, b"g", &all)
 }
 
-/// The service's side: sends the plan, takes the listeners, tells `meet` the shim's process, and lets it go through
-/// `doors` and on.
+pub(super) fn wait_for_go(socket: &UnixStream) -> io::Result<Pass> {
+    let mut given = receive(socket)?.0.into_iter();
+    let stdin = given.next().ok_or_else(|| io::Error::other("the service gave no input"))?;
+    Ok(Pass { stdin, doors: given.map(File::from).collect() })
+}
+
+/// The service's side: sends the plan, takes the listeners, tells `meet` the shim's process, and lets it go.
 pub(crate) fn converse(
     socket: &mut UnixStream,
     plan: &Plan,
-    doors: &[File],
+    pass: &Pass,
     meet: impl FnOnce(Pid) -> io::Result<()>,
 ) -> io::Result<(Vec<OwnedFd>, Answer)> {
     sockopt::set_socket_passcred(&*socket, true)?;
     write(socket, plan)?;
     let (listeners, shim) = receive(socket)?;
     meet(shim.ok_or_else(|| io::Error::other("the sandbox did not say who it is"))?)?;
-    go(socket, doors)?;
+    go(socket, pass)?;
     Ok((listeners, read(socket)?))
 }
 
@@ -119,7 +130,8 @@ fn receive(socket: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<Pid>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS), ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut word = [0];
-    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut word)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut words = [IoSliceMut::new(&mut word)];
+    let received = retry_on_intr(|| recvmsg(socket, &mut words, &mut control, RecvFlags::CMSG_CLOEXEC))?;
     if received.bytes == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

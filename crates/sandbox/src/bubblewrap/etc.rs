@@ -1,0 +1,111 @@
+//! What sandboxes have as `/etc`: a folder of our own, because what programs need of the host's is little, and each mount
+//! costs a sandbox time.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Its name in the folder of the back end.
+pub(super) const FOLDER: &str = "etc";
+
+/// What is copied from the host: where libraries are, certificates, the zone. None of it is secret, and none of it names
+/// users or hosts.
+const COPIED: [&str; 9] = [
+    "alternatives",
+    "ca-certificates",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "pki/tls/certs",
+    "ssl",
+];
+
+/// In `ssl`, and not for everybody.
+const PRIVATE: &str = "private";
+
+/// Files of ours.
+const WRITTEN: [(&str, &str); 4] = [
+    (
+        "passwd",
+        "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/home/agent:/bin/sh\n\
+         nobody:x:65534:65534:nobody:/:/bin/sh\n",
+    ),
+    ("group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"),
+    ("hosts", "127.0.0.1\tlocalhost\n::1\tlocalhost\n"),
+    ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+];
+
+/// Makes it, as the host's is now; one that is there stays unless it is to be renewed.
+pub(super) fn write(folder: &Path, renew: bool) -> io::Result<()> {
+    if !renew && folder.join(FOLDER).is_dir() {
+        return Ok(());
+    }
+    let (place, draft) = (folder.join(FOLDER), folder.join(format!("{FOLDER}.{}", std::process::id())));
+    std::fs::create_dir_all(&draft)?;
+    for name in COPIED {
+        copy(&Path::new("/etc").join(name), &draft.join(name))?;
+    }
+    for (name, text) in WRITTEN {
+        std::fs::write(draft.join(name), text)?;
+    }
+    open_for_all(folder)?;
+    open_for_all(&draft)?;
+    // A folder with something in it is not replaced.
+    let old = folder.join(format!("{FOLDER}.old.{}", std::process::id()));
+    if std::fs::rename(&place, &old).is_ok() {
+        std::fs::remove_dir_all(old)?;
+    }
+    match std::fs::rename(&draft, &place) {
+        // Another process was first.
+        Err(_) if place.is_dir() => std::fs::remove_dir_all(draft),
+        renamed => renamed,
+    }
+}
+
+/// Copies what is there and may be read: links as links, files and folders so that all may read them.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let Ok(kind) = from.symlink_metadata().map(|note| note.file_type()) else { return Ok(()) };
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    if kind.is_symlink() {
+        // One that is there is of an earlier start of this process.
+        let _ = std::fs::remove_file(to);
+        std::os::unix::fs::symlink(std::fs::read_link(from)?, to)?;
+    } else if kind.is_dir() && from.file_name().is_some_and(|name| name != PRIVATE) {
+        std::fs::create_dir_all(to)?;
+        for entry in from.read_dir()?.flatten() {
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        open_for_all(to)?;
+    } else if kind.is_file() && from.metadata()?.permissions().mode() & 0o004 != 0 {
+        std::fs::copy(from, to)?;
+    }
+    Ok(())
+}
+
+fn open_for_all(folder: &Path) -> io::Result<()> {
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_certificates_and_a_user_and_no_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..2 {
+            write(dir.path(), true).unwrap();
+            let etc = dir.path().join(FOLDER);
+            assert!(etc.join("ld.so.cache").exists());
+            assert!(!etc.join("ssl/private").exists());
+            assert!(!etc.join("shadow").exists());
+            let users = std::fs::read_to_string(etc.join("passwd")).unwrap();
+            assert!(users.contains("agent:x:1000") && users.lines().count() == 3, "{users}");
+        }
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "nothing is left beside it");
+    }
+}
