@@ -1,7 +1,12 @@
 //! Whole-program tests: real git, real processes. `whole` drives the parts over a store in memory, `program` the program
-//! as people run it.
+//! as people run it, `hostile` has agents and repositories that mean harm.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod hostile {
+    mod escape;
+    mod limits;
+}
 
 mod inside;
 

@@ -28,7 +28,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::OnceCell;
 
-use crate::cgroup::Cgroups;
+use crate::cgroup::{Cgroups, Controller};
 use crate::search;
 use crate::shim::{Answer, Pass, Plan, converse};
 use crate::users::{UserRange, Users};
@@ -181,11 +181,12 @@ impl Sandbox for Bubblewrap {
             environment: spawn.environment,
             directory: WORKSPACE.into(),
             listen: spawn.listen,
-            processes: None,
-            file_bytes: None,
+            // A control group tells that it was come up against; this says no without a word.
+            processes: spawn.resources.processes.filter(|_| !self.cgroups.has(Controller::Processes)),
+            file_bytes: spawn.resources.file_bytes,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
-        let (plan, pass) = (plan.limits(spawn.resources), Pass { stdin: input.into(), doors });
+        let pass = Pass { stdin: input.into(), doors };
         let set_up = tokio::task::spawn_blocking(move || set_up(running, socket, &plan, &pass)).await;
         match set_up.map_err(io::Error::other).map_err(failed)? {
             (Ok((listeners, Answer::Started)), running) => {

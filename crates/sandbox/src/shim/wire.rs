@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use journeyman_core::ports::Resources;
 use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -37,14 +36,6 @@ pub(crate) struct Plan {
     pub(crate) file_bytes: Option<u64>,
     /// Folders that may be written.
     pub(crate) writable: Vec<PathBuf>,
-}
-
-impl Plan {
-    pub(crate) const fn limits(mut self, resources: Resources) -> Self {
-        self.processes = resources.processes;
-        self.file_bytes = resources.file_bytes;
-        self
-    }
 }
 
 /// Whether it was started.

@@ -1,0 +1,201 @@
+//! Ways out of a sandbox. Each is tried in one, where it must fail, and without one, where it must not: else it would be no
+//! attack, and its failure would say nothing.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use crate::program::given::{Site, site_with};
+
+/// What an attack needs to be one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Control {
+    /// Without a sandbox it gets through.
+    Works,
+    /// The same where the service is root.
+    WorksAsRoot,
+    /// What it reaches for is not on every machine.
+    None,
+}
+
+use Control::{None as Unknown, Works, WorksAsRoot};
+
+/// Attacks: a name, whether it works without a sandbox, and a shell command that succeeds if it gets through.
+const ATTACKS: &[(&str, Control, &str)] = &[
+    // What the service has.
+    ("the environment of the first process", Unknown, "grep -qa hush-planted /proc/1/environ"),
+    ("the environment of all processes", Works, "cat /proc/[0-9]*/environ 2>/dev/null | grep -qa hush-planted"),
+    ("the database", Works, "head -c 1 $DIR/data/journeyman.db | grep -q ."),
+    ("the master key", Works, "grep -q . $DIR/data/master.key"),
+    ("other workspaces", Works, "ls $DIR/data/workspaces/*/tree"),
+    ("repositories of the code host", Works, "ls $DIR/data/repositories/shop.git/HEAD"),
+    ("files of the host", Works, "grep -q . $DIR/people/README.md"),
+    ("hashes of passwords", WorksAsRoot, "head -c 1 /etc/shadow | grep -q ."),
+    // What it must not write.
+    ("a file in /usr", WorksAsRoot, "touch /usr/.hostile && rm /usr/.hostile"),
+    ("a file in /etc", WorksAsRoot, "touch /etc/.hostile && rm /etc/.hostile"),
+    ("a file in /dev", WorksAsRoot, "touch /dev/.hostile && rm /dev/.hostile"),
+    ("a file in /run", WorksAsRoot, "touch /run/.hostile && rm /run/.hostile"),
+    (
+        "a setting of the kernel",
+        Unknown,
+        "cat /proc/sys/kernel/core_pattern > ~/p && cat ~/p > /proc/sys/kernel/core_pattern",
+    ),
+    ("a mount", WorksAsRoot, "mkdir -p ~/m && mount -t tmpfs none ~/m && umount ~/m"),
+    ("a file of root with its rights", WorksAsRoot, "cp /bin/true ~/s && chown 0:0 ~/s && chmod u+s ~/s"),
+    // Namespaces and processes.
+    ("a user namespace", Works, "unshare --user true"),
+    ("a namespace of a process", WorksAsRoot, "nsenter --target $SERVICE --net true"),
+    ("a signal to the service", Works, "kill -0 $SERVICE"),
+    (
+        "a trace of the service",
+        WorksAsRoot,
+        "perl -e 'exit(syscall(101, 0x4206, $ENV{SERVICE} + 0, 0, 0) == 0 ? 0 : 1)'",
+    ),
+    (
+        "a trace of the first process",
+        Unknown,
+        "[ $SANDBOX = none ] || perl -e 'exit(syscall(101, 0x4206, 1, 0, 0) == 0 ? 0 : 1)'",
+    ),
+    ("the memory of the first process", Unknown, "[ $SANDBOX = none ] || head -c 1 /proc/1/mem || ls -l /proc/1/exe"),
+    // The kernel.
+    ("a socket to the hypervisor", Unknown, "perl -e 'exit(socket(S, 40, 1, 0) ? 0 : 1)'"),
+    ("packets", WorksAsRoot, "perl -e 'exit(socket(S, 17, 3, 0) ? 0 : 1)'"),
+    ("raw sockets", WorksAsRoot, "perl -e 'exit(socket(S, 2, 3, 1) ? 0 : 1)'"),
+    ("ciphers of the kernel", Unknown, "perl -e 'exit(socket(S, 38, 5, 0) ? 0 : 1)'"),
+    ("netlink beyond routes", Works, "perl -e 'exit(socket(S, 16, 3, 9) || socket(S, 16, 3, 15) ? 0 : 1)'"),
+    ("io_uring", Works, "perl -e 'syscall(425, 1, 0); exit($! == 38 ? 1 : 0)'"),
+    ("keyrings", Works, "perl -e 'syscall(250, 0, -3, 0); exit($! == 38 ? 1 : 0)'"),
+    ("BPF", Works, "perl -e 'syscall(321, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
+    ("userfaultfd", Works, "perl -e 'syscall(323, 0); exit($! == 38 ? 1 : 0)'"),
+    ("perf events", Works, "perl -e 'syscall(298, 0, 0, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
+    ("file handles", Works, "perl -e 'syscall(304, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
+    ("characters for a terminal", Works, "perl -e 'syscall(16, 0, 0x5412, 0); exit($! == 38 ? 1 : 0)'"),
+    ("calls of 32 bits", Unknown, "sh -c ~/elf32 2>/dev/null; [ $? = 42 ]"),
+    ("calls of x32", Unknown, "perl -e 'exit(syscall(0x40000027) > 0 ? 0 : 1)'"),
+    // The network.
+    (
+        "the host's loopback",
+        Works,
+        "perl -MIO::Socket::INET -e 'exit(IO::Socket::INET->new(PeerAddr => \"127.0.0.1:$ENV{PORT}\") ? 0 : 1)'",
+    ),
+    (
+        "the service itself",
+        Works,
+        "perl -MIO::Socket::INET -e '($a) = $ENV{URL} =~ m{//(.*)}; exit(IO::Socket::INET->new(PeerAddr => $a) ? 0 : 1)'",
+    ),
+    (
+        "the address of metadata",
+        Unknown,
+        "perl -MIO::Socket::INET -e 'exit(IO::Socket::INET->new(PeerAddr => \"169.254.169.254:80\", Timeout => 2) ? 0 : 1)'",
+    ),
+    (
+        "names by UDP",
+        Works,
+        "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Proto => \"udp\", PeerAddr => \"127.0.0.1:$ENV{UDP}\") or exit 1; $s->send(\"x\"); select undef, undef, undef, 0.2; $s->send(\"x\") or exit 1'",
+    ),
+    (
+        "a socket in the file system",
+        Works,
+        "perl -MIO::Socket::UNIX -e 'exit(IO::Socket::UNIX->new(Peer => \"$ENV{DIR}/sock\") ? 0 : 1)'",
+    ),
+    (
+        "a socket with an abstract name",
+        Works,
+        "perl -MIO::Socket::UNIX -e 'exit(IO::Socket::UNIX->new(Peer => \"\\0$ENV{ABSTRACT}\") ? 0 : 1)'",
+    ),
+    (
+        "a descriptor that was inherited",
+        Unknown,
+        "[ $SANDBOX = none ] || ls -l /proc/self/fd /proc/$PPID/fd | grep -v 'pipe:\\|/dev/null\\|/proc/\\|eventpoll\\|eventfd\\|/workspace\\|/home/agent\\|total\\|^$'",
+    ),
+];
+
+/// A program of 32 bits that ends with 42: the header of an ELF file, and `mov eax, 1; mov ebx, 42; int 0x80` (elf(5)).
+fn program_of_32_bits() -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let code = [0xb8, 1, 0, 0, 0, 0xbb, 42, 0, 0, 0, 0xcd, 0x80];
+    let base = 0x0804_8000;
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0".to_vec();
+    file.extend(words(&[1, base + 84, 52, 0, 0]));
+    file.extend([52, 0, 32, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    file.extend(words(&[1, 0, base, base, 96, 96, 5, 0x1000]));
+    file.extend(code);
+    file
+}
+
+/// What became of each attack.
+fn tried(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
+    let site = site_with(&format!("lease = \"3s\"\nsandbox = \"{sandbox}\"\n"));
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let _named = UnixListener::bind(site.path("sock")).unwrap();
+    std::fs::set_permissions(site.path("sock"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let abstract_name = format!("journeyman-hostile-{}-{sandbox}", std::process::id());
+    let _unnamed = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    // They are accepted by the kernel, and heard by nobody.
+    let mut script = String::new();
+    for (number, (_, _, command)) in ATTACKS.iter().enumerate() {
+        script.push_str(&format!(
+            "( {command} ) > ~/said 2>&1 && echo through {number} >> ~/results || echo held {number} >> ~/results\n"
+        ));
+    }
+    let text: String = program_of_32_bits().iter().map(|byte| format!("\\{byte:03o}")).collect();
+    let begin = format!("printf '{text}' > ~/elf32; chmod 755 ~/elf32\n");
+    site.people_commit("attack.sh", &format!("{begin}{script}"));
+    let mut environment = std::process::Command::new("env");
+    environment.env("PLANTED", "hush-planted");
+    let service = site.start_wrapped(environment);
+    let variables = [
+        ("DIR", site.dir.path().display().to_string()),
+        ("SERVICE", service.id().to_string()),
+        ("SANDBOX", sandbox.to_owned()),
+        ("PORT", port.to_string()),
+        ("UDP", udp.local_addr().unwrap().port().to_string()),
+        ("ABSTRACT", abstract_name),
+        ("URL", service.url.clone()),
+    ];
+    let variables: serde_json::Map<_, _> =
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let (status, body) =
+        service.call("PATCH", "/v2/projects/shop", Some(serde_json::json!({ "environment": variables })));
+    assert_eq!(status, 200, "{body}");
+    let job = service.create("[[run sh attack.sh]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let home = site.path(&format!("data/workspaces/{}/home", job.rsplit('/').next().unwrap()));
+    let mut results = String::new();
+    std::fs::File::open(home.join("results")).unwrap().read_to_string(&mut results).unwrap();
+    let results: BTreeMap<String, bool> = results
+        .lines()
+        .map(|line| {
+            let (what, number) = line.split_once(' ').unwrap();
+            (ATTACKS[number.parse::<usize>().unwrap()].0.to_owned(), what == "through")
+        })
+        .collect();
+    assert_eq!(results.len(), ATTACKS.len(), "each was tried: {results:#?}");
+    let planted = home.join("s");
+    let owner = planted.symlink_metadata().map_or(u32::MAX, |note| note.uid());
+    assert!(sandbox == "none" || owner != 0, "no file of root is left on the host");
+    (site, results)
+}
+
+#[test]
+fn nothing_gets_out_of_a_sandbox() {
+    let (_site, results) = tried("bubblewrap");
+    let through: Vec<_> = results.iter().filter(|(_, through)| **through).map(|(name, _)| name).collect();
+    assert!(through.is_empty(), "{through:#?}");
+}
+
+#[test]
+fn without_a_sandbox_the_attacks_are_attacks() {
+    let (_site, results) = tried("none");
+    let is_root = rustix::process::geteuid().is_root();
+    let works = |control: Control| control == Works || control == WorksAsRoot && is_root;
+    let idle: Vec<_> =
+        ATTACKS.iter().filter(|(name, control, _)| works(*control) && !results[*name]).map(|(name, ..)| name).collect();
+    assert!(idle.is_empty(), "these would not be seen to get through: {idle:#?}");
+}

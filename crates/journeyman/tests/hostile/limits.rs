@@ -1,0 +1,141 @@
+//! Runs that use more than they may: each ends with its reason, its number and how to raise it, and leaves nothing behind.
+
+use serde_json::{Value, json};
+
+use crate::program::given::{Service, Site, is_running, site_with};
+
+fn service(limits: &Value) -> (Site, Service) {
+    let site = site_with("lease = \"3s\"\nwarm-agents = 0\n");
+    let service = site.start();
+    let (status, body) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "limits": limits })));
+    assert_eq!(status, 200, "{body}");
+    (site, service)
+}
+
+/// The reason of the job's last run, as code and text; it has ended and is not tried again.
+fn reason(service: &Service, prompt: &str) -> (String, String) {
+    let job = service.create(prompt);
+    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
+    let runs = service.get(&format!("{job}/runs"));
+    let reason = &runs["runs"].as_array().unwrap().last().unwrap()["reason"];
+    let text = |field: &str| reason[field].as_str().unwrap_or_default().to_owned();
+    (text("code"), text("text"))
+}
+
+/// The service goes on.
+fn is_well(service: &Service) {
+    let job = service.create("[[write well.txt|yes]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+}
+
+#[test]
+fn memory_that_runs_out_is_told_from_other_ends_whoever_takes_it() {
+    const LIMIT: u64 = 96 << 20;
+    let (_site, service) = service(&json!({ "memoryBytes": LIMIT }));
+    let takes = r#"perl -e '$x = "a" x 200000000; sleep 5'"#;
+    for (who, command) in [
+        ("the command", takes.to_owned()),
+        ("a child of a shell that goes on", format!("{takes}; true")),
+        ("a file in memory", "head -c 200000000 /dev/zero > /tmp/x; true".to_owned()),
+        (
+            "a file without a name",
+            r#"perl -e '$f = syscall(319, $n = "x", 0); open(F, ">&=", $f); print F "a" x 1000000 for 1 .. 200'; true"#
+                .to_owned(),
+        ),
+    ] {
+        let (code, text) = reason(&service, &format!("[[run {command}]]"));
+        assert_eq!(code, "out_of_memory", "{who}: {text}");
+        assert!(text.contains(&LIMIT.to_string()) && text.contains("limits.memoryBytes"), "{text}");
+    }
+    is_well(&service);
+}
+
+#[test]
+fn a_fork_bomb_ends_its_run_and_nothing_else() {
+    let (_site, service) = service(&json!({ "processes": 64 }));
+    let (code, text) = reason(&service, "[[run f() { f | f & }; f; sleep 30]]");
+    assert_eq!(code, "too_many_processes", "{text}");
+    assert!(text.contains("64") && text.contains("limits.processes"), "{text}");
+    is_well(&service);
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_its_run() {
+    let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
+    let fill = "i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > ~/fill$i; i=$((i+1)); done; sleep 30";
+    let (code, text) = reason(&service, &format!("[[run {fill}]]"));
+    assert_eq!(code, "disk_limit", "{text}");
+    assert!(text.contains("33554432") && text.contains("limits.diskBytes"), "{text}");
+    is_well(&service);
+}
+
+#[test]
+fn a_run_that_takes_too_long_ends() {
+    let (_site, service) = service(&json!({ "runSeconds": 1 }));
+    let (code, text) = reason(&service, "[[run while :; do :; done]]");
+    assert_eq!(code, "timed_out", "{text}");
+    assert!(text.contains("limits.runSeconds"), "{text}");
+}
+
+#[test]
+fn what_hides_from_its_end_ends_with_the_run() {
+    let (_site, service) = service(&json!({}));
+    // Numbers that nobody else sleeps for.
+    let [deaf, apart, orphan] = ["86391", "86392", "86393"];
+    let script = format!(
+        "[[run (trap '' TERM HUP INT; sleep {deaf}) & setsid sleep {apart} & (setsid sh -c 'sleep {orphan} & ' &) ; sleep 0.2]]"
+    );
+    let job = service.create(&format!("{script} [[write a|1]]"));
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    for number in [deaf, apart, orphan] {
+        assert!(!is_running(&["sleep", number]), "sleep {number}");
+    }
+}
+
+#[test]
+fn a_flood_of_output_passes_by() {
+    let (_site, service) = service(&json!({}));
+    let memory = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    is_well(&service);
+    let before = memory();
+    let flood = "yes | head -c 100000000; head -c 100000000 /dev/zero | tr '\\0' a; head -c 1000000 /dev/urandom";
+    let job = service.create(&format!("[[run {flood}]]"));
+    assert_eq!(service.settled(&job)["status"], "completed");
+    // Some pieces of it are on the way at any time.
+    assert!(memory() < before + (64 << 10), "{before} KiB before, {} KiB at most meanwhile", memory());
+}
+
+#[test]
+fn a_file_that_only_seems_large_is_refused_in_time() {
+    let (_site, service) = service(&json!({}));
+    let (code, text) = reason(&service, "[[run truncate -s 5G sparse]]");
+    assert_eq!(code, "workspace_refused", "{text}");
+    assert!(text.contains("sparse") && text.contains("limits.fileBytes"), "{text}");
+    // Where git is told to pass over it, it is nobody's business.
+    let job = service.create("[[run truncate -s 5G sparse; echo sparse > .gitignore]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+}
+
+#[test]
+fn what_is_no_file_is_not_committed() {
+    let (site, service) = service(&json!({}));
+    // It is read as if it was gone, or refused; nobody waits for somebody to write into it.
+    let job = service.create("[[run rm README.md; mkfifo README.md; mkfifo new; mknod node p; echo 1 > a]]");
+    let record = service.settled(&job);
+    let runs = service.get(&format!("{job}/runs"));
+    let reason = runs["runs"][0]["reason"].clone();
+    assert_eq!(record["status"], "failed", "{:#}", service.events(&job));
+    assert_eq!(reason["code"], "workspace_refused", "{reason}");
+    assert!(reason["text"].as_str().unwrap().contains("README.md"), "{reason}");
+    let linked = service.create("[[run ln -s /etc/shadow link; ln -s ../../../../data/master.key key]]");
+    assert_eq!(service.settled(&linked)["status"], "completed");
+    assert_eq!(
+        site.file(&site.branch(), "link").as_deref(),
+        Some("/etc/shadow"),
+        "the link itself, not what it leads to"
+    );
+}
