@@ -6,6 +6,7 @@
 mod hostile {
     mod escape;
     mod limits;
+    mod repository;
 }
 
 mod inside;

@@ -39,6 +39,9 @@ const COMPLAINT_BYTES: usize = 4096;
 /// How long it may take.
 const TIME: Duration = Duration::from_secs(600);
 
+/// How long the agent's own git may take at the end.
+const SETTLE_TIME: Duration = Duration::from_secs(10);
+
 /// How long it may take when the worker shuts down: the turn is over, and what it was worth is given a moment to be kept.
 const LAST_TIME: Duration = Duration::from_secs(5);
 
@@ -65,14 +68,12 @@ pub(crate) struct Clerk<'a> {
 }
 
 /// Prepares the desk of a tree that stands on a commit with nothing to commit.
-pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, tree_inside: &Path) -> io::Result<()> {
+pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror) -> io::Result<()> {
     let git = workspace.desk.join("git");
     for dir in ["objects/info", "objects/pack", "refs"] {
         tokio::fs::create_dir_all(git.join(dir)).await?;
     }
-    // The agent's objects are read where they are.
-    let agents = tree_inside.join(".git/objects");
-    let alternates = format!("{}\n{}\n", mirror.objects().display(), agents.display());
+    let alternates = format!("{}\n", mirror.objects().display());
     let config = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
                   \thooksPath = /dev/null\n\tfsmonitor = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
     for (name, text) in
@@ -145,11 +146,14 @@ impl<'a> Clerk<'a> {
     }
 
     /// Makes the agent's repository what a fresh one would be: at `head`, with nothing to commit. False if the agent has
-    /// broken it.
+    /// broken it, or configured it to take its time.
     pub(crate) async fn settle(mut self, head: &Sha) -> Result<bool, Stopped> {
         // Where it is gone, it says nothing either.
         let _ = self.stdin.write_all(format!("settle {head}\n").as_bytes()).await;
-        let settled = self.line().await?.as_deref() == Some("settled");
+        let settled = match tokio::time::timeout(SETTLE_TIME, self.line()).await {
+            Ok(line) => line?.as_deref() == Some("settled"),
+            Err(_) => false,
+        };
         self.process.end().await;
         Ok(settled)
     }

@@ -12,15 +12,18 @@ for left in "$desk/pack" "$desk/git/objects/"[0-9a-f][0-9a-f]; do
 	[ ! -e "$left" ] || rm -rf "$left"
 done
 
-# Mostly the branch is a file.
+# Mostly the branch is a file. Where it is not, git finds it, if nothing keeps it waiting.
 own=
-read -r at < .git/HEAD 2>/dev/null || at=
-case $at in
-"ref: refs/heads/"*) read -r own < ".git/${at#ref: }" 2>/dev/null || own= ;;
-esac
+if [ -f .git/HEAD ] && read -r at < .git/HEAD; then
+	case $at in
+	"ref: refs/heads/"*) [ ! -f ".git/${at#ref: }" ] || read -r own < ".git/${at#ref: }" || own= ;;
+	esac
+fi
 case $own in
-*[!0-9a-f]* | "") own=$(git rev-parse --verify --quiet HEAD 2>/dev/null) || own=$BASE ;;
+*[!0-9a-f]* | "") own=$(timeout -k 1 20 git rev-parse --verify --quiet HEAD 2>/dev/null) || own=$BASE ;;
 esac
+# The agent's objects are read only where there are some to take.
+[ "$own" = "$BASE" ] || export GIT_ALTERNATE_OBJECT_DIRECTORIES="$tree/.git/objects"
 # History that was rewritten cannot be pushed without force: then the files count, and become one commit.
 [ "$own" = "$BASE" ] || desk_git merge-base --is-ancestor "$BASE" "$own" 2>/dev/null || own=$BASE
 head=$own

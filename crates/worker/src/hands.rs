@@ -94,8 +94,7 @@ impl Execution for Hands<'_> {
                 if let Some(agent) = self.waiting.lock().await.take() {
                     agent.end().await;
                 }
-                let tree_inside = self.room.layout().workspace;
-                workspace.build(&self.mirror, &self.host.spares, &begun, &session, &tree_inside).await?;
+                workspace.build(&self.mirror, &self.host.spares, &begun, &session).await?;
                 self.room.furnish().await?;
                 let Assignment { project, signals, .. } = self.assignment;
                 set_up(&self.room, &self.environment, signals, &project.settings).await?;

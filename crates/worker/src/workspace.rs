@@ -75,14 +75,13 @@ impl Workspace {
         self.desk.join("index")
     }
 
-    /// Builds tree and session anew; `tree_inside` is where the tree is for programs.
+    /// Builds tree and session anew.
     pub(crate) async fn build(
         &self,
         mirror: &Mirror,
         spares: &Spares,
         turn: &TurnBegun,
         session: &Session<'_>,
-        tree_inside: &Path,
     ) -> Result<(), Stopped> {
         for note in [self.marker_path(), self.session_path()] {
             remove(&note).await?;
@@ -93,7 +92,7 @@ impl Workspace {
         spares.take(mirror, &self.tree).await;
         begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
         mirror.check_out(&self.tree, &turn.head).await?;
-        set_desk(self, mirror, tree_inside).await?;
+        set_desk(self, mirror).await?;
         let archive = session.fetch(self).await?;
         self.restore(archive).await
     }

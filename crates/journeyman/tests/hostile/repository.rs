@@ -1,0 +1,207 @@
+//! Repositories that mean harm: what an agent leaves in its tree runs nothing on the host and brings nothing of the host
+//! into a commit.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::program::given::{Service, Site, site_with};
+
+/// Ways to make git run a program, by a repository's own configuration and files (git-config(1), gitattributes(5),
+/// githooks(5)): each leaves a mark on the host, should it be run there.
+const VECTORS: &str = r#"
+mark() { printf 'touch %s/%s' "$MARKS" "$1"; }
+program() { mkdir -p .git/programs; printf '#!/bin/sh\n%s\ncat 2>/dev/null\n' "$(mark "$1")" > ".git/programs/$1"; chmod 755 ".git/programs/$1"; echo "$PWD/.git/programs/$1"; }
+git config core.fsmonitor "$(program fsmonitor)"
+git config filter.evil.clean "$(program clean)"
+git config filter.evil.smudge "$(program smudge)"
+git config filter.evil.process "$(program process)"
+git config filter.evil.required true
+git config diff.external "$(program diff-external)"
+git config diff.evil.textconv "$(program textconv)"
+git config diff.evil.command "$(program diff-command)"
+git config merge.evil.driver "$(program merge)"
+git config core.sshCommand "$(program ssh)"
+git config core.gitProxy "$(program proxy)"
+git config core.askPass "$(program askpass)"
+git config core.pager "$(program pager)"
+git config core.editor "$(program editor)"
+git config sequence.editor "$(program sequence)"
+git config core.alternateRefsCommand "$(program alternate-refs)"
+git config gpg.program "$(program gpg)"
+git config commit.gpgSign true
+git config trailer.evil.cmd "$(program trailer)"
+git config trailer.evil.ifmissing add
+git config credential.helper "$(program credential)"
+git config uploadpack.packObjectsHook "$(program pack-objects)"
+git config receive.procReceiveRefs refs
+git config alias.status "!$(mark alias)"
+git config core.worktree /
+git config include.path "$MARKS/../config.toml"
+for hook in pre-commit post-commit post-checkout reference-transaction post-index-change pre-push post-rewrite fsmonitor-watchman pre-receive update post-update proc-receive push-to-checkout; do
+    mkdir -p .git/hooks; cp "$(program "hook-$hook")" ".git/hooks/$hook"
+done
+mkdir -p .git/info; echo '* filter=evil diff=evil merge=evil' > .git/info/attributes
+echo '* filter=evil diff=evil merge=evil' > .gitattributes
+printf '[lfs]\n\turl = http://127.0.0.1:1/\n' > .lfsconfig
+"#;
+
+struct Place {
+    site: Site,
+    service: Service,
+}
+
+fn place() -> Place {
+    let site = site_with("lease = \"3s\"\n");
+    std::fs::create_dir(site.path("marks")).unwrap();
+    site.people_commit("vectors.sh", VECTORS);
+    let service = site.start();
+    let environment = json!({ "environment": { "MARKS": site.path("marks").display().to_string() } });
+    let (status, body) = service.call("PATCH", "/v2/projects/shop", Some(environment));
+    assert_eq!(status, 200, "{body}");
+    Place { site, service }
+}
+
+impl Place {
+    fn marks(&self) -> Vec<String> {
+        let marks = self.site.path("marks").read_dir().unwrap().flatten();
+        let mut marks: Vec<String> = marks.map(|mark| mark.file_name().to_string_lossy().into_owned()).collect();
+        marks.sort();
+        marks
+    }
+
+    /// A job; its path, and why its last run failed.
+    fn done(&self, prompt: &str) -> (String, Value) {
+        let job = self.service.create(prompt);
+        self.service.settled(&job);
+        let runs = self.service.get(&format!("{job}/runs"));
+        let reason = runs["runs"].as_array().unwrap().last().unwrap()["reason"].clone();
+        (job, reason)
+    }
+
+    fn file(&self, file: &str) -> Option<String> {
+        self.site.file(&self.site.branch(), file)
+    }
+}
+
+/// What somebody does who looks at a tree with plain git.
+fn plain_git(tree: &Path) {
+    for arguments in
+        [&["status"][..], &["add", "--all"], &["diff", "HEAD"], &["commit", "-m", "x"], &["checkout", "-f", "HEAD"]]
+    {
+        let mut git = Command::new("git");
+        git.args(arguments).current_dir(tree);
+        // Whatever comes of it.
+        let _ = git.output().unwrap();
+    }
+}
+
+#[test]
+fn no_configuration_of_a_tree_runs_a_program_on_the_host() {
+    let place = place();
+    let (job, reason) = place.done("[[run sh vectors.sh]] [[write a|1]]");
+    assert!(reason.is_null(), "{reason}");
+    assert_eq!(place.file("a").as_deref(), Some("1\n"), "the work is published all the same");
+    place.service.send(&job, "[[append a|2]] [[run git config core.bare true; git config --unset core.worktree]]");
+    assert_eq!(place.service.settled(&job)["status"], "completed", "{:#}", place.service.events(&job));
+    assert_eq!(place.file("a").as_deref(), Some("1\n2\n"));
+    assert_eq!(place.marks(), Vec::<String>::new(), "no program of the tree was run on the host");
+    let (status, _) = place.service.call("GET", &format!("{job}/diff"), None);
+    assert_eq!((status, place.marks().len()), (200, 0), "nor for the diff");
+    // The control: plain git in such a tree runs them.
+    let tree = place.site.path("people");
+    let host = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).env("MARKS", place.site.path("marks")).current_dir(&tree);
+        assert!(command.output().unwrap().status.success(), "{program} {arguments:?}");
+    };
+    host("sh", &["vectors.sh"]);
+    host("git", &["config", "--unset", "core.worktree"]);
+    std::fs::write(tree.join("README.md"), "changed").unwrap();
+    plain_git(&tree);
+    // One that answers wrongly keeps others from their turn.
+    for setting in ["filter.evil.process", "filter.evil.required", "commit.gpgSign"] {
+        host("git", &["config", "--unset", setting]);
+    }
+    plain_git(&tree);
+    assert!(place.marks().len() >= 4, "they would run: {:?}", place.marks());
+}
+
+#[test]
+fn a_git_directory_that_is_something_else_costs_history_and_no_work() {
+    let place = place();
+    for (what, command) in [
+        ("a link to the host", "rm -rf .git; ln -s / .git"),
+        ("a file", "rm -rf .git; echo gitdir: /etc > .git"),
+        ("nothing", "rm -rf .git"),
+        ("junk", "rm -rf .git; mkdir .git; echo junk > .git/HEAD; head -c 1000 /dev/urandom > .git/index"),
+        ("alternates of the host", "echo /etc > .git/objects/info/alternates"),
+        ("a head that waits", "rm .git/HEAD; mkfifo .git/HEAD; (sleep 2; echo x > .git/HEAD) & true"),
+    ] {
+        let name = what.replace(' ', "-");
+        let (job, reason) = place.done(&format!("[[run {command}]] [[write {name}|kept]]"));
+        assert!(reason.is_null(), "{what}: {reason}");
+        let diff = place.service.text(&format!("{job}/diff"));
+        assert!(diff.contains("+kept"), "{what}: {diff}");
+        assert!(!diff.contains("root:"), "{what}: {diff}");
+    }
+}
+
+#[test]
+fn commits_that_git_finds_damaged_are_refused() {
+    let place = place();
+    let commit =
+        |tree: &str| format!("[[run t=$({tree}); git update-ref HEAD $(echo x | git commit-tree $t -p HEAD)]]");
+    let blob = "b=$(echo evil | git hash-object -w --stdin)";
+    for (what, tree) in [
+        (
+            "a folder .git",
+            format!(
+                r#"{blob}; perl -e 'print "100644 .git\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
+            ),
+        ),
+        (
+            "a folder above",
+            format!(
+                r#"{blob}; perl -e 'print "100644 ..\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
+            ),
+        ),
+        (
+            "an object that is missing",
+            r#"perl -e 'print "100644 x\0", "a" x 20' | git hash-object -t tree -w --literally --stdin"#.to_owned(),
+        ),
+    ] {
+        let (job, reason) = place.done(&commit(&tree));
+        assert_eq!(reason["code"], "workspace_refused", "{what}: {reason} {:#}", place.service.events(&job));
+    }
+    let (job, reason) = place.done("[[run git init -q inner; git -C inner commit -q --allow-empty -m x]]");
+    assert_eq!(reason["code"], "workspace_refused", "{:#}", place.service.events(&job));
+    let modules = r"[submodule \x]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n";
+    let (_, reason) = place.done(&format!("[[run printf '{modules}' > .gitmodules]]"));
+    assert!(reason["text"].as_str().unwrap_or_default().contains(".gitmodules"), "{reason}");
+}
+
+#[test]
+fn odd_names_are_names() {
+    let place = place();
+    let names = r#"printf 1 > "$(printf 'a\nb')"; printf 2 > ./-rf; printf 3 > "$(printf '\377\376')"; printf 4 > '$(touch x)'; printf 5 > 'q"uo te'"#;
+    let (job, reason) = place.done(&format!("[[run {names}]]"));
+    assert!(reason.is_null(), "{reason} {:#}", place.service.events(&job));
+    for (name, text) in [("a\nb", "1"), ("-rf", "2"), ("$(touch x)", "4"), ("q\"uo te", "5")] {
+        assert_eq!(place.file(name).as_deref(), Some(text), "{name:?}");
+    }
+    assert_eq!(place.service.call("GET", &format!("{job}/diff"), None).0, 200);
+}
+
+#[test]
+fn files_of_a_home_that_are_read_by_the_next_turn_stay_inside() {
+    let place = place();
+    // A home is carried on: what was planted there is the agent's own, and is run nowhere else.
+    let plant = r#"for f in .bashrc .profile .npmrc .gitconfig; do echo "touch $MARKS/$f" > ~/$f; done; mkdir -p ~/.cargo; printf '[build]\nrustc-wrapper = "touch"\n' > ~/.cargo/config.toml; printf '[core]\n\tfsmonitor = touch %s/home\n' "$MARKS" > ~/.gitconfig"#;
+    let (job, reason) = place.done(&format!("[[run {plant}]] [[write a|1]]"));
+    assert!(reason.is_null(), "{reason}");
+    place.service.send(&job, "[[append a|2]]");
+    assert_eq!(place.service.settled(&job)["status"], "completed");
+    assert_eq!((place.file("a").as_deref(), place.marks().len()), (Some("1\n2\n"), 0));
+}
