@@ -28,6 +28,9 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 4 << 30;
 /// Processes and threads of a run unless the project says otherwise.
 pub const DEFAULT_PROCESSES: u32 = 1024;
 
+/// What an agent may say in a turn unless the project says otherwise.
+pub const DEFAULT_OUTPUT_BYTES: u64 = 512 << 20;
+
 /// Disk of a job unless the project says otherwise.
 pub const DEFAULT_DISK_BYTES: u64 = 10 << 30;
 
@@ -131,6 +134,8 @@ pub struct LimitSettings {
     pub cpu_millis: Option<u32>,
     /// Bytes that workspace and home of a job may have together; `None`: [`DEFAULT_DISK_BYTES`].
     pub disk_bytes: Option<u64>,
+    /// Bytes that an agent may say in one turn, tools' output among it; `None`: [`DEFAULT_OUTPUT_BYTES`].
+    pub output_bytes: Option<u64>,
 }
 
 impl LimitSettings {
@@ -143,6 +148,12 @@ impl LimitSettings {
             cpu_millis: self.cpu_millis,
             file_bytes: Some(self.disk_bytes()),
         }
+    }
+
+    /// Bytes that an agent may say in one turn.
+    #[must_use]
+    pub fn output_bytes(&self) -> u64 {
+        self.output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES)
     }
 
     /// Bytes that workspace and home may have together.

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod hostile {
+    mod agents;
     mod escape;
     mod limits;
     mod repository;
@@ -11,7 +12,7 @@ mod hostile {
 
 mod inside;
 
-mod program {
+pub(crate) mod program {
     mod agents;
     mod client;
     mod commands;

@@ -12,12 +12,12 @@ mod probe;
 mod program;
 
 use std::ffi::OsString;
-use std::io::{self, PipeReader, PipeWriter};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,9 +106,10 @@ impl Bubblewrap {
         self.ready.get_or_try_init(write).await.copied()
     }
 
-    /// The command, our end of the shim's socket, and the pipe for the program's input. It is a plain one, so that it is
-    /// started without a copy of our memory's tables (posix_spawn(3)); a user is changed to by a program for that.
-    fn command(&self, spawn: &Spawn) -> io::Result<(Command, UnixStream, (PipeReader, PipeWriter))> {
+    /// The command, and our end of the shim's socket. It is a plain one, so that it is started without a copy of our
+    /// memory's tables (posix_spawn(3)); a user is changed to by a program for that. The program's own streams are not
+    /// among its: bwrap would hold them open.
+    fn command(&self, spawn: &Spawn) -> io::Result<(Command, UnixStream)> {
         let mut words = Vec::new();
         if let Some(users) = &self.users {
             let (user, group) = (users.of(&spawn.workspace)?.to_string(), users.group().to_string());
@@ -123,8 +124,8 @@ impl Bubblewrap {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(SET_UP_TIME))?;
         ours.set_write_timeout(Some(SET_UP_TIME))?;
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok((command, ours, std::io::pipe()?))
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
+        Ok((command, ours))
     }
 
     fn found(&self, program: &Path) -> PathBuf {
@@ -167,14 +168,14 @@ impl Sandbox for Bubblewrap {
         let program = spawn.argv.first().cloned().unwrap_or_default();
         let failed = |error: io::Error| SandboxError::Unavailable(error.to_string());
         self.prepare().await.map_err(failed)?;
-        let (command, socket, (input, stdin)) = self.command(&spawn).map_err(failed)?;
+        let (command, socket) = self.command(&spawn).map_err(failed)?;
         let group = self.cgroups.take(spawn.resources).map_err(failed)?;
         let doors = group.doors().map_err(failed)?;
         let mut child = self.launcher.launch(command).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => SandboxError::Unavailable(MISSING.to_owned()),
             _ => failed(error),
         })?;
-        let (stdout, stderr) = pipes(&mut child).map_err(failed)?;
+        let complaints = child.stderr.take().map(OwnedFd::from);
         let running = Program::new(child, group, self.launcher.clone()).map_err(failed)?;
         let plan = Plan {
             argv: spawn.argv,
@@ -186,17 +187,20 @@ impl Sandbox for Bubblewrap {
             file_bytes: spawn.resources.file_bytes,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
-        let pass = Pass { stdin: input.into(), doors };
+        let pipe = || std::io::pipe().map_err(failed);
+        let ((input, stdin), (stdout, output), (stderr, errors)) = (pipe()?, pipe()?, pipe()?);
+        let pass = Pass { streams: [input.into(), output.into(), errors.into()], doors };
         let set_up = tokio::task::spawn_blocking(move || set_up(running, socket, &plan, &pass)).await;
         match set_up.map_err(io::Error::other).map_err(failed)? {
             (Ok((listeners, Answer::Started)), running) => {
-                Ok(Spawned { stdin: stdin.into(), stdout, stderr, listeners, process: Box::new(running) })
+                let (stdin, stdout, stderr) = (stdin.into(), stdout.into(), stderr.into());
+                Ok(Spawned { stdin, stdout, stderr, listeners, process: Box::new(running) })
             }
             (Ok((_, Answer::Failed { not_found: true, .. })), _) => Err(SandboxError::NotFound(program)),
             (Ok((_, Answer::Failed { detail, .. })), _) => Err(SandboxError::Failed { program, detail }),
             (Err(error), mut running) => {
                 running.kill();
-                Err(SandboxError::Unavailable(complaint(stderr, &error).await))
+                Err(SandboxError::Unavailable(complaint(complaints, &error).await))
             }
         }
     }
@@ -217,14 +221,9 @@ fn set_up(
     (answer, running)
 }
 
-fn pipes(child: &mut Child) -> io::Result<(OwnedFd, OwnedFd)> {
-    let missing = || io::Error::other("a standard stream is missing");
-    let stdout = child.stdout.take().ok_or_else(missing)?.into();
-    Ok((stdout, child.stderr.take().ok_or_else(missing)?.into()))
-}
-
 /// What bwrap or the shim said; they were killed.
-async fn complaint(stderr: OwnedFd, error: &io::Error) -> String {
+async fn complaint(stderr: Option<OwnedFd>, error: &io::Error) -> String {
+    let Some(stderr) = stderr else { return error.to_string() };
     let mut text = Vec::new();
     let read = async { Receiver::from_owned_fd(stderr)?.take(COMPLAINT_BYTES).read_to_end(&mut text).await };
     let read = tokio::time::timeout(COMPLAINT_TIME, read).await;

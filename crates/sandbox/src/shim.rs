@@ -51,12 +51,12 @@ fn serve() -> io::Result<u8> {
     let listeners = listen(&plan.listen)?;
     let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
     wire::hello(&service, &sockets)?;
-    let Pass { stdin, doors } = wire::wait_for_go(&service)?;
+    let Pass { streams, doors } = wire::wait_for_go(&service)?;
     for mut door in doors {
         door.write_all(b"0")?;
     }
     drop(listeners);
-    let child = match start(&plan, stdin) {
+    let child = match start(&plan, streams) {
         Ok(child) => child,
         Err(error) => {
             let not_found = error.kind() == io::ErrorKind::NotFound;
@@ -73,18 +73,18 @@ fn listen(ports: &[u16]) -> io::Result<Vec<TcpListener>> {
     ports.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port))).collect()
 }
 
-fn start(plan: &Plan, stdin: OwnedFd) -> io::Result<Pid> {
+fn start(plan: &Plan, [stdin, stdout, stderr]: [OwnedFd; 3]) -> io::Result<Pid> {
     confine::apply(plan).map_err(|error| io::Error::other(error.to_string()))?;
     let (program, arguments) = plan.argv.split_first().ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs(&plan.environment).current_dir(&plan.directory).stdin(stdin);
+    command.args(arguments).env_clear().envs(&plan.environment).current_dir(&plan.directory);
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
     let child = command.spawn()?;
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("a process without a number"))
 }
 
 /// Waits for the program, and for orphans meanwhile; its exit code, as shells give it.
 fn reap_until(child: Pid) -> io::Result<u8> {
-    close_standard_streams()?;
     loop {
         let Some((pid, status)) = wait(WaitOptions::empty())? else { continue };
         if pid != child {
@@ -93,13 +93,4 @@ fn reap_until(child: Pid) -> io::Result<u8> {
         let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?)).unwrap_or(1);
         return Ok(u8::try_from(code).unwrap_or(1));
     }
-}
-
-/// The service is to see the end of the program's streams when the program closes them.
-fn close_standard_streams() -> io::Result<()> {
-    let nothing = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&nothing)?;
-    rustix::stdio::dup2_stdout(&nothing)?;
-    rustix::stdio::dup2_stderr(&nothing)?;
-    Ok(())
 }

@@ -69,6 +69,8 @@ impl Stage<'_> {
 struct Start {
     spawn: Spawn,
     policy: Policy,
+    /// What it may say in a turn.
+    output_bytes: u64,
 }
 
 /// An agent that runs and has shaken hands. Dropped, it is killed.
@@ -134,10 +136,11 @@ impl Agent {
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
         let streams = Streams { stdin: Box::new(Sender::from_owned_fd(spawned.stdin)?), stdout: Box::new(stdout) };
         let complaints = tokio::spawn(last_words(stderr, STDERR_BYTES));
+        let limits = Limits { total_bytes: start.output_bytes, ..Limits::default() };
         let (sender, updates) = mpsc::channel(256);
         let connected = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
-            connected = acp::connect(streams, Limits::default(), start.policy, sender) => connected.map_err(failed),
+            connected = acp::connect(streams, limits, start.policy, sender) => connected.map_err(failed),
         };
         match connected {
             Ok(connection) => {
@@ -191,7 +194,8 @@ fn start(stage: &Stage<'_>, spec: &AgentSpec) -> Start {
         PermissionPolicy::Allow => Policy::AllowOnce,
         PermissionPolicy::Refuse => Policy::Refuse,
     };
-    Start { spawn, policy }
+    let output_bytes = stage.assignment.project.settings.limits.output_bytes();
+    Start { spawn, policy, output_bytes }
 }
 
 /// Opens the session, prompts; what the agent says goes into the log meanwhile.
@@ -327,6 +331,9 @@ fn failed(error: AcpError) -> Stopped {
             Stopped::may_pass(ReasonCode::AgentExited, "the agent's process ended in the middle of the turn")
         }
         AcpError::Agent { message, .. } => Stopped::failed(ReasonCode::AgentFailed, message),
+        AcpError::TooMuch { .. } => {
+            Stopped::failed(ReasonCode::OutputLimit, format!("{error}; raise limits.outputBytes of the project"))
+        }
         AcpError::Timeout { .. } | AcpError::Protocol(_) | AcpError::Version(_) => {
             Stopped::may_pass(ReasonCode::AgentProtocol, error.to_string())
         }

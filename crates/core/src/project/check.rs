@@ -60,6 +60,7 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
         ("limits.processes", limits.processes.map(u64::from), 16, 1 << 22),
         ("limits.cpuMillis", limits.cpu_millis.map(u64::from), 100, 1_000_000),
         ("limits.diskBytes", limits.disk_bytes, 1 << 20, u64::MAX),
+        ("limits.outputBytes", limits.output_bytes, 1 << 20, u64::MAX),
     ] {
         if number.is_some_and(|number| !(least..=most).contains(&number)) {
             return Err(InvalidProject::Number { field, least, most });
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn each_refused_field_is_named() {
         type Spoil = fn(&mut Project);
-        let cases: [(Spoil, &str); 16] = [
+        let cases: [(Spoil, &str); 17] = [
             (|p| p.repository = "shop".into(), "repository"),
             (|p| p.reference = Some("a b".into()), "branch or ref"),
             (|p| p.settings.pull_request.base = Some("-x".into()), "branch or ref"),
@@ -135,6 +136,7 @@ mod tests {
             (|p| p.settings.limits.processes = Some(1), "limits.processes"),
             (|p| p.settings.limits.cpu_millis = Some(1), "limits.cpuMillis"),
             (|p| p.settings.limits.disk_bytes = Some(1), "limits.diskBytes"),
+            (|p| p.settings.limits.output_bytes = Some(1), "limits.outputBytes"),
             (|p| p.settings.limits.concurrent_runs = Some(0), "limits.concurrentRuns"),
             (|p| drop(p.settings.environment.insert("A B".into(), "x".into())), "A B"),
         ];

@@ -151,6 +151,9 @@ pub struct Limits {
     /// Bytes that workspace and home of a job may have together; `null`: 10737418240.
     #[schema(required, minimum = 1_048_576)]
     pub disk_bytes: Option<u64>,
+    /// Bytes that an agent may say in one turn, tools' output among it; `null`: 536870912.
+    #[schema(required, minimum = 1_048_576)]
+    pub output_bytes: Option<u64>,
 }
 
 /// How permission requests of an agent are answered.
@@ -346,6 +349,7 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
                 processes: limits.processes,
                 cpu_millis: limits.cpu_millis,
                 disk_bytes: limits.disk_bytes,
+                output_bytes: limits.output_bytes,
             }
         },
         sandbox: Sandbox { permissions: settings.sandbox.permissions.into() },

@@ -82,22 +82,24 @@ fn send(socket: &UnixStream, word: &[u8; 1], descriptors: &[BorrowedFd<'_>]) -> 
 
 /// What the service lets the shim go with.
 pub(crate) struct Pass {
-    /// What the program reads.
-    pub(crate) stdin: OwnedFd,
+    /// The program's input, output and complaints.
+    pub(crate) streams: [OwnedFd; 3],
     /// The files through which control groups are entered.
     pub(crate) doors: Vec<File>,
 }
 
 /// The service's first word after that.
 fn go(socket: &UnixStream, pass: &Pass) -> io::Result<()> {
-    let all: Vec<BorrowedFd<'_>> = [pass.stdin.as_fd()].into_iter().chain(pass.doors.iter().map(AsFd::as_fd)).collect();
+    let all: Vec<BorrowedFd<'_>> =
+        pass.streams.iter().map(AsFd::as_fd).chain(pass.doors.iter().map(AsFd::as_fd)).collect();
     send(socket, b"g", &all)
 }
 
 pub(super) fn wait_for_go(socket: &UnixStream) -> io::Result<Pass> {
     let mut given = receive(socket)?.0.into_iter();
-    let stdin = given.next().ok_or_else(|| io::Error::other("the service gave no input"))?;
-    Ok(Pass { stdin, doors: given.map(File::from).collect() })
+    let mut stream = || given.next().ok_or_else(|| io::Error::other("the service gave too few streams"));
+    let streams = [stream()?, stream()?, stream()?];
+    Ok(Pass { streams, doors: given.map(File::from).collect() })
 }
 
 /// The service's side: sends the plan, takes the listeners, tells `meet` the shim's process, and lets it go.

@@ -34,7 +34,7 @@ pub struct Connection {
     pub(super) phase: watch::Sender<Phase>,
     pub(super) can: Capabilities,
     pub(super) allowance: Allowance,
-    broken: Arc<OnceLock<String>>,
+    broken: Arc<OnceLock<AcpError>>,
     /// Ends with this.
     driver: AbortOnDropHandle<()>,
 }
@@ -130,8 +130,8 @@ async fn drive(transport: impl ConnectTo<Client>, ready: oneshot::Sender<Connect
 }
 
 /// Why a connection has ended.
-fn ended(broken: &OnceLock<String>) -> AcpError {
-    broken.get().map_or(AcpError::Exited, |reason| AcpError::Protocol(reason.clone()))
+fn ended(broken: &OnceLock<AcpError>) -> AcpError {
+    broken.get().cloned().unwrap_or(AcpError::Exited)
 }
 
 impl Connection {

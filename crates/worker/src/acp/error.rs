@@ -30,6 +30,12 @@ pub enum AcpError {
     /// The agent broke the rules of the protocol. The text says which.
     #[error("{0}")]
     Protocol(String),
+    /// The agent said more in one turn than it may.
+    #[error("the agent sent more than {bytes} bytes in one turn")]
+    TooMuch {
+        /// What it may.
+        bytes: u64,
+    },
     /// The agent answered with a JSON-RPC error. The connection is still good.
     #[error("the agent answered with the error {code}: {message}")]
     Agent {

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use super::error::AcpError;
 use super::lines::{LineReader, Read, head};
 use super::permission::{self, Policy};
 use super::translate::{self, Update};
@@ -60,7 +61,7 @@ pub(super) struct Inbound {
     /// A permit for each request that may still be handed on; given back by [`super::lines::write_lines`].
     pub(super) unanswered: Arc<Semaphore>,
     /// Set, before the stream ends, to the rule that the agent broke.
-    pub(super) broken: Arc<OnceLock<String>>,
+    pub(super) broken: Arc<OnceLock<AcpError>>,
 }
 
 impl Inbound {
@@ -79,11 +80,10 @@ impl Inbound {
                 Ok(Read::End) => return None,
                 Ok(Read::TooLong) => {
                     let rule = format!("the agent sent a line of more than {} bytes", self.lines.limit());
-                    return Some(Err(self.break_off(rule)));
+                    return Some(Err(self.break_off(AcpError::Protocol(rule))));
                 }
                 Ok(Read::TooMuch) => {
-                    let rule = format!("the agent sent more than {} bytes in one turn", self.total_bytes);
-                    return Some(Err(self.break_off(rule)));
+                    return Some(Err(self.break_off(AcpError::TooMuch { bytes: self.total_bytes })));
                 }
                 Err(error) => return Some(Err(error)),
             };
@@ -99,10 +99,11 @@ impl Inbound {
     }
 
     /// Notes the rule that the agent broke; the stream ends with it.
-    fn break_off(&self, rule: String) -> io::Error {
+    fn break_off(&self, why: AcpError) -> io::Error {
+        let text = why.to_string();
         // It is set once only.
-        drop(self.broken.set(rule.clone()));
-        io::Error::new(io::ErrorKind::InvalidData, rule)
+        drop(self.broken.set(why));
+        io::Error::new(io::ErrorKind::InvalidData, text)
     }
 
     async fn told(&mut self, method: &str, params: Value) {

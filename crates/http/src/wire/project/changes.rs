@@ -110,6 +110,9 @@ pub struct LimitChanges {
     /// Bytes that workspace and home of a job may have together; 10737418240 unless given.
     #[schema(minimum = 1_048_576)]
     pub disk_bytes: Option<u64>,
+    /// Bytes that an agent may say in one turn, tools' output among it; 536870912 unless given.
+    #[schema(minimum = 1_048_576)]
+    pub output_bytes: Option<u64>,
 }
 
 /// How a project's agents are contained.
@@ -169,6 +172,7 @@ impl ProjectChanges {
                 processes: limits.processes,
                 cpu_millis: limits.cpu_millis,
                 disk_bytes: limits.disk_bytes,
+                output_bytes: limits.output_bytes,
             },
             sandbox: SandboxSettings { permissions: permissions.into() },
             environment: self.environment.unwrap_or_default(),

@@ -1,0 +1,108 @@
+//! Agents that do not behave: each run ends with a reason, and the service goes on.
+
+use serde_json::json;
+
+use crate::program::given::{is_running, site_with};
+
+/// What each does when it is prompted, and the reason of the run that comes of it.
+const WAYS: &[(&str, &str, &str)] = &[
+    ("junk", "echo 'not json at all'; echo '{}'; echo '[1,2]'; answer", ""),
+    ("broken", "echo '{\"jsonrpc\":\"2.0\",\"id\":'; echo '}}}'; answer", ""),
+    ("binary", "head -c 100000 /dev/urandom; echo; answer", ""),
+    (
+        "unknown",
+        "echo '{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"fs/read_text_file\",\"params\":{\"path\":\"/etc/shadow\"}}'; read -r said; case $said in *-32601*) answer ;; esac",
+        "",
+    ),
+    (
+        "nameless",
+        "echo '{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"session/request_permission\",\"params\":{\"options\":[{\"optionId\":\"x\",\"kind\":\"allow_everything\"}]}}'; read -r said; case $said in *cancelled*) answer ;; esac",
+        "",
+    ),
+    ("stranger", "echo '{\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}'; answer", ""),
+    ("silent", "sleep 1000", "timed_out"),
+    ("deaf", "trap '' TERM INT HUP; while :; do sleep 1; done", "timed_out"),
+    ("long", "head -c 50000000 /dev/zero | tr '\\0' a; echo; answer", "agent_protocol"),
+    (
+        "endless",
+        "while :; do printf '{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"%s\"}}}}\\n' \"$BULK\"; done",
+        "output_limit",
+    ),
+    ("dying", "kill -9 $$", "agent_exited"),
+    ("leaving", "exit 0", "agent_exited"),
+    ("closing", "exec 1>&-; sleep 1000", "agent_exited"),
+    (
+        "wrong",
+        "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32000,\"message\":\"no money left\"}}\\n' \"$id\"",
+        "agent_failed",
+    ),
+    (
+        "refusing",
+        "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"stopReason\":\"refusal\"}}\\n' \"$id\"",
+        "agent_refused",
+    ),
+    ("odd", "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"stopReason\":\"because\"}}\\n' \"$id\"", ""),
+    ("haunting", "setsid sleep 97531 & (trap '' TERM; sleep 97532) & answer", ""),
+];
+
+/// A script that speaks the protocol up to the prompt.
+fn script(way: &str) -> String {
+    format!(
+        r#"#!/bin/sh
+BULK=$(head -c 100000 /dev/zero | tr '\0' b)
+answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":{{"stopReason":"end_turn"}}}}\n' "$id"; }}
+while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
+    case "$line" in
+    *'"method":"initialize"'*)
+        printf '{{"jsonrpc":"2.0","id":%s,"result":{{"protocolVersion":1,"agentCapabilities":{{}},"authMethods":[]}}}}\n' "$id" ;;
+    *'"method":"session/new"'*)
+        printf '{{"jsonrpc":"2.0","id":%s,"result":{{"sessionId":"s1"}}}}\n' "$id" ;;
+    *'"method":"session/prompt"'*)
+        {way} ;;
+    esac
+done
+"#
+    )
+}
+
+#[test]
+fn an_agent_that_misbehaves_ends_its_run_and_nothing_else() {
+    let mut config = "lease = \"3s\"\nworkers = 8\nwarm-agents = 0\n".to_owned();
+    for (name, ..) in WAYS {
+        config.push_str(&format!(
+            "[agents.{name}]\ncommand = [\"sh\", \"DIR/{name}.sh\"]\nreadable = [\"DIR/{name}.sh\"]\n"
+        ));
+    }
+    let site = site_with(&config);
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    for (name, way, _) in WAYS {
+        std::fs::write(site.path(&format!("{name}.sh")), script(way)).unwrap();
+    }
+    let service = site.start();
+    let limits = json!({ "limits": { "runSeconds": 10, "outputBytes": 20_000_000 } });
+    assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(limits)).0, 200);
+    let jobs: Vec<String> = WAYS
+        .iter()
+        .map(|(name, ..)| {
+            let body = json!({ "prompt": "x", "agent": name });
+            let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+            assert_eq!(status, 201, "{record}");
+            format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap())
+        })
+        .collect();
+    for ((name, _, expected), job) in WAYS.iter().zip(&jobs) {
+        service.settled(job);
+        let runs = service.get(&format!("{job}/runs"));
+        let last = runs["runs"].as_array().unwrap().last().unwrap();
+        let code = last["reason"]["code"].as_str().unwrap_or_default();
+        assert_eq!(code, *expected, "{name}: {last:#}");
+        let text = last["reason"]["text"].as_str().unwrap_or_default();
+        assert!(code.is_empty() || text.len() > 10, "{name}: {text:?} says what happened");
+    }
+    for number in ["97531", "97532"] {
+        assert!(!is_running(&["sleep", number]), "sleep {number}");
+    }
+    let job = service.create("[[write well|yes]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+}
