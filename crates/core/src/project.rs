@@ -2,7 +2,7 @@
 
 mod check;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,26 @@ pub struct Settings {
     pub environment: BTreeMap<String, String>,
     /// A shell command that prepares a fresh workspace, such as `npm ci`.
     pub setup: Option<String>,
+    /// Which processes get which secret; one that is not named: [`SecretUse::Setup`] alone.
+    pub secret_uses: BTreeMap<String, BTreeSet<SecretUse>>,
+}
+
+impl Settings {
+    /// Whether a process gets a secret.
+    #[must_use]
+    pub fn secret_is_for(&self, name: &str, process: SecretUse) -> bool {
+        self.secret_uses.get(name).map_or(process == SecretUse::Setup, |uses| uses.contains(&process))
+    }
+}
+
+/// A process that secrets may be for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecretUse {
+    /// The setup command.
+    Setup,
+    /// The agent, and so whatever its model makes it run.
+    Agent,
 }
 
 /// Which code host a repository lives on.

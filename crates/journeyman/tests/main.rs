@@ -19,6 +19,7 @@ pub(crate) mod program {
     mod disk;
     pub(crate) mod given;
     mod machines;
+    mod secrets;
     mod service;
 }
 

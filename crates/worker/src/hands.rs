@@ -8,7 +8,7 @@ use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
 use journeyman_core::ports::{BlobError, Forge};
-use journeyman_core::project::CODE_HOST_TOKEN;
+use journeyman_core::project::{CODE_HOST_TOKEN, Project, SecretUse, SecretValue};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::agent::{self, Agent, Stage, Turn};
@@ -18,6 +18,7 @@ use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
 use crate::publish::{Pushed, pull_request, push};
+use crate::redaction::Redactor;
 use crate::room::Room;
 use crate::run::gone;
 use crate::setup::set_up;
@@ -41,11 +42,13 @@ impl Executor for Host {
             readable: vec![mirror.objects()],
             resources: assignment.project.settings.limits.resources(),
         };
-        let environment = environment(self, assignment, &room).await?;
+        let (project, secrets) = (&assignment.project, secrets(self, assignment).await?);
+        let [setup, agent] =
+            [SecretUse::Setup, SecretUse::Agent].map(|used_by| environment(self, project, &room, &secrets, used_by));
         // Whoever comes behind the door next takes it, or it ends.
         let waiting = Mutex::new(self.warm.take(assignment.claimed.job.id));
         let state = Mutex::default();
-        Ok(Box::new(Hands { host: self, assignment, forge, mirror, room, environment, waiting, state }))
+        Ok(Box::new(Hands { host: self, assignment, forge, mirror, room, setup, agent, waiting, state }))
     }
 
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
@@ -53,14 +56,21 @@ impl Executor for Host {
     }
 }
 
+/// Variables, by name.
+type Environment = BTreeMap<String, String>;
+
+type Secrets = BTreeMap<String, SecretValue>;
+
 struct Hands<'a> {
     host: &'a Host,
     assignment: &'a Assignment,
     forge: Arc<dyn Forge>,
     mirror: Mirror,
     room: Room,
-    /// What the setup command and the agent get.
-    environment: BTreeMap<String, String>,
+    /// What the setup command gets.
+    setup: Environment,
+    /// What the agent gets.
+    agent: Environment,
     /// The agent that has waited since the turn before; after the turn the one that is to wait for the next. Whatever
     /// happens to the run, it is killed with this.
     waiting: Mutex<Option<Agent>>,
@@ -97,7 +107,7 @@ impl Execution for Hands<'_> {
                 workspace.build(&self.mirror, &self.host.spares, &begun, &session).await?;
                 self.room.furnish().await?;
                 let Assignment { project, signals, .. } = self.assignment;
-                set_up(&self.room, &self.environment, signals, &project.settings).await?;
+                set_up(&self.room, &self.setup, signals, &project.settings).await?;
                 self.host.spares.make(&self.mirror, &begun.base, &workspace.index()).await;
                 // What a setup command has made is the first turn's to commit.
                 if project.settings.setup.is_none() { Some(self.look().await?.fingerprint) } else { None }
@@ -110,8 +120,7 @@ impl Execution for Hands<'_> {
 
     async fn prompt(&self) -> Result<Turn, Stopped> {
         let waiting = self.waiting.lock().await.take();
-        let stage =
-            Stage { host: self.host, assignment: self.assignment, room: &self.room, environment: &self.environment };
+        let stage = Stage { host: self.host, assignment: self.assignment, room: &self.room, environment: &self.agent };
         let (turn, agent) = agent::turn(&stage, waiting).await?;
         *self.waiting.lock().await = agent;
         Ok(turn)
@@ -183,7 +192,7 @@ impl Hands<'_> {
 }
 
 /// What every program in the workspace gets: little of the machine's.
-fn base_environment(host: &Host, room: &Room) -> BTreeMap<String, String> {
+fn base_environment(host: &Host, room: &Room) -> Environment {
     let mut environment = host.environment.clone();
     if let Some(path) = environment.get_mut("PATH") {
         *path = room.sandbox.search_path(path);
@@ -196,15 +205,23 @@ fn base_environment(host: &Host, room: &Room) -> BTreeMap<String, String> {
     environment
 }
 
-/// What the setup command and the agent get beside that: the project's variables and secrets.
-async fn environment(host: &Host, assignment: &Assignment, room: &Room) -> Result<BTreeMap<String, String>, Stopped> {
-    let project = &assignment.project;
+/// What a program gets beside that: the project's variables, and the secrets that are for it.
+fn environment(host: &Host, project: &Project, room: &Room, secrets: &Secrets, used_by: SecretUse) -> Environment {
     let mut environment = base_environment(host, room);
     environment.extend(project.settings.environment.clone());
-    if !project.secret_names.is_empty() {
-        let secrets = host.store.secrets(project.id.clone()).await.map_err(gone)?;
-        let secrets = secrets.into_iter().filter(|(name, _)| name != CODE_HOST_TOKEN);
-        environment.extend(secrets.map(|(name, value)| (name, value.0)));
+    let is_given = |name: &String| project.settings.secret_is_for(name, used_by);
+    let given = secrets.iter().filter(|(name, _)| name.as_str() != CODE_HOST_TOKEN && is_given(name));
+    environment.extend(given.map(|(name, value)| (name.clone(), value.0.clone())));
+    environment
+}
+
+/// The project's secrets; from here on they are kept out of what is reported.
+async fn secrets(host: &Host, assignment: &Assignment) -> Result<Secrets, Stopped> {
+    let project = &assignment.project;
+    if project.secret_names.is_empty() {
+        return Ok(Secrets::new());
     }
-    Ok(environment)
+    let secrets = host.store.secrets(project.id.clone()).await.map_err(gone)?;
+    assignment.reporter.hide(Redactor::new(&secrets));
+    Ok(secrets)
 }

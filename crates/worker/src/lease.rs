@@ -1,16 +1,20 @@
 //! Keeps a run's lease alive and listens for what ends it early: cancel, interrupt, takeover, shutdown.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::JobId;
-use journeyman_core::job::command::Report;
+use journeyman_core::job::command::{Outcome, Report};
+use journeyman_core::job::event::TranscriptEntry;
 use journeyman_core::job::{Job, Token};
 use journeyman_core::ports::{Store, UpdateError};
+use journeyman_core::run::Reason;
 use journeyman_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
+
+use crate::redaction::Redactor;
 
 /// How a run learns that it should end.
 #[derive(Debug, Clone)]
@@ -30,6 +34,8 @@ pub(crate) struct Reporter {
     job: JobId,
     token: Token,
     signals: Signals,
+    /// Hides what must not be stored, once it is known.
+    redactor: Arc<OnceLock<Redactor>>,
     /// The last line of the job's log that an answer to a report of ours has covered: what came before it is known.
     seen: Arc<AtomicU64>,
 }
@@ -37,7 +43,8 @@ pub(crate) struct Reporter {
 impl Reporter {
     pub(crate) fn new(engine: Engine, claimed: &Claimed, signals: Signals) -> Self {
         let seen = Arc::new(AtomicU64::new(claimed.job.last_seq));
-        Self { engine, job: claimed.job.id, token: claimed.lease.token, signals, seen }
+        let redactor = Arc::default();
+        Self { engine, job: claimed.job.id, token: claimed.lease.token, signals, redactor, seen }
     }
 
     /// One report; the job as it is then.
@@ -47,10 +54,39 @@ impl Reporter {
 
     /// Several, all of them or none.
     pub(crate) async fn report_all(&self, reports: Vec<Report>) -> Result<Job, UpdateError> {
+        let reports = reports.into_iter().map(|report| self.redacted(report)).collect();
         let job = self.engine.report_all(self.job, self.token, reports).await?;
         self.look(&job);
         self.seen.fetch_max(job.last_seq, Ordering::SeqCst);
         Ok(job)
+    }
+
+    /// From here on these values are not stored.
+    pub(crate) fn hide(&self, redactor: Redactor) {
+        // It is set once for a run.
+        drop(self.redactor.set(redactor));
+    }
+
+    pub(crate) fn redactor(&self) -> Option<&Redactor> {
+        self.redactor.get()
+    }
+
+    /// All that comes from programs passes here on its way to the store.
+    fn redacted(&self, report: Report) -> Report {
+        let Some(redactor) = self.redactor.get() else { return report };
+        match report {
+            Report::Transcript(entries) => Report::Transcript(
+                entries
+                    .into_iter()
+                    .map(|entry| TranscriptEntry { data: redactor.document(entry.data), ..entry })
+                    .collect(),
+            ),
+            Report::Finished { outcome: Outcome::Failed { reason, retry }, usage } => {
+                let reason = Reason::new(reason.code, redactor.text(&reason.text));
+                Report::Finished { outcome: Outcome::Failed { reason, retry }, usage }
+            }
+            other => other,
+        }
     }
 
     /// Passes on what the job says to its run.

@@ -17,6 +17,7 @@ mod lease;
 mod limits;
 mod mirror;
 mod publish;
+mod redaction;
 mod release;
 mod removal;
 mod room;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::acp::Update;
 use crate::lease::Reporter;
+use crate::redaction::Pieces;
 
 /// How long what was said may wait for more.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -42,14 +43,15 @@ async fn write_all(
     over: &CancellationToken,
     left: &mut Option<usize>,
 ) -> Result<(), UpdateError> {
+    let mut spoken = Spoken::default();
     // What came before the turn was over is in the channel by then: it is taken first.
     while let Some(first) = next(updates, over, left).await {
         let mut entries = Vec::new();
-        add(&mut entries, first, reporter.now());
+        spoken.add(reporter, &mut entries, first);
         let deadline = Instant::now() + PAUSE;
         while entries.len() < BATCH {
             match tokio::time::timeout_at(deadline, next(updates, over, left)).await {
-                Ok(Some(update)) => add(&mut entries, update, reporter.now()),
+                Ok(Some(update)) => spoken.add(reporter, &mut entries, update),
                 Ok(None) | Err(_) => break,
             }
         }
@@ -57,7 +59,54 @@ async fn write_all(
             reporter.report(Report::Transcript(entries)).await?;
         }
     }
+    let mut entries = Vec::new();
+    spoken.end(&mut entries, reporter.now());
+    if !entries.is_empty() {
+        reporter.report(Report::Transcript(entries)).await?;
+    }
     Ok(())
+}
+
+/// Text that comes in pieces, of which the end may be held back: it may be the beginning of a secret.
+#[derive(Default)]
+struct Spoken {
+    pieces: Pieces,
+    /// Of which kind they are.
+    kind: Option<TranscriptKind>,
+}
+
+impl Spoken {
+    fn add(&mut self, reporter: &Reporter, entries: &mut Vec<TranscriptEntry>, update: Update) {
+        let at = reporter.now();
+        let kind = match update {
+            Update::Message(_) => Some(TranscriptKind::Message),
+            Update::Thought(_) => Some(TranscriptKind::Thought),
+            _ => None,
+        };
+        if kind != self.kind {
+            self.end(entries, at);
+            self.kind = kind;
+        }
+        match (update, reporter.redactor()) {
+            (Update::Message(text), Some(redactor)) => {
+                add(entries, Update::Message(self.pieces.add(redactor, &text)), at)
+            }
+            (Update::Thought(text), Some(redactor)) => {
+                add(entries, Update::Thought(self.pieces.add(redactor, &text)), at)
+            }
+            (update, _) => add(entries, update, at),
+        }
+    }
+
+    /// No more of its kind comes.
+    fn end(&mut self, entries: &mut Vec<TranscriptEntry>, at: Timestamp) {
+        let (rest, kind) = (self.pieces.end(), self.kind.take());
+        match kind.filter(|_| !rest.is_empty()) {
+            Some(TranscriptKind::Message) => add(entries, Update::Message(rest), at),
+            Some(TranscriptKind::Thought) => add(entries, Update::Thought(rest), at),
+            _ => {}
+        }
+    }
 }
 
 /// The next update; `None` when the turn is over and what had come by then is taken. What an agent goes on to say is not
@@ -76,6 +125,9 @@ async fn next(updates: &mut Receiver<Update>, over: &CancellationToken, left: &m
 }
 
 fn add(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestamp) {
+    if matches!(&update, Update::Message(text) | Update::Thought(text) if text.is_empty()) {
+        return;
+    }
     let (kind, data) = match update {
         Update::Message(text) => (TranscriptKind::Message, json!({"text": text})),
         Update::Thought(text) => (TranscriptKind::Thought, json!({"text": text})),

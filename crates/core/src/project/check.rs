@@ -69,6 +69,9 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
     for (name, value) in &settings.environment {
         check_variable(name, value)?;
     }
+    for name in settings.secret_uses.keys() {
+        check_variable(name, "")?;
+    }
     check_secrets(secrets)
 }
 

@@ -55,6 +55,8 @@ pub struct Project {
     /// A shell command that prepares a fresh workspace.
     #[schema(required)]
     pub setup: Option<String>,
+    /// Which processes get which secret; one that is not named is for the setup command alone.
+    pub secret_uses: BTreeMap<String, Vec<SecretUse>>,
     /// The names of its secrets; the values are never shown.
     pub secrets: Vec<String>,
 }
@@ -172,6 +174,34 @@ impl From<project::PermissionPolicy> for Permissions {
         match policy {
             project::PermissionPolicy::Allow => Self::Allow,
             project::PermissionPolicy::Refuse => Self::Refuse,
+        }
+    }
+}
+
+/// A process that secrets may be for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SecretUse {
+    /// The setup command.
+    Setup,
+    /// The agent, and so whatever its model makes it run.
+    Agent,
+}
+
+impl From<project::SecretUse> for SecretUse {
+    fn from(process: project::SecretUse) -> Self {
+        match process {
+            project::SecretUse::Setup => Self::Setup,
+            project::SecretUse::Agent => Self::Agent,
+        }
+    }
+}
+
+impl From<SecretUse> for project::SecretUse {
+    fn from(process: SecretUse) -> Self {
+        match process {
+            SecretUse::Setup => Self::Setup,
+            SecretUse::Agent => Self::Agent,
         }
     }
 }
@@ -355,6 +385,9 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
         sandbox: Sandbox { permissions: settings.sandbox.permissions.into() },
         environment: settings.environment,
         setup: settings.setup,
+        secret_uses: (settings.secret_uses.into_iter())
+            .map(|(name, uses)| (name, uses.into_iter().map(Into::into).collect()))
+            .collect(),
         secrets,
     }
 }

@@ -9,7 +9,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{CodeHostKind, Permissions};
+use super::{CodeHostKind, Permissions, SecretUse};
 
 /// What a client may set of a project. Left out: kept as it is, or the default at creation; `null`: the default.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -43,7 +43,10 @@ pub struct ProjectChanges {
     /// A shell command that prepares a fresh workspace, such as `npm ci`.
     #[schema(max_length = 20_000)]
     pub setup: Option<String>,
-    /// Secret variables for the setup command and the agent, never shown again; `null` removes one.
+    /// Which processes get which secret; one that is not named is for the setup command alone. `null` removes an entry.
+    #[schema(value_type = Option<BTreeMap<String, Option<Vec<SecretUse>>>>)]
+    pub secret_uses: Option<BTreeMap<String, Vec<SecretUse>>>,
+    /// Secret variables for the processes that `secretUses` names, never shown again; `null` removes one.
     // Taken out of the document before it is read here, so that no error can quote a value.
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>, write_only)]
     pub secrets: Option<IgnoredAny>,
@@ -177,6 +180,9 @@ impl ProjectChanges {
             sandbox: SandboxSettings { permissions: permissions.into() },
             environment: self.environment.unwrap_or_default(),
             setup: self.setup,
+            secret_uses: (self.secret_uses.unwrap_or_default().into_iter())
+                .map(|(name, uses)| (name, uses.into_iter().map(Into::into).collect()))
+                .collect(),
         }
     }
 }

@@ -1,0 +1,66 @@
+//! Secrets of a project: who gets them, and that nobody tells them.
+
+use serde_json::json;
+
+use super::given::site;
+
+const VALUE: &str = "hush-9f8e7d6c-hush";
+
+#[test]
+fn a_secret_reaches_those_it_is_for_and_is_told_to_nobody() {
+    let site = site();
+    let service = site.start();
+    let set = |body| {
+        let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(body));
+        assert_eq!(status, 200, "{answer}");
+        assert!(!answer.to_string().contains(VALUE), "{answer}");
+    };
+    let home = |job: &str| site.path(&format!("data/workspaces/{}/home", job.rsplit('/').next().unwrap()));
+    let got = |job: &str, name: &str| std::fs::read_to_string(home(job).join(name)).unwrap();
+
+    // Nothing is said of it: the setup command has it, and the agent has not.
+    set(json!({ "secrets": { "TOKEN": VALUE }, "setup": "echo ${#TOKEN} > ~/setup; echo $TOKEN" }));
+    let prompt = "[[run echo ${#TOKEN} > ~/agent]]";
+    let job = service.create(prompt);
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!((got(&job, "setup").as_str(), got(&job, "agent").as_str()), ("18\n", "0\n"));
+
+    // For the agent alone: whatever it says, the value is not in what is stored, streamed or logged.
+    set(json!({ "secretUses": { "TOKEN": ["agent"] } }));
+    let told = "[[run echo ${#TOKEN} > ~/agent; echo before $TOKEN after; env; false]] [[say it is $TOKEN]]";
+    let job = service.create(told);
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!((got(&job, "setup").as_str(), got(&job, "agent").as_str()), ("0\n", "18\n"));
+    let events = service.events(&job).to_string();
+    assert!(events.contains("before [secret TOKEN] after"), "{events}");
+
+    // A failure shows what was printed last.
+    set(json!({ "secretUses": { "TOKEN": ["setup", "agent"] }, "setup": "echo it was $TOKEN; exit 3" }));
+    let failed = service.create("x");
+    assert_eq!(service.settled(&failed)["status"], "failed");
+    let runs = service.get(&format!("{failed}/runs")).to_string();
+    assert!(runs.contains("it was [secret TOKEN]"), "{runs}");
+
+    for job in [&job, &failed] {
+        let kind = if *job == failed { "job.failed" } else { "job.completed" };
+        for text in [service.events(job).to_string(), service.stream_until(job, kind), service.get(job).to_string()] {
+            assert!(!text.contains(VALUE), "{text}");
+        }
+    }
+    assert!(!service.log().contains(VALUE) && !runs.contains(VALUE));
+    let database = std::fs::read(site.path("data/journeyman.db")).unwrap();
+    let log = std::fs::read(site.path("data/journeyman.db-wal")).unwrap_or_default();
+    for bytes in [database, log] {
+        assert!(!bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes()), "it is sealed where it is kept");
+    }
+}
+
+#[test]
+fn a_use_that_there_is_not_is_refused() {
+    let site = site();
+    let service = site.start();
+    for (uses, named) in [(json!({ "TOKEN": ["everybody"] }), "secretUses.TOKEN"), (json!({ "A B": [] }), "A B")] {
+        let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "secretUses": uses })));
+        assert_eq!((status, answer["error"].as_str().unwrap_or_default().contains(named)), (400, true), "{answer}");
+    }
+}
