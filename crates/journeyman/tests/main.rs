@@ -16,6 +16,7 @@ pub(crate) mod program {
     mod agents;
     mod client;
     mod commands;
+    mod containment;
     mod disk;
     pub(crate) mod given;
     mod machines;

@@ -37,9 +37,6 @@ use program::Program;
 
 pub(crate) use arguments::{HOME, WORKSPACE};
 
-/// Why nothing is started.
-const MISSING: &str = "one of the programs bwrap and setpriv was not found; install bubblewrap and util-linux";
-
 /// A sandbox that is not there by then never will be.
 const SET_UP_TIME: Duration = Duration::from_secs(30);
 
@@ -113,10 +110,10 @@ impl Bubblewrap {
         let mut words = Vec::new();
         if let Some(users) = &self.users {
             let (user, group) = (users.of(&spawn.workspace)?.to_string(), users.group().to_string());
-            words.push(self.found("setpriv".as_ref()).into_os_string());
+            words.push(self.found("setpriv".as_ref())?.into_os_string());
             words.extend(["--reuid", &user, "--regid", &group, "--clear-groups", "--"].map(OsString::from));
         }
-        words.push(self.found(&self.settings.program).into_os_string());
+        words.push(self.found(&self.settings.program)?.into_os_string());
         words.extend(arguments::of(&self.settings, spawn));
         let mut command = Command::new(&words[0]);
         // The first process keeps the environment of bwrap, where programs can read it.
@@ -128,8 +125,12 @@ impl Bubblewrap {
         Ok((command, ours))
     }
 
-    fn found(&self, program: &Path) -> PathBuf {
-        search::find(program, &self.settings.path).unwrap_or_else(|| program.to_owned())
+    fn found(&self, program: &Path) -> io::Result<PathBuf> {
+        let named = || program.is_absolute().then(|| program.to_owned()).filter(|program| program.exists());
+        search::find(program, &self.settings.path).or_else(named).ok_or_else(|| {
+            let text = format!("the program {} was not found; install bubblewrap and util-linux", program.display());
+            io::Error::new(io::ErrorKind::NotFound, text)
+        })
     }
 }
 
@@ -171,10 +172,7 @@ impl Sandbox for Bubblewrap {
         let (command, socket) = self.command(&spawn).map_err(failed)?;
         let group = self.cgroups.take(spawn.resources).map_err(failed)?;
         let doors = group.doors().map_err(failed)?;
-        let mut child = self.launcher.launch(command).await.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => SandboxError::Unavailable(MISSING.to_owned()),
-            _ => failed(error),
-        })?;
+        let mut child = self.launcher.launch(command).await.map_err(failed)?;
         let complaints = child.stderr.take().map(OwnedFd::from);
         let running = Program::new(child, group, self.launcher.clone()).map_err(failed)?;
         let plan = Plan {

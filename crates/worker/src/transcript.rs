@@ -60,7 +60,7 @@ async fn write_all(
         }
     }
     let mut entries = Vec::new();
-    spoken.end(&mut entries, reporter.now());
+    spoken.end(reporter, &mut entries, reporter.now());
     if !entries.is_empty() {
         reporter.report(Report::Transcript(entries)).await?;
     }
@@ -84,7 +84,7 @@ impl Spoken {
             _ => None,
         };
         if kind != self.kind {
-            self.end(entries, at);
+            self.end(reporter, entries, at);
             self.kind = kind;
         }
         match (update, reporter.redactor()) {
@@ -99,9 +99,9 @@ impl Spoken {
     }
 
     /// No more of its kind comes.
-    fn end(&mut self, entries: &mut Vec<TranscriptEntry>, at: Timestamp) {
-        let (rest, kind) = (self.pieces.end(), self.kind.take());
-        match kind.filter(|_| !rest.is_empty()) {
+    fn end(&mut self, reporter: &Reporter, entries: &mut Vec<TranscriptEntry>, at: Timestamp) {
+        let rest = reporter.redactor().map(|redactor| self.pieces.end(redactor)).unwrap_or_default();
+        match self.kind.take().filter(|_| !rest.is_empty()) {
             Some(TranscriptKind::Message) => add(entries, Update::Message(rest), at),
             Some(TranscriptKind::Thought) => add(entries, Update::Thought(rest), at),
             _ => {}

@@ -98,9 +98,13 @@ struct Fields {
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
 
-    /// A secret variable for the setup command and the agent, read from a file
+    /// A secret variable, read from a file; for the setup command alone unless --secret-use says otherwise
     #[arg(long, value_name = "NAME=FILE")]
     secret_file: Vec<String>,
+
+    /// The processes that a secret is for: setup, agent, or both
+    #[arg(long, value_name = "NAME=setup,agent")]
+    secret_use: Vec<String>,
 
     /// Seconds that one run may take
     #[arg(long, value_name = "NUMBER")]
@@ -181,6 +185,10 @@ impl Fields {
             let (name, path) = pair.split_once('=').context("--secret-file needs the form NAME=FILE")?;
             let value = read(&PathBuf::from(path))?;
             put(&mut patch, "secrets", name, json!(value.trim_end_matches(['\r', '\n'])))?;
+        }
+        for pair in &self.secret_use {
+            let (name, uses) = pair.split_once('=').context("--secret-use needs the form NAME=setup,agent")?;
+            put(&mut patch, "secretUses", name, json!(uses.split(',').collect::<Vec<_>>()))?;
         }
         Ok(patch)
     }

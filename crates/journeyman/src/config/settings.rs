@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use journeyman_core::agent::{AgentSpec, Agents};
 use journeyman_core::ports::Retention;
 use journeyman_core::project::DEFAULT_AGENT;
-use journeyman_sandbox::UserRange;
+use journeyman_sandbox::{GUARANTEES, UserRange};
 use journeyman_worker::Warm;
 use url::Url;
 
@@ -194,7 +194,7 @@ impl Settings {
             message_per_hour: layer.message_per_hour.unwrap_or(100),
             sandbox: SandboxSettings {
                 kind: layer.sandbox.unwrap_or_default(),
-                allow_degraded: layer.sandbox_allow_degraded.unwrap_or_default(),
+                allow_degraded: guarantees(layer.sandbox_allow_degraded.unwrap_or_default())?,
                 readable: readable(layer.sandbox_readable.unwrap_or_default())?,
                 users: users(layer.sandbox_users)?,
                 bwrap: layer.bwrap.unwrap_or_else(|| PathBuf::from("bwrap")),
@@ -218,6 +218,13 @@ impl Settings {
             None if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
             None => format!("http://{address}"),
         }
+    }
+}
+
+fn guarantees(names: Vec<String>) -> anyhow::Result<Vec<String>> {
+    match names.iter().find(|name| !GUARANTEES.contains(&name.as_str())) {
+        Some(name) => bail!("sandbox-allow-degraded: {name:?} is none of {}", GUARANTEES.join(", ")),
+        None => Ok(names),
     }
 }
 
@@ -344,7 +351,8 @@ mod tests {
     fn a_setting_that_makes_no_sense_is_refused() {
         let role = Some(vec![Role::Worker]);
         let readable = Some(vec!["/tmp/x".into()]);
-        let cases: [(Layer, &str); 15] = [
+        let cases: [(Layer, &str); 16] = [
+            (Layer { sandbox_allow_degraded: Some(vec!["memroy".into()]), ..Layer::default() }, "memroy"),
             (Layer { sandbox_readable: readable, ..Layer::default() }, "sandbox-readable"),
             (Layer { sandbox_users: Some(0), ..Layer::default() }, "sandbox-users"),
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),

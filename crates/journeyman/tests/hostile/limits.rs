@@ -7,6 +7,9 @@ use crate::program::given::{Service, Site, is_running, site_with};
 fn service(limits: &Value) -> (Site, Service) {
     let site = site_with("lease = \"3s\"\nwarm-agents = 0\n");
     let service = site.start();
+    let guarantees = service.get("/v2/system")["sandbox"]["guarantees"].clone();
+    let lost: Vec<_> = guarantees.as_array().unwrap().iter().filter(|one| one["holds"] == false).collect();
+    assert!(lost.is_empty(), "these tests need all that a sandbox promises, as root has it: {lost:#?}");
     let (status, body) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "limits": limits })));
     assert_eq!(status, 200, "{body}");
     (site, service)

@@ -55,10 +55,13 @@ fn projects_are_managed_beside_a_running_service() {
         "CI=1",
         "--secret-file",
         &format!("NPM={}", token.display()),
+        "--secret-use",
+        "NPM=setup,agent",
     ]);
     assert!(!made.contains("hush"), "{made}");
     let project = service.get("/v2/projects/web");
     assert_eq!((project["codeHost"]["hasToken"].clone(), project["secrets"][0].clone()), (true.into(), "NPM".into()));
+    assert_eq!(project["secretUses"]["NPM"], serde_json::json!(["setup", "agent"]));
     site.succeed(&["project", "update", "web", "--model", "other/model"]);
     assert_eq!(service.get("/v2/projects/web")["model"], "other/model");
     assert_eq!(service.get("/v2/projects/web")["ref"], "main", "what was not named stays");
@@ -71,6 +74,8 @@ fn projects_are_managed_beside_a_running_service() {
         (vec!["project", "create", "y"], "repository is missing"),
         (vec!["project", "create", "y", "--repository", "local:y", "--agent", "nobody"], "nobody"),
         (vec!["project", "create", "y", "--repository", "local:y", "--env", "X"], "NAME=VALUE"),
+        (vec!["project", "create", "y", "--repository", "local:y", "--secret-use", "X"], "NAME=setup,agent"),
+        (vec!["project", "create", "y", "--repository", "local:y", "--secret-use", "X=all"], "secretUses.X"),
         (vec!["project", "create", "y", "--repository", "local:y", "--token-file", "/nowhere"], "/nowhere"),
         (vec!["project", "show", "y"], "there is no project y"),
         (vec!["project", "delete", "y"], "no such project"),

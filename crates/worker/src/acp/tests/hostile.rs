@@ -59,7 +59,7 @@ async fn an_agent_that_never_ends_is_broken_off() {
     let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
     let drain = tokio::spawn(async move { while updates.recv().await.is_some() {} });
     let error = connection.prompt(&session, "do it", &CancellationToken::new()).await.unwrap_err();
-    assert_eq!(error, AcpError::Protocol(format!("the agent sent more than {TOTAL_BYTES} bytes in one turn")));
+    assert_eq!(error, AcpError::TooMuch { bytes: TOTAL_BYTES });
     drop(connection);
     drain.await.unwrap();
 }

@@ -1,0 +1,96 @@
+//! What the service does about a sandbox that is missing, or holds less than it must.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::given::{Service, Site, site_with};
+
+/// A table for an agent that is not the test model, and does nothing.
+const OTHER: &str = "[agents.other]\ncommand = [\"sh\", \"-c\", \"exit 7\"]\n";
+
+/// The reason of a job's last run; it has failed.
+fn failed(service: &Service, agent: &str) -> Value {
+    let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": "x", "agent": agent })));
+    assert_eq!(status, 201, "{record}");
+    let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
+    service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().last().unwrap()["reason"].clone()
+}
+
+#[test]
+fn without_a_sandbox_nothing_runs_and_everything_says_so() {
+    let site = site_with(&format!("lease = \"3s\"\nbwrap = \"/nowhere/bwrap\"\n{OTHER}"));
+    let doctor = site.run(&["doctor", "--json"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    let findings: Vec<Value> = serde_json::from_slice(&doctor.stdout).unwrap();
+    let lost: Vec<&Value> = findings.iter().filter(|one| one["health"] == "failure").collect();
+    assert_eq!(lost.len(), 9, "{lost:#?}");
+    assert!(lost.iter().all(|one| one["text"].as_str().unwrap().contains("apt-get install bubblewrap")), "{lost:#?}");
+    let service = site.start();
+    for agent in ["journeyman", "other"] {
+        let reason = failed(&service, agent);
+        assert_eq!(reason["code"], "sandbox_unsafe", "{agent}: {reason}");
+        assert!(reason["text"].as_str().unwrap().contains("bubblewrap"), "{agent}: {reason}");
+    }
+    let system = service.get("/v2/system");
+    assert_eq!((&system["sandbox"]["kind"], &system["sandbox"]["enough"]), (&json!("bubblewrap"), &json!(false)));
+    assert_eq!(service.get("/readyz")["sandbox"]["enough"], false);
+    assert!(service.log().contains("no agent but the test model is run"), "{}", service.log());
+}
+
+#[test]
+fn a_sandbox_that_is_switched_off_is_called_unsafe() {
+    let site = site_with(&format!("lease = \"3s\"\nsandbox = \"none\"\n{OTHER}"));
+    let service = site.start();
+    // It was run, and it is as it is.
+    assert_eq!(failed(&service, "other")["code"], "agent_exited");
+    let lost = service.get("/v2/system")["sandbox"]["guarantees"].as_array().unwrap().clone();
+    let network = lost.iter().find(|one| one["name"] == "network").unwrap();
+    assert_eq!((&network["holds"], &network["givenUp"]), (&json!(false), &json!(true)));
+    assert!(service.log().contains("UNSAFE sandbox \\\"none\\\", network"), "{}", service.log());
+}
+
+/// The site as somebody who is not root has it; `None` where that cannot be tried.
+fn of_an_ordinary_user(config: &str) -> Option<(Site, Service)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let site = site_with(config);
+    // Its workspaces are to be the user's from the beginning.
+    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(site.dir.path()).status().unwrap();
+    assert!(given.success());
+    let mut wrapper = Command::new("setpriv");
+    wrapper.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
+    let service = site.start_wrapped(wrapper);
+    Some((site, service))
+}
+
+#[test]
+fn an_ordinary_user_has_a_sandbox_and_says_what_is_missing() {
+    let Some((_site, service)) = of_an_ordinary_user(&format!("lease = \"3s\"\n{OTHER}")) else { return };
+    let job = service.create("[[run id -u > who; touch /usr/x; cat /etc/shadow; true]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "the test model runs: {:#}", service.events(&job));
+    assert!(service.text(&format!("{job}/diff")).contains("+1000"));
+    let reason = failed(&service, "other");
+    assert_eq!(reason["code"], "sandbox_unsafe", "{reason}");
+    let text = reason["text"].as_str().unwrap();
+    assert!(text.contains("\"memory\"") && text.contains("Delegate=yes"), "{text}");
+    assert!(text.contains("sandbox-allow-degraded"), "{text}");
+    let guarantees = service.get("/v2/system")["sandbox"]["guarantees"].clone();
+    let holds =
+        |name: &str| guarantees.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()["holds"].clone();
+    for name in ["files", "network", "environment", "lifetime", "privileges", "system-calls"] {
+        assert_eq!(holds(name), true, "{name}: {guarantees:#}");
+    }
+    assert_eq!(holds("memory"), false);
+}
+
+#[test]
+fn what_is_missing_may_be_given_up_by_name() {
+    let lost = "sandbox-allow-degraded = [\"memory\", \"process-count\", \"cpu\"]\n";
+    let Some((_site, service)) = of_an_ordinary_user(&format!("lease = \"3s\"\n{lost}{OTHER}")) else { return };
+    assert_eq!(failed(&service, "other")["code"], "agent_exited", "it was run");
+    let system = service.get("/v2/system");
+    assert_eq!(system["sandbox"]["enough"], true, "{system:#}");
+}
