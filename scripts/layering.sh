@@ -43,6 +43,7 @@ allowed git core
 allowed store core
 allowed blobs core
 allowed sandbox core
+allowed gateway core
 allowed forge core git
 allowed worker core git
 allowed agent core

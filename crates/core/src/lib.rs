@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod branch;
+pub mod egress;
 pub mod engine;
 pub mod idempotency;
 pub mod ids;

@@ -3,6 +3,7 @@
 
 mod blobs;
 mod code_host;
+mod gateway;
 mod sandbox;
 mod store;
 
@@ -11,6 +12,7 @@ pub use code_host::{
     CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse,
     GitServer, GitServerError, PullDetail, PullPages, PullPagesError, Remote,
 };
+pub use gateway::{EgressDecision, EgressLog, Gate, Gateway};
 pub use sandbox::{
     Containing, Containment, Exhausted, Exit, Guarantee, Layout, Process, Resources, Sandbox, SandboxError, Spawn,
     Spawned,

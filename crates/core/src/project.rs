@@ -189,6 +189,8 @@ impl LimitSettings {
 pub struct SandboxSettings {
     /// How permission requests of an agent are answered.
     pub permissions: PermissionPolicy,
+    /// What programs may reach: destinations and presets ([`crate::egress`]).
+    pub egress: Vec<String>,
 }
 
 /// How permission requests of an agent are answered.
@@ -227,6 +229,12 @@ pub enum InvalidProject {
     /// A URL with a password in it.
     #[error("repository must not contain a password; give the token as codeHost.token")]
     CredentialInUrl,
+    /// What programs may reach.
+    #[error(
+        "sandbox.egress: {0:?} is neither a destination (name:port, in lower case, no address) nor one of {presets}",
+        presets = preset_names()
+    )]
+    Egress(String),
     /// A variable's name.
     #[error("{0:?} is not a name for an environment variable: letters, digits and '_', not beginning with a digit")]
     Variable(String),
@@ -262,6 +270,10 @@ pub enum InvalidProject {
     /// A branch or ref.
     #[error("{0}")]
     Ref(#[from] crate::branch::InvalidRefName),
+}
+
+fn preset_names() -> String {
+    crate::egress::PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
 /// Where a repository is.

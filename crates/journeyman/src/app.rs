@@ -16,6 +16,7 @@ use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{Blobs, Containing, Store};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
+use journeyman_gateway::{Doors, SystemResolver};
 use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
 use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
@@ -109,6 +110,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         store.clone(),
         Arc::new(hosts.clone()),
         Walls::new(sandbox(&settings, Asker::Service)?, given_up(&settings)),
+        Arc::new(Doors::new(Arc::new(SystemResolver), settings.sandbox.egress_private.clone())),
         blobs(&settings.blobs)?,
         settings.agents.clone(),
         Arc::new(Machine),

@@ -5,6 +5,7 @@
 
 mod hostile {
     mod agents;
+    mod egress;
     mod escape;
     mod limits;
     mod repository;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use journeyman_core::agent::AgentSpec;
+use journeyman_core::egress::Allowlist;
 use journeyman_core::job::Job;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{Process, Spawn};
@@ -18,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::acp::{self, AcpError, Connection, Limits, Opened, Policy, SessionRequest, Stop, Streams, TurnEnd, Update};
+use crate::egress::Egress;
 use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::Signals;
@@ -71,6 +73,8 @@ struct Start {
     policy: Policy,
     /// What it may say in a turn.
     output_bytes: u64,
+    /// What it may reach.
+    egress: Allowlist,
 }
 
 /// An agent that runs and has shaken hands. Dropped, it is killed.
@@ -80,6 +84,7 @@ pub(crate) struct Agent {
     updates: mpsc::Receiver<Update>,
     process: Box<dyn Process>,
     complaints: JoinHandle<String>,
+    egress: Egress,
     /// The session that is open.
     session: Option<String>,
 }
@@ -135,6 +140,7 @@ impl Agent {
         let mut spawned = stage.room.start(start.spawn.clone()).await?;
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
         let streams = Streams { stdin: Box::new(Sender::from_owned_fd(spawned.stdin)?), stdout: Box::new(stdout) };
+        let egress = Egress::open(&*stage.host.gateway, spawned.listeners, start.egress.clone())?;
         let complaints = tokio::spawn(last_words(stderr, STDERR_BYTES));
         let limits = Limits { total_bytes: start.output_bytes, ..Limits::default() };
         let (sender, updates) = mpsc::channel(256);
@@ -145,7 +151,7 @@ impl Agent {
         match connected {
             Ok(connection) => {
                 let process = spawned.process;
-                Ok(Self { start, connection, updates, process, complaints, session: None })
+                Ok(Self { start, connection, updates, process, complaints, egress, session: None })
             }
             Err(stopped) => {
                 spawned.process.end().await;
@@ -188,24 +194,29 @@ fn start(stage: &Stage<'_>, spec: &AgentSpec) -> Start {
     let mut environment = stage.environment.clone();
     environment.extend(spec.environment.iter().map(|(name, value)| (name.clone(), fill(value))));
     let argv = spec.command.iter().map(fill).collect();
-    let mut spawn = stage.room.spawn(argv, environment);
+    let mut spawn = stage.room.spawn_with_egress(argv, environment);
     spawn.readable.extend(spec.readable.clone());
     let policy = match stage.assignment.project.settings.sandbox.permissions {
         PermissionPolicy::Allow => Policy::AllowOnce,
         PermissionPolicy::Refuse => Policy::Refuse,
     };
     let output_bytes = stage.assignment.project.settings.limits.output_bytes();
-    Start { spawn, policy, output_bytes }
+    Start { spawn, policy, output_bytes, egress: stage.room.egress.clone() }
 }
 
 /// Opens the session, prompts; what the agent says goes into the log meanwhile.
 async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Result<Turn, Stopped> {
-    let Agent { connection, updates, session, process, .. } = agent;
+    let Agent { connection, updates, session, process, egress, .. } = agent;
     let limits = &stage.assignment.project.settings.limits;
     // What came after the turn before is no news of this one.
     while updates.try_recv().is_ok() {}
     let over = CancellationToken::new();
-    let (logged, turn) = tokio::join!(transcript::write(&stage.assignment.reporter, updates, &over), async {
+    let reporter = &stage.assignment.reporter;
+    let logged = async {
+        let (said, reached) = tokio::join!(transcript::write(reporter, updates, &over), egress.tell(reporter, &over));
+        said.and(reached)
+    };
+    let (logged, turn) = tokio::join!(logged, async {
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
             stopped = limits::watch(&**process, &stage.room.workspace, limits) => Err(stopped),

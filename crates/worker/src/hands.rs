@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
@@ -41,6 +42,8 @@ impl Executor for Host {
             workspace: Workspace::new(&self.data, &assignment.claimed.job),
             readable: vec![mirror.objects()],
             resources: assignment.project.settings.limits.resources(),
+            // It was read when it was stored.
+            egress: Allowlist::read(&assignment.project.settings.sandbox.egress).unwrap_or_default(),
         };
         let (project, secrets) = (&assignment.project, secrets(self, assignment).await?);
         let [setup, agent] =
@@ -107,7 +110,15 @@ impl Execution for Hands<'_> {
                 workspace.build(&self.mirror, &self.host.spares, &begun, &session).await?;
                 self.room.furnish().await?;
                 let Assignment { project, signals, .. } = self.assignment;
-                set_up(&self.room, &self.setup, signals, &project.settings).await?;
+                set_up(
+                    &self.room,
+                    &*self.host.gateway,
+                    &self.setup,
+                    &self.assignment.reporter,
+                    signals,
+                    &project.settings,
+                )
+                .await?;
                 self.host.spares.make(&self.mirror, &begun.base, &workspace.index()).await;
                 // What a setup command has made is the first turn's to commit.
                 if project.settings.setup.is_none() { Some(self.look().await?.fingerprint) } else { None }

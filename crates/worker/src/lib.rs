@@ -10,6 +10,7 @@ mod clerk;
 mod collect;
 mod diff;
 mod doors;
+mod egress;
 mod executor;
 mod failure;
 mod hands;

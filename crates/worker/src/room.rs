@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{Layout, Resources, Sandbox, Spawn, Spawned};
 
+use crate::egress;
 use crate::failure::Stopped;
 use crate::workspace::Workspace;
 
@@ -16,6 +18,8 @@ pub(crate) struct Room {
     /// What programs may read beside their own folders: the objects of the mirror.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) resources: Resources,
+    /// What they may reach.
+    pub(crate) egress: Allowlist,
 }
 
 impl Room {
@@ -35,6 +39,17 @@ impl Room {
 
     pub(crate) async fn start(&self, spawn: Spawn) -> Result<Spawned, Stopped> {
         Ok(self.sandbox.spawn(spawn).await?)
+    }
+
+    /// The same for a program that may reach out; where it finds the way is among its variables.
+    pub(crate) fn spawn_with_egress(&self, argv: Vec<String>, mut environment: BTreeMap<String, String>) -> Spawn {
+        if !self.sandbox.has_own_network() {
+            return self.spawn(argv, environment);
+        }
+        for (name, value) in egress::variables() {
+            environment.entry(name).or_insert(value);
+        }
+        Spawn { listen: vec![egress::PORT], ..self.spawn(argv, environment) }
     }
 
     /// The folders as the agent sees them.

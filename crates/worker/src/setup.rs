@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use journeyman_core::ports::{Exit, Spawned};
+use journeyman_core::ports::{Exit, Gateway, Spawned};
 use journeyman_core::project::{DEFAULT_RUN_SECONDS, Settings};
 use journeyman_core::run::ReasonCode;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
+use tokio_util::sync::CancellationToken;
 
+use crate::egress::Egress;
 use crate::failure::Stopped;
-use crate::lease::Signals;
+use crate::lease::{Reporter, Signals};
 use crate::limits;
 use crate::room::Room;
 
@@ -23,18 +25,31 @@ const SHOWN_CHARS: usize = 2000;
 /// Runs it, if there is one.
 pub(crate) async fn set_up(
     room: &Room,
+    gateway: &dyn Gateway,
     environment: &BTreeMap<String, String>,
+    reporter: &Reporter,
     signals: &Signals,
     settings: &Settings,
 ) -> Result<(), Stopped> {
     let Some(command) = &settings.setup else { return Ok(()) };
     let argv = ["/bin/sh", "-c", command].map(str::to_owned).to_vec();
-    let spawned = room.start(room.spawn(argv, environment.clone())).await?;
-    let Spawned { stdin, stdout, stderr, mut process, .. } = spawned;
+    let spawned = room.start(room.spawn_with_egress(argv, environment.clone())).await?;
+    let Spawned { stdin, stdout, stderr, listeners, mut process } = spawned;
+    let mut egress = Egress::open(gateway, listeners, room.egress.clone())?;
     drop(stdin);
     let (stdout, stderr) = (Receiver::from_owned_fd(stdout)?, Receiver::from_owned_fd(stderr)?);
     let seconds = settings.limits.run_seconds.unwrap_or(DEFAULT_RUN_SECONDS);
-    let printed = async { tokio::try_join!(read(stdout, OUTPUT_BYTES), read(stderr, OUTPUT_BYTES)) };
+    let over = CancellationToken::new();
+    let printed = async {
+        let printed = tokio::try_join!(read(stdout, OUTPUT_BYTES), read(stderr, OUTPUT_BYTES));
+        over.cancel();
+        printed
+    };
+    let printed = async {
+        let (printed, told) = tokio::join!(printed, egress.tell(reporter, &over));
+        told?;
+        Ok::<_, Stopped>(printed?)
+    };
     let (mut printed, complaints) = tokio::select! {
         printed = printed => printed?,
         stopped = limits::watch(&*process, &room.workspace, &settings.limits) => return Err(stopped),

@@ -10,7 +10,7 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Store, UpdateError};
+use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Gateway, Store, UpdateError};
 use journeyman_core::run::Usage;
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
@@ -55,6 +55,8 @@ pub struct Host {
     pub forges: Arc<dyn Forges>,
     /// Where agents run.
     pub walls: Walls,
+    /// The ways out of there.
+    pub gateway: Arc<dyn Gateway>,
     /// Where files are kept that outlive this machine.
     pub blobs: Arc<dyn Blobs>,
     /// The agents that are configured.
@@ -80,6 +82,7 @@ impl Host {
         store: Arc<dyn Store>,
         forges: Arc<dyn Forges>,
         walls: Walls,
+        gateway: Arc<dyn Gateway>,
         blobs: Arc<dyn Blobs>,
         agents: Agents,
         ids: Arc<dyn IdGen>,
@@ -90,7 +93,22 @@ impl Host {
     ) -> Self {
         let mirrors = Mirrors::new(git, data.join("mirrors"));
         let (doors, warm, spares) = (Doors::default(), WarmAgents::new(warm), Spares::new(data.join("spares")));
-        Self { engine, store, forges, walls, blobs, agents, ids, data, environment, mirrors, doors, warm, spares }
+        Self {
+            engine,
+            store,
+            forges,
+            walls,
+            gateway,
+            blobs,
+            agents,
+            ids,
+            data,
+            environment,
+            mirrors,
+            doors,
+            warm,
+            spares,
+        }
     }
 
     /// Ends the agents that wait for a follow-up.

@@ -174,6 +174,10 @@ pub enum TranscriptKind {
     Usage,
     /// It asked for permission and was answered.
     Permission,
+    /// Something that it runs has reached out of the sandbox.
+    EgressAllowed,
+    /// The same, and was not let.
+    EgressDenied,
 }
 
 /// What the types of lines begin with that tell what an agent said and did.
@@ -190,6 +194,8 @@ impl TranscriptKind {
             Self::ToolCall => "agent.tool_call",
             Self::Usage => "agent.usage",
             Self::Permission => "permission.answered",
+            Self::EgressAllowed => "egress.allowed",
+            Self::EgressDenied => "egress.denied",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{CODE_HOST_TOKEN, InvalidProject, Project, SecretChanges, check_variable, parse_address};
 use crate::branch::check_ref_name;
+use crate::egress::Allowlist;
 
 /// The longest name of an agent, model or user, in characters.
 const NAME_CHARS: usize = 200;
@@ -14,6 +15,9 @@ const LABELS: usize = 50;
 
 /// With less memory than this no agent starts.
 const LEAST_MEMORY: u64 = 64 << 20;
+
+/// The most entries of what programs may reach.
+const DESTINATIONS: usize = 200;
 
 /// The longest time that one run may be given: a week.
 const RUN_SECONDS: u32 = 7 * 24 * 3600;
@@ -66,6 +70,10 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
             return Err(InvalidProject::Number { field, least, most });
         }
     }
+    if settings.sandbox.egress.len() > DESTINATIONS {
+        return Err(InvalidProject::TooMany { field: "sandbox.egress", most: DESTINATIONS });
+    }
+    Allowlist::read(&settings.sandbox.egress).map_err(InvalidProject::Egress)?;
     for (name, value) in &settings.environment {
         check_variable(name, value)?;
     }
@@ -124,7 +132,7 @@ mod tests {
     #[test]
     fn each_refused_field_is_named() {
         type Spoil = fn(&mut Project);
-        let cases: [(Spoil, &str); 17] = [
+        let cases: [(Spoil, &str); 19] = [
             (|p| p.repository = "shop".into(), "repository"),
             (|p| p.reference = Some("a b".into()), "branch or ref"),
             (|p| p.settings.pull_request.base = Some("-x".into()), "branch or ref"),
@@ -141,6 +149,8 @@ mod tests {
             (|p| p.settings.limits.disk_bytes = Some(1), "limits.diskBytes"),
             (|p| p.settings.limits.output_bytes = Some(1), "limits.outputBytes"),
             (|p| p.settings.limits.concurrent_runs = Some(0), "limits.concurrentRuns"),
+            (|p| p.settings.sandbox.egress = vec!["10.0.0.1:80".into()], "sandbox.egress"),
+            (|p| p.settings.sandbox.egress = vec!["npm".into(); 201], "sandbox.egress"),
             (|p| drop(p.settings.environment.insert("A B".into(), "x".into())), "A B"),
         ];
         assert_eq!(check(&project(), &SecretChanges::new()), Ok(()));

@@ -221,6 +221,8 @@ impl From<Permissions> for project::PermissionPolicy {
 pub struct Sandbox {
     /// How permission requests are answered.
     pub permissions: Permissions,
+    /// What programs may reach: `name:port`, or the name of a preset, such as `npm`.
+    pub egress: Vec<String>,
 }
 
 /// All projects that the key may see.
@@ -382,7 +384,7 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
                 output_bytes: limits.output_bytes,
             }
         },
-        sandbox: Sandbox { permissions: settings.sandbox.permissions.into() },
+        sandbox: Sandbox { permissions: settings.sandbox.permissions.into(), egress: settings.sandbox.egress },
         environment: settings.environment,
         setup: settings.setup,
         secret_uses: (settings.secret_uses.into_iter())

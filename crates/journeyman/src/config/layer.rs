@@ -140,6 +140,11 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) sandbox_users: Option<u32>,
 
+    /// Networks that programs in sandboxes may reach though they are not public, where a project's sandbox.egress allows a
+    /// name in them: a registry of one's own [default: none]
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
+    pub(crate) egress_private: Option<Vec<IpNet>>,
+
     /// The bwrap program [default: bwrap]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) bwrap: Option<PathBuf>,
@@ -221,6 +226,7 @@ impl Layer {
             sandbox_allow_degraded: self.sandbox_allow_degraded.or(weaker.sandbox_allow_degraded),
             sandbox_readable: self.sandbox_readable.or(weaker.sandbox_readable),
             sandbox_users: self.sandbox_users.or(weaker.sandbox_users),
+            egress_private: self.egress_private.or(weaker.egress_private),
             bwrap: self.bwrap.or(weaker.bwrap),
             git: self.git.or(weaker.git),
             log: self.log.or(weaker.log),

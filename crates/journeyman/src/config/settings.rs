@@ -69,6 +69,8 @@ pub(crate) struct SandboxSettings {
     /// Folders that programs may read.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) users: UserRange,
+    /// Networks that may be reached though they are not public.
+    pub(crate) egress_private: Vec<IpNet>,
     pub(crate) bwrap: PathBuf,
     /// This program, which is also the first one in a sandbox.
     pub(crate) program: PathBuf,
@@ -197,6 +199,7 @@ impl Settings {
                 allow_degraded: guarantees(layer.sandbox_allow_degraded.unwrap_or_default())?,
                 readable: readable(layer.sandbox_readable.unwrap_or_default())?,
                 users: users(layer.sandbox_users)?,
+                egress_private: layer.egress_private.unwrap_or_default(),
                 bwrap: layer.bwrap.unwrap_or_else(|| PathBuf::from("bwrap")),
                 program: program.to_owned(),
             },

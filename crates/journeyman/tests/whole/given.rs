@@ -20,6 +20,7 @@ use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
 use journeyman_core::run::Run;
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use journeyman_forge::CodeHosts;
+use journeyman_gateway::{Doors, SystemResolver};
 use journeyman_git::{Git, Runner};
 use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, UserRange};
 use journeyman_store::MemoryStore;
@@ -154,6 +155,7 @@ fn machine(
         store,
         forges,
         Walls::new(Arc::new(Windowed { inner: sandbox(&data), window }), Vec::new()),
+        Arc::new(Doors::new(Arc::new(SystemResolver), Vec::new())),
         Arc::new(blobs),
         [(DEFAULT_AGENT.to_owned(), agent)].into(),
         world.clone(),

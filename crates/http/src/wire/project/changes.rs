@@ -123,6 +123,10 @@ pub struct LimitChanges {
 pub struct SandboxChanges {
     /// How permission requests are answered; `allow` unless given.
     pub permissions: Option<Permissions>,
+    /// What programs may reach by https: `name:port`, or the name of a preset (`cargo`, `composer`, `debian`, `go`, `hex`,
+    /// `maven`, `npm`, `nuget`, `pub`, `pypi`, `rubygems`); nothing unless given.
+    #[schema(max_items = 200)]
+    pub egress: Option<Vec<String>>,
 }
 
 /// A project that is to be: its schema alone, because a creation is read as the patch of an empty document.
@@ -155,7 +159,7 @@ impl ProjectChanges {
         let host = self.code_host.unwrap_or_default();
         let pulls = self.pull_request.unwrap_or_default();
         let limits = self.limits.unwrap_or_default();
-        let permissions = self.sandbox.and_then(|sandbox| sandbox.permissions).unwrap_or_default();
+        let sandbox = self.sandbox.unwrap_or_default();
         project::Settings {
             code_host: CodeHostSettings { kind: host.kind.map(CodeHostKind::into), username: host.username },
             pull_request: PullRequestSettings {
@@ -177,7 +181,10 @@ impl ProjectChanges {
                 disk_bytes: limits.disk_bytes,
                 output_bytes: limits.output_bytes,
             },
-            sandbox: SandboxSettings { permissions: permissions.into() },
+            sandbox: SandboxSettings {
+                permissions: sandbox.permissions.unwrap_or_default().into(),
+                egress: sandbox.egress.unwrap_or_default(),
+            },
             environment: self.environment.unwrap_or_default(),
             setup: self.setup,
             secret_uses: (self.secret_uses.unwrap_or_default().into_iter())

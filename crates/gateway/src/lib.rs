@@ -1,0 +1,45 @@
+//! The ways out of a sandbox: so far a proxy to what a project allows ([`egress`]).
+//!
+//! Sandboxes have a loopback and nothing else. The service holds sockets that listen there, and so talks to whoever
+//! connects without being reachable otherwise. All that comes from there is untrusted.
+
+mod egress;
+mod resolver;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use journeyman_core::egress::Allowlist;
+use journeyman_core::ports::{EgressLog, Gate, Gateway};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+
+use egress::Egress;
+pub use resolver::{Resolver, SystemResolver};
+
+/// Opens them.
+pub struct Doors {
+    resolver: Arc<dyn Resolver>,
+    /// Networks that may be reached though they are not public, where a project allows a name in them.
+    private: Vec<IpNet>,
+}
+
+impl Doors {
+    /// With the networks that may be reached though they are not public.
+    #[must_use]
+    pub fn new(resolver: Arc<dyn Resolver>, private: Vec<IpNet>) -> Self {
+        Self { resolver, private }
+    }
+}
+
+impl Gateway for Doors {
+    fn open_egress(&self, listener: OwnedFd, allowed: Allowlist, told: EgressLog) -> io::Result<Gate> {
+        let listener = std::net::TcpListener::from(listener);
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let egress = Egress { allowed, told, resolver: Arc::clone(&self.resolver), private: self.private.clone() };
+        Ok(Gate(Box::new(AbortOnDropHandle::new(tokio::spawn(Arc::new(egress).serve(listener))))))
+    }
+}

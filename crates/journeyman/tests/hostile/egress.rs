@@ -1,0 +1,93 @@
+//! The one way out of a sandbox: to what the project allows, and all of it told.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use crate::program::given::{Service, Site, site_with};
+
+/// A program that asks the proxy for `$1` and prints what comes.
+const ASK: &str = r#"use IO::Socket::INET;
+my ($proxy) = ($ENV{HTTPS_PROXY} || "http://127.0.0.1:8812") =~ m{//(.*)};
+my $s = IO::Socket::INET->new(PeerAddr => $proxy) or die "no proxy\n";
+print $s "CONNECT $ARGV[0] HTTP/1.1\r\n\r\n";
+print while <$s>;
+"#;
+
+/// A registry on this machine that says who it is to everybody; its port.
+fn registry() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let _ = client.write_all(b"the registry speaks\n");
+            let _ = client.shutdown(std::net::Shutdown::Write);
+            let _ = client.read(&mut [0; 100]);
+        }
+    });
+    port
+}
+
+fn service(config: &str, egress: &Value) -> (Site, Service) {
+    let site = site_with(&format!("lease = \"3s\"\n{config}"));
+    site.people_commit("ask.pl", ASK);
+    let service = site.start();
+    let body = json!({ "sandbox": { "egress": egress }, "setup": "perl ask.pl setup.example:443 || true" });
+    let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(body));
+    assert_eq!(status, 200, "{answer}");
+    (site, service)
+}
+
+/// Destinations of the job's events of a type.
+fn told(service: &Service, job: &str, kind: &str) -> Vec<String> {
+    let events = service.events(job);
+    let of_kind = events.as_array().unwrap().iter().filter(|event| event["type"] == kind);
+    of_kind.map(|event| event["data"]["destination"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_project_reaches_what_it_allows_and_each_decision_is_an_event() {
+    let port = registry();
+    let (site, service) = service("egress-private = [\"127.0.0.0/8\"]\n", &json!(["npm", format!("localhost:{port}")]));
+    let ask = |destination: &str, file: &str| format!("[[run perl ask.pl {destination} > {file}]]");
+    let prompt =
+        [ask(&format!("localhost:{port}"), "good"), ask("evil.example:443", "bad"), ask("evil.example:443", "bad2")];
+    let job = service.create(&prompt.join(" "));
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let file = |name: &str| site.file(&site.branch(), name).unwrap();
+    assert!(file("good").contains("200 Connection established") && file("good").contains("the registry speaks"));
+    assert!(file("bad").contains("403 Forbidden") && file("bad").contains("sandbox.egress"), "{}", file("bad"));
+    assert_eq!(told(&service, &job, "egress.allowed"), [format!("localhost:{port}")]);
+    assert_eq!(told(&service, &job, "egress.denied"), ["setup.example:443", "evil.example:443"], "each once");
+
+    // What is taken back is no longer reached, by an agent that waits either.
+    let (status, _) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "sandbox": { "egress": [] } })));
+    assert_eq!(status, 200);
+    service.send(&job, &ask(&format!("localhost:{port}"), "later"));
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert!(file("later").contains("403 Forbidden"), "{}", file("later"));
+}
+
+#[test]
+fn without_a_word_nothing_is_reached() {
+    let port = registry();
+    let (site, service) = service("", &json!([format!("localhost:{port}")]));
+    // The name is allowed, and its address is the machine's.
+    let job = service.create(&format!("[[run perl ask.pl localhost:{port} > private]]"));
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let said = site.file(&site.branch(), "private").unwrap();
+    assert!(said.contains("403 Forbidden") && said.contains("egress-private"), "{said}");
+}
+
+#[test]
+fn destinations_that_are_none_are_refused_where_they_are_set() {
+    let site = site_with("lease = \"3s\"\n");
+    let service = site.start();
+    for bad in ["127.0.0.1:80", "registry.npmjs.org", "*.example:443", "npn", "Example.com:443"] {
+        let body = json!({ "sandbox": { "egress": [bad] } });
+        let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(body));
+        let text = answer["error"].as_str().unwrap_or_default();
+        assert!(status == 400 && text.contains("sandbox.egress") && text.contains(bad), "{bad}: {answer}");
+    }
+}
