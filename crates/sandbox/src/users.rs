@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, openat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, openat, statat};
 use rustix::process::{Gid, Uid};
 
 /// Numbers of users that nobody else on the machine has.
@@ -121,7 +121,11 @@ fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
             if name == c"." || name == c".." {
                 continue;
             }
-            chownat(dir.fd()?, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+            // What is theirs already stays as it is, and git need not look at it again.
+            let note = statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if (note.st_uid, note.st_gid) != (user.as_raw(), group.as_raw()) {
+                chownat(dir.fd()?, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+            }
             if entry.file_type() == FileType::Directory {
                 next.push(path.join(OsStr::from_bytes(name.to_bytes())));
             }

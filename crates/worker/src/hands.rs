@@ -119,7 +119,7 @@ impl Execution for Hands<'_> {
                     &project.settings,
                 )
                 .await?;
-                self.host.spares.make(&self.mirror, &begun.base, &workspace.index()).await;
+                self.host.spares.make(&self.mirror, &begun.base, &workspace.index(), &self.room.sandbox).await;
                 // What a setup command has made is the first turn's to commit.
                 if project.settings.setup.is_none() { Some(self.look().await?.fingerprint) } else { None }
             }

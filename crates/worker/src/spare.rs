@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use journeyman_core::ids::Sha;
+use journeyman_core::ports::Sandbox;
 use journeyman_core::time::Timestamp;
 
 use crate::failure::Stopped;
@@ -51,17 +52,19 @@ impl Spares {
         }
     }
 
-    /// Begins to make a spare tree at `head`, if one is worth it and not there; `index` is that of a tree like it.
-    pub(crate) async fn make(&self, mirror: &Mirror, head: &Sha, index: &Path) {
+    /// Begins to make a spare tree at `head`, if one is worth it and not there; `index` is that of a tree like it, and it is
+    /// given to those who run in `sandbox`.
+    pub(crate) async fn make(&self, mirror: &Mirror, head: &Sha, index: &Path, sandbox: &Arc<dyn Sandbox>) {
         let place = self.place(mirror);
         let is_small = tokio::fs::metadata(index).await.map_or(true, |note| note.len() < WORTH_IT);
         if is_small || place.exists() || !lock(&self.making).insert(place.clone()) {
             return;
         }
         let (making, mirror, head) = (Arc::clone(&self.making), mirror.clone(), head.clone());
+        let sandbox = Arc::clone(sandbox);
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            if let Err(error) = make(&mirror, &head, &place).await {
+            if let Err(error) = make(&mirror, &head, &place, &*sandbox).await {
                 tracing::warn!(%error, "a spare tree could not be made");
             }
             lock(&making).remove(&place);
@@ -93,13 +96,15 @@ fn lock(making: &Mutex<HashSet<PathBuf>>) -> std::sync::MutexGuard<'_, HashSet<P
     making.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn make(mirror: &Mirror, head: &Sha, place: &Path) -> Result<(), Stopped> {
+async fn make(mirror: &Mirror, head: &Sha, place: &Path, sandbox: &dyn Sandbox) -> Result<(), Stopped> {
     let draft = place.with_extension("draft");
     if draft.exists() {
         tokio::fs::remove_dir_all(&draft).await?;
     }
     begin_repository(&draft, mirror, head.as_str()).await?;
     mirror.check_out(&draft, head).await?;
+    // Before git notes how the files look: it reads those again that look otherwise.
+    sandbox.adopt(std::slice::from_ref(&draft)).await?;
     // Git reads files again that have the second of its index, to be sure of them: all of a tree that was made in one.
     // With a later index it need not.
     tokio::time::sleep(NEXT_SECOND).await;
