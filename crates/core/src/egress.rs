@@ -78,7 +78,7 @@ pub const PRESETS: &[(&str, &[&str])] = &[
     ),
     ("npm", &["registry.npmjs.org:443", "registry.yarnpkg.com:443"]),
     ("nuget", &["api.nuget.org:443", "globalcdn.nuget.org:443"]),
-    ("pub", &["pub.dev:443", "storage.googleapis.com:443"]),
+    ("pub", &["pub.dev:443"]),
     ("pypi", &["pypi.org:443", "files.pythonhosted.org:443"]),
     ("rubygems", &["rubygems.org:443", "index.rubygems.org:443"]),
 ];

@@ -78,6 +78,7 @@ pub struct GitCommand {
     directory: Option<PathBuf>,
     stdin: Vec<u8>,
     stdin_file: Option<File>,
+    memory_bytes: Option<u64>,
     timeout: Duration,
     stdout_bytes: usize,
     secret: Option<String>,
@@ -128,6 +129,7 @@ impl Git {
             directory: None,
             stdin: Vec::new(),
             stdin_file: None,
+            memory_bytes: None,
             timeout: TIMEOUT,
             stdout_bytes: STDOUT_BYTES,
             secret: None,
@@ -182,6 +184,13 @@ impl GitCommand {
     #[must_use]
     pub fn stdin_file(mut self, file: File) -> Self {
         self.stdin_file = Some(file);
+        self
+    }
+
+    /// How much memory it may have, by the program prlimit.
+    #[must_use]
+    pub const fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = Some(bytes);
         self
     }
 
@@ -253,7 +262,15 @@ impl GitCommand {
     #[must_use]
     pub fn build(&self) -> Command {
         let runner = &self.runner;
-        let mut command = Command::new(&runner.program);
+        let mut command = match self.memory_bytes {
+            Some(bytes) => {
+                let prlimit = found("prlimit".as_ref(), &runner.path).unwrap_or_else(|| "prlimit".into());
+                let mut command = Command::new(prlimit);
+                command.arg(format!("--as={bytes}")).arg(&runner.program);
+                command
+            }
+            None => Command::new(&runner.program),
+        };
         command.args(&self.arguments).env_clear();
         command.env("PATH", &runner.path).env("HOME", "/nonexistent").env("LC_ALL", "C");
         for (name, value) in [

@@ -76,8 +76,10 @@ impl Cgroups {
     /// tells those that live apart.
     pub(crate) fn find(name: &str) -> Self {
         let (mut places, mut held) = (Vec::new(), None);
-        for controller in [Controller::Memory, Controller::Processes, Controller::Cpu] {
-            let Some((version, parent)) = parent_of(controller) else { continue };
+        // All before the first is made: that may move this process.
+        let controllers = [Controller::Memory, Controller::Processes, Controller::Cpu];
+        for (controller, parent) in controllers.map(|controller| (controller, parent_of(controller))) {
+            let Some((version, parent)) = parent else { continue };
             let folder = parent.join(format!("{PREFIX}{name}"));
             let place = Place { controller, version, folder };
             let is_made = match &held {

@@ -46,6 +46,13 @@ pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<Exi
 
 /// The service's end of the socket is where others have their input.
 fn serve() -> io::Result<u8> {
+    // Whatever the service was started with stays outside.
+    // SAFETY: the call only marks descriptors; none is used or closed here.
+    #[expect(unsafe_code, reason = "the call has no safe form")]
+    let marked = unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
+    if marked != 0 {
+        return Err(io::Error::last_os_error());
+    }
     let mut service = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let plan: Plan = wire::read(&mut service)?;
     let listeners = listen(&plan.listen)?;

@@ -2,58 +2,91 @@
 //! gets the orphans.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Rounds in which all must be found standing still. One is enough unless they start others meanwhile.
+/// Rounds in which all must be found standing still: two, one after the other, with the same processes.
 const ROUNDS: usize = 500;
 
-/// Between two.
+/// Between two: one stops when it is on a processor next, or comes back from the disk.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Sends a signal to all descendants of a process, not to itself.
-pub(crate) fn signal(first: Pid, signal: Signal) {
-    for pid in descendants(first) {
-        send(pid, signal);
-    }
+/// The processes below the first one of a sandbox.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    first: Pid,
+    /// Its namespace of processes, where it may be known: a number that was given to another process of the host is told
+    /// by it.
+    namespace: Option<PathBuf>,
 }
 
-/// Stops all descendants of a process. False if they could not be held.
-pub(crate) async fn stop(first: Pid) -> bool {
-    for round in 0..ROUNDS {
-        let moving: Vec<Pid> = descendants(first).into_iter().filter(|pid| !stands_still(*pid)).collect();
-        if moving.is_empty() {
-            return true;
-        }
-        for pid in moving {
-            send(pid, Signal::STOP);
-        }
-        // One stops when it is on a processor next, or comes back from the disk.
-        if round > 0 {
-            tokio::time::sleep(PAUSE).await;
+impl Tree {
+    pub(crate) fn of(first: Pid) -> Self {
+        Self { first, namespace: namespace(first) }
+    }
+
+    /// Sends a signal to all of them.
+    pub(crate) fn signal(&self, signal: Signal) {
+        for pid in self.descendants() {
+            self.send(pid, signal);
         }
     }
-    false
-}
 
-fn send(pid: Pid, signal: Signal) {
-    // It may have ended by itself; with a descriptor of it, nobody else can get the signal from then on.
-    if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
-        let _ = pidfd_send_signal(process, signal);
-    }
-}
-
-fn descendants(first: Pid) -> HashSet<Pid> {
-    let (mut found, mut next) = (HashSet::new(), vec![first]);
-    while let Some(pid) = next.pop() {
-        for child in children(pid) {
-            if found.insert(child) {
-                next.push(child);
+    /// Stops all of them. False if they could not be held.
+    pub(crate) async fn stop(&self) -> bool {
+        let mut before = HashSet::new();
+        for round in 0..ROUNDS {
+            let now = self.descendants();
+            let moving: Vec<Pid> = now.iter().copied().filter(|pid| !stands_still(*pid)).collect();
+            if moving.is_empty() && (now == before || now.is_empty()) {
+                return true;
+            }
+            for pid in moving {
+                self.send(pid, Signal::STOP);
+            }
+            before = now;
+            if round > 1 {
+                tokio::time::sleep(PAUSE).await;
             }
         }
+        false
     }
-    found
+
+    fn send(&self, pid: Pid, signal: Signal) {
+        // It may have ended by itself; from here on the descriptor is of one process.
+        if let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
+            && self.has(pid)
+        {
+            let _ = pidfd_send_signal(process, signal);
+        }
+    }
+
+    /// Whether a process is in the same namespace. What an ordinary user may not know of, he may not signal either, unless
+    /// it is his own.
+    fn has(&self, pid: Pid) -> bool {
+        match (&self.namespace, namespace(pid)) {
+            (Some(ours), Some(its)) => *ours == its,
+            _ => true,
+        }
+    }
+
+    fn descendants(&self) -> HashSet<Pid> {
+        let (mut found, mut next) = (HashSet::new(), vec![self.first]);
+        while let Some(pid) = next.pop() {
+            for child in children(pid).into_iter().filter(|child| self.has(*child)) {
+                if found.insert(child) {
+                    next.push(child);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn namespace(pid: Pid) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{}/ns/pid", pid.as_raw_pid())).ok()
 }
 
 /// The children of all threads of a process.
@@ -67,10 +100,14 @@ fn pids(list: &str) -> Vec<Pid> {
     list.split_ascii_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
 }
 
-/// Whether it is stopped, or over.
+/// Whether all threads of a process are stopped or over; the state of the process is that of its first thread alone. Of one
+/// that is gone it is not known where it went: the next round tells.
 fn stands_still(pid: Pid) -> bool {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())) else { return true };
-    // The name, in parentheses, may hold anything (proc_pid_stat(5)).
-    let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('T' | 't' | 'Z' | 'X') | None)
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())) else { return false };
+    threads.flatten().all(|thread| {
+        let text = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name, in parentheses, may hold anything (proc_pid_stat(5)).
+        let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, Some('T' | 't' | 'Z' | 'X'))
+    })
 }

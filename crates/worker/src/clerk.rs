@@ -13,14 +13,16 @@ use std::time::Duration;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{Exit, Process, Spawn};
+use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 
 use crate::failure::Stopped;
 use crate::lease::Signals;
+use crate::limits;
 use crate::mirror::Mirror;
 use crate::room::Room;
 use crate::workspace::Workspace;
@@ -55,30 +57,36 @@ pub(crate) struct Task<'a> {
     pub(crate) message: String,
     /// There are files with more bytes than this, which is the most that one may have.
     pub(crate) large_from: Option<u64>,
+    /// Those of the project.
+    pub(crate) limits: &'a LimitSettings,
 }
 
 /// One at work. Dropped, it is killed.
 pub(crate) struct Clerk<'a> {
     signals: &'a Signals,
+    workspace: Workspace,
+    limits: LimitSettings,
     large_from: Option<u64>,
     process: Box<dyn Process>,
     stdin: Sender,
-    stdout: Lines<BufReader<tokio::io::Take<Receiver>>>,
+    stdout: BufReader<tokio::io::Take<Receiver>>,
     complaints: JoinHandle<String>,
 }
 
+/// The settings of the desk's repository: hooks and helpers are none.
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
+                      \thooksPath = /dev/null\n\tfsmonitor = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
+
 /// Prepares the desk of a tree that stands on a commit with nothing to commit.
-pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror) -> io::Result<()> {
+pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, head: &Sha) -> io::Result<()> {
     let git = workspace.desk.join("git");
     for dir in ["objects/info", "objects/pack", "refs"] {
         tokio::fs::create_dir_all(git.join(dir)).await?;
     }
     let alternates = format!("{}\n", mirror.objects().display());
-    let config = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
-                  \thooksPath = /dev/null\n\tfsmonitor = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
-    for (name, text) in
-        [("HEAD", "ref: refs/journeyman/none\n"), ("config", config), ("objects/info/alternates", &alternates)]
-    {
+    // Its HEAD is the commit that its index is of.
+    let head = format!("{head}\n");
+    for (name, text) in [("HEAD", head.as_str()), ("config", CONFIG), ("objects/info/alternates", &alternates)] {
         tokio::fs::write(git.join(name), text).await?;
     }
     tokio::fs::copy(workspace.tree.join(".git/index"), workspace.index()).await?;
@@ -104,6 +112,7 @@ impl<'a> Clerk<'a> {
         let own = [
             ("HOME", desk.clone().into_owned()),
             ("BASE", task.base.to_string()),
+            ("CONFIG", CONFIG.to_owned()),
             ("SNAPSHOT", if task.snapshot { "yes" } else { "no" }.to_owned()),
             ("LARGE_FROM", task.large_from.map_or_else(String::new, |bytes| bytes.to_string())),
             ("MESSAGE", task.message.clone()),
@@ -117,10 +126,12 @@ impl<'a> Clerk<'a> {
         let stdout = Receiver::from_owned_fd(spawned.stdout)?.take(WORD_BYTES);
         Ok(Self {
             signals,
+            workspace: workspace.clone(),
+            limits: task.limits.clone(),
             large_from: task.large_from,
             process: spawned.process,
             stdin: Sender::from_owned_fd(spawned.stdin)?,
-            stdout: BufReader::new(stdout).lines(),
+            stdout: BufReader::new(stdout),
             complaints: tokio::spawn(crate::agent::last_words(
                 Receiver::from_owned_fd(spawned.stderr)?,
                 COMPLAINT_BYTES,
@@ -151,8 +162,9 @@ impl<'a> Clerk<'a> {
         // Where it is gone, it says nothing either.
         let _ = self.stdin.write_all(format!("settle {head}\n").as_bytes()).await;
         let settled = match tokio::time::timeout(SETTLE_TIME, self.line()).await {
+            // The turn is over and kept whether this is done or not.
+            Ok(Err(Stopped::HandedBack)) | Err(_) => false,
             Ok(line) => line?.as_deref() == Some("settled"),
-            Err(_) => false,
         };
         self.process.end().await;
         Ok(settled)
@@ -170,8 +182,13 @@ impl<'a> Clerk<'a> {
             self.signals.shutdown.cancelled().await;
             tokio::time::sleep(LAST_TIME).await;
         };
+        let mut line = Vec::new();
         tokio::select! {
-            line = self.stdout.next_line() => Ok(line?),
+            read = self.stdout.read_until(b'\n', &mut line) => {
+                // A path need not be text.
+                Ok((read? > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned()))
+            }
+            stopped = limits::watch(&*self.process, &self.workspace, &self.limits) => Err(stopped),
             () = self.signals.lost.cancelled() => Err(Stopped::LeaseLost),
             () = shutdown => Err(Stopped::HandedBack),
             () = tokio::time::sleep(TIME) => {
@@ -184,10 +201,11 @@ impl<'a> Clerk<'a> {
     async fn failed(&mut self) -> Stopped {
         let exit = self.process.end().await;
         let exhausted = self.process.exhausted();
-        if let Some(stopped) = exhausted.map(|exhausted| crate::limits::reached(exhausted, None)) {
+        if let Some(stopped) = exhausted.map(|exhausted| limits::reached(exhausted, None)) {
             return stopped;
         }
-        let complaints = (&mut self.complaints).await.unwrap_or_default();
+        let complaints = tokio::time::timeout(Duration::from_secs(1), &mut self.complaints).await;
+        let complaints = complaints.ok().and_then(Result::ok).unwrap_or_default();
         let complaints = if complaints.is_empty() { format!("it ended with {exit:?}") } else { complaints };
         match exit {
             Exit::Code(_) if complaints.contains("No space left on device") => crate::failure::disk_full(),

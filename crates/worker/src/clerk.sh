@@ -8,9 +8,11 @@ tree=$1 desk=$2
 desk_git() { GIT_DIR="$desk/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$desk/index" git "$@"; }
 
 # What was stored for the turn before is in the service's own repository since.
-for left in "$desk/pack" "$desk/git/objects/"[0-9a-f][0-9a-f]; do
+for left in "$desk/pack" "$desk/git/info" "$desk/git/objects/"[0-9a-f][0-9a-f] "$desk/git/objects/pack/"* "$desk/git/objects/"tmp_*; do
 	[ ! -e "$left" ] || rm -rf "$left"
 done
+# The agent's own git has run beside the desk since it was last used: its configuration is written anew.
+printf '%s' "$CONFIG" > "$desk/git/config"
 
 # Mostly the branch is a file. Where it is not, git finds it, if nothing keeps it waiting.
 own=
@@ -35,6 +37,10 @@ if [ "$SNAPSHOT" = yes ]; then
 				xargs -0 -r git ls-files -z --modified --others --exclude-standard -- | tr '\n\0' '?\n' | head -n 1)
 		[ -z "$large" ] || { printf 'large %s\n' "$large"; exit 0; }
 	fi
+	# What the agent has taken out of the repository, or put in in spite of .gitignore, stays so: the index is that of
+	# its newest commit.
+	read -r indexed < "$desk/git/HEAD" || indexed=
+	[ "$indexed" = "$own" ] || desk_git read-tree --reset "$own"
 	printf '%s\n' "$own" > "$desk/git/HEAD"
 	desk_git add --all
 	# Where there is nothing to commit it says so on stdout, and fails.
@@ -47,4 +53,6 @@ fi
 printf 'head %s\n' "$head"
 
 read -r _ head || exit 0
+# Left by a git of the agent's that was ended.
+rm -f .git/index.lock
 git reset --quiet "$head" && echo settled

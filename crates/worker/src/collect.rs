@@ -9,6 +9,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
 use journeyman_core::job::command::TurnBegun;
 use journeyman_core::message::Message;
+use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 
 use crate::clerk::{Clerk, Task, open_pack};
@@ -27,6 +28,9 @@ pub(crate) const FILE_BYTES: u64 = 100 << 20;
 /// What a turn adds is kept as single objects up to this many bytes, and as one pack beyond.
 const LOOSE_BYTES: u64 = 4 << 20;
 
+/// What git may use to look through a pack: a few bytes of it may stand for any number.
+const IMPORT_MEMORY: u64 = 4 << 30;
+
 /// What a turn has led to in the tree.
 pub(crate) struct Work {
     /// The commit that holds all of it.
@@ -43,7 +47,7 @@ pub(crate) struct About<'a> {
     pub(crate) message: &'a Message,
     /// A turn that was interrupted: what is not committed stays in the tree for the next.
     pub(crate) only_committed: bool,
-    pub(crate) file_bytes: Option<u64>,
+    pub(crate) limits: &'a LimitSettings,
 }
 
 /// Makes commits of a turn that has changed something; `seen` is how the tree looks now.
@@ -60,13 +64,14 @@ pub(crate) async fn collect(
         let text = "folders are nested more deeply than git can store them; remove them";
         return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
     }
-    let file_bytes = about.file_bytes.unwrap_or(FILE_BYTES);
+    let file_bytes = about.limits.file_bytes.unwrap_or(FILE_BYTES);
     let title = journeyman_core::job::title_of(&about.message.prompt);
     let task = Task {
         base: &turn.head,
         snapshot: !about.only_committed,
         message: format!("{title}\n\nJourneyman-Job: {}\nJourneyman-Message: {}\n", about.job.id, about.message.id),
         large_from: (!seen.large.is_empty()).then_some(file_bytes),
+        limits: about.limits,
     };
     let mut clerk = Clerk::start(room, environment, signals, &task).await?;
     let head = clerk.found().await?;
@@ -76,6 +81,7 @@ pub(crate) async fn collect(
     }
     import(room, mirror).await?;
     let changes = mirror.changes(&turn.head, &head).await.map_err(|error| refused(&error))?;
+    let changes = changes.filter(|changes| changes.commits.last() == Some(&head));
     let changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
     mirror.keep(&format!("{}/head", about.job.id), &head).await?;
     // Where all is a commit of files of which none is large, none is in the commit.
@@ -96,7 +102,14 @@ async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
     } else {
         &["unpack-objects", "-q", "--strict"]
     };
-    mirror.git.at(&mirror.path, take).stdin_file(pack).run().await.map_err(|error| refused(&error))?;
+    mirror
+        .git
+        .at(&mirror.path, take)
+        .stdin_file(pack)
+        .memory_bytes(IMPORT_MEMORY)
+        .run()
+        .await
+        .map_err(|error| refused(&error))?;
     Ok(())
 }
 

@@ -140,7 +140,7 @@ impl Execution for Hands<'_> {
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
         let Assignment { project, claimed, signals, .. } = self.assignment;
         let (room, seen) = (&self.room, self.look().await?);
-        let folders = [room.workspace.tree.clone(), room.workspace.home.clone()];
+        let folders = room.workspace.folders();
         if let Some(stopped) = limits::disk(folders, project.settings.limits.disk_bytes()).await {
             return Err(stopped);
         }
@@ -148,8 +148,8 @@ impl Execution for Hands<'_> {
         let work = if state.clean.as_ref() == Some(&seen.fingerprint) {
             Work { head: begun.head.clone(), commits: Vec::new(), settled: true }
         } else {
-            let file_bytes = project.settings.limits.file_bytes;
-            let about = About { job: self.job(), message: &claimed.message, only_committed: turn.stopped, file_bytes };
+            let limits = &project.settings.limits;
+            let about = About { job: self.job(), message: &claimed.message, only_committed: turn.stopped, limits };
             let environment = base_environment(self.host, room);
             let work = collect(room, &environment, signals, &self.mirror, begun, &about, &seen).await?;
             // What is not committed is to be found by the next turn, whether that changes something or not.

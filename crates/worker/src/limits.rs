@@ -47,7 +47,7 @@ pub(crate) fn reached(exhausted: Exhausted, limits: Option<&LimitSettings>) -> S
 /// Comes back when a program has used up what its run may; never else.
 pub(crate) async fn watch(process: &dyn Process, workspace: &Workspace, limits: &LimitSettings) -> Stopped {
     let most = limits.disk_bytes();
-    let (mut next, folders) = (Instant::now() + DISK_BEAT, [workspace.tree.clone(), workspace.home.clone()]);
+    let (mut next, folders) = (Instant::now() + DISK_BEAT, workspace.folders());
     loop {
         tokio::time::sleep(BEAT).await;
         if let Some(exhausted) = process.exhausted() {
@@ -65,7 +65,7 @@ pub(crate) async fn watch(process: &dyn Process, workspace: &Workspace, limits: 
 }
 
 /// Whether folders have more on the disk than they may.
-pub(crate) async fn disk(folders: [PathBuf; 2], most: u64) -> Option<Stopped> {
+pub(crate) async fn disk(folders: [PathBuf; 3], most: u64) -> Option<Stopped> {
     let used = tokio::task::spawn_blocking(move || {
         folders.iter().map(|folder| survey(folder, u64::MAX).map_or(0, |seen| seen.bytes)).sum::<u64>()
     });

@@ -39,6 +39,7 @@ pub(crate) async fn set_up(
     drop(stdin);
     let (stdout, stderr) = (Receiver::from_owned_fd(stdout)?, Receiver::from_owned_fd(stderr)?);
     let seconds = settings.limits.run_seconds.unwrap_or(DEFAULT_RUN_SECONDS);
+    let end = tokio::time::Instant::now() + Duration::from_secs(u64::from(seconds));
     let over = CancellationToken::new();
     let printed = async {
         let printed = tokio::try_join!(read(stdout, OUTPUT_BYTES), read(stderr, OUTPUT_BYTES));
@@ -55,12 +56,15 @@ pub(crate) async fn set_up(
         stopped = limits::watch(&*process, &room.workspace, &settings.limits) => return Err(stopped),
         () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
         () = signals.shutdown.cancelled() => return Err(Stopped::HandedBack),
-        () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => {
-            let text = format!("the setup command took longer than {seconds} seconds; raise limits.runSeconds of the project");
-            return Err(Stopped::failed(ReasonCode::TimedOut, text));
-        }
+        () = tokio::time::sleep_until(end) => return Err(too_long(seconds)),
     };
-    let exit = process.wait().await;
+    // It may have closed its streams and go on.
+    let exit = tokio::select! {
+        exit = process.wait() => exit,
+        () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
+        () = signals.shutdown.cancelled() => return Err(Stopped::HandedBack),
+        () = tokio::time::sleep_until(end) => return Err(too_long(seconds)),
+    };
     process.end().await;
     if exit == Exit::Code(0) {
         return Ok(());
@@ -73,6 +77,11 @@ pub(crate) async fn set_up(
     let last: String = printed.chars().skip(printed.chars().count().saturating_sub(SHOWN_CHARS)).collect();
     let text = format!("the project's setup command failed ({exit:?}); it printed last: {}", last.trim());
     Err(Stopped::failed(ReasonCode::SetupFailed, text))
+}
+
+fn too_long(seconds: u32) -> Stopped {
+    let text = format!("the setup command took longer than {seconds} seconds; raise limits.runSeconds of the project");
+    Stopped::failed(ReasonCode::TimedOut, text)
 }
 
 /// Reads to the end, so that nobody waits for us, and keeps the last `limit` bytes.

@@ -12,6 +12,12 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat
 /// The longest path that the kernel follows in one piece (limits.h), and so the longest that git can store.
 const PATH_BYTES: usize = 4096;
 
+/// What an entry counts as at least: names and inodes are used up too.
+const ENTRY_BYTES: u64 = 4096;
+
+/// Large files that are told at most.
+const LARGE: usize = 100;
+
 /// What was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Survey {
@@ -56,11 +62,15 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
             let Ok(note) = statat(&top, &path, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = FileType::from_raw_mode(note.st_mode);
             let size = u64::try_from(note.st_size).unwrap_or_default();
-            seen.bytes += u64::try_from(note.st_blocks).unwrap_or_default() * 512;
+            seen.bytes += (u64::try_from(note.st_blocks).unwrap_or_default() * 512).max(ENTRY_BYTES);
             add(&mut sum, &path, &note, kind);
             if kind == FileType::Directory {
                 next.push(path);
-            } else if kind == FileType::RegularFile && size > large_from && !path.starts_with(".git") {
+            } else if kind == FileType::RegularFile
+                && size > large_from
+                && seen.large.len() < LARGE
+                && !path.starts_with(".git")
+            {
                 seen.large.push(path);
             }
         }

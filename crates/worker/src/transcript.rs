@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::acp::Update;
 use crate::lease::Reporter;
-use crate::redaction::Pieces;
+use crate::redaction::{Pieces, Redactor};
 
 /// How long what was said may wait for more.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -94,7 +94,7 @@ impl Spoken {
             (Update::Thought(text), Some(redactor)) => {
                 add(entries, Update::Thought(self.pieces.add(redactor, &text)), at)
             }
-            (update, _) => add(entries, update, at),
+            (update, redactor) => add_redacted(entries, update, at, redactor),
         }
     }
 
@@ -125,6 +125,11 @@ async fn next(updates: &mut Receiver<Update>, over: &CancellationToken, left: &m
 }
 
 fn add(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestamp) {
+    add_redacted(entries, update, at, None);
+}
+
+/// What is cut is cut after secrets are hidden.
+fn add_redacted(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestamp, redactor: Option<&Redactor>) {
     if matches!(&update, Update::Message(text) | Update::Thought(text) if text.is_empty()) {
         return;
     }
@@ -149,6 +154,10 @@ fn add(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestamp) {
         text.push_str(more);
         return;
     }
+    let data = match redactor {
+        Some(redactor) => redactor.document(data),
+        None => data,
+    };
     entries.push(TranscriptEntry { kind, data: storable(data), at });
 }
 

@@ -70,6 +70,11 @@ impl Workspace {
         (is_it && is_whole).then_some(marker.fingerprint)
     }
 
+    /// All that programs may write.
+    pub(crate) fn folders(&self) -> [PathBuf; 3] {
+        [self.tree.clone(), self.home.clone(), self.desk.clone()]
+    }
+
     /// The index over the tree that is not the agent's.
     pub(crate) fn index(&self) -> PathBuf {
         self.desk.join("index")
@@ -92,7 +97,7 @@ impl Workspace {
         spares.take(mirror, &self.tree).await;
         begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
         mirror.check_out(&self.tree, &turn.head).await?;
-        set_desk(self, mirror).await?;
+        set_desk(self, mirror, &turn.head).await?;
         let archive = session.fetch(self).await?;
         self.restore(archive).await
     }

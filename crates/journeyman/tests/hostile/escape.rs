@@ -34,6 +34,7 @@ const ATTACKS: &[(&str, Control, &str)] = &[
     ("repositories of the code host", Works, "ls $DIR/data/repositories/shop.git/HEAD"),
     ("files of the host", Works, "grep -q . $DIR/people/README.md"),
     ("hashes of passwords", WorksAsRoot, "head -c 1 /etc/shadow | grep -q ."),
+    ("a descriptor that the service was started with", Works, "cat <&9 | grep -q hush-open"),
     // What it must not write.
     ("a file in /usr", WorksAsRoot, "touch /usr/.hostile && rm /usr/.hostile"),
     ("a file in /etc", WorksAsRoot, "touch /etc/.hostile && rm /etc/.hostile"),
@@ -147,9 +148,11 @@ fn tried(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
     let text: String = program_of_32_bits().iter().map(|byte| format!("\\{byte:03o}")).collect();
     let begin = format!("printf '{text}' > ~/elf32; chmod 755 ~/elf32\n");
     site.people_commit("attack.sh", &format!("{begin}{script}"));
-    let mut environment = std::process::Command::new("env");
-    environment.env("PLANTED", "hush-planted");
-    let service = site.start_wrapped(environment);
+    // Started as from a shell that has a file open.
+    std::fs::write(site.path("open"), "hush-open\n").unwrap();
+    let mut wrapper = std::process::Command::new("sh");
+    wrapper.args(["-c", "exec 9<\"$0\"; exec \"$@\""]).arg(site.path("open")).env("PLANTED", "hush-planted");
+    let service = site.start_wrapped(wrapper);
     let variables = [
         ("DIR", site.dir.path().display().to_string()),
         ("SERVICE", service.id().to_string()),

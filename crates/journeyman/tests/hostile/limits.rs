@@ -81,6 +81,16 @@ fn a_run_that_takes_too_long_ends() {
 }
 
 #[test]
+fn a_setup_command_that_closes_its_streams_and_goes_on_takes_too_long() {
+    let (_site, service) = service(&json!({ "runSeconds": 1 }));
+    let setup = json!({ "setup": "exec >&- 2>&-; sleep 86394" });
+    assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(setup)).0, 200);
+    let (code, text) = reason(&service, "x");
+    assert_eq!(code, "timed_out", "{text}");
+    assert!(!is_running(&["sleep", "86394"]));
+}
+
+#[test]
 fn what_hides_from_its_end_ends_with_the_run() {
     let (_site, service) = service(&json!({}));
     // Numbers that nobody else sleeps for.

@@ -320,6 +320,23 @@ async fn what_is_wrong_with_a_repository_is_said() {
 }
 
 #[tokio::test]
+async fn what_an_agent_takes_out_of_the_repository_or_puts_in_by_force_stays_so() {
+    let house = house().await;
+    house.people_push("main", ".env", "KEY=1\n").await;
+    let own = "[[run git rm -q --cached .env; printf '.env\\n*.gen\\n' > .gitignore; git add .gitignore; echo 1 > x.gen; \
+               git add -f x.gen; git commit -qm own]] [[write a|1]]";
+    let id = house.create(own).await;
+    let branch = house.settled(id).await.branch.unwrap().name;
+    for turn in ["first", "second"] {
+        assert_eq!(house.file(&branch, ".env").await, None, "{turn}");
+        assert_eq!(house.file(&branch, "x.gen").await.as_deref(), Some("1\n"), "{turn}");
+        house.send(id, "[[append a|2]]").await;
+        assert_eq!(house.settled(id).await.status(), JobStatus::Completed);
+    }
+    assert_eq!(house.file(&branch, "a").await.as_deref(), Some("1\n2\n2\n"));
+}
+
+#[tokio::test]
 async fn a_setup_command_prepares_the_workspace_and_its_failure_is_shown() {
     let settings = |setup: &str| Settings { setup: Some(setup.to_owned()), ..Settings::default() };
     let house = idle(settings("echo ready > ~/ready")).await;

@@ -66,8 +66,13 @@ async fn look(back_end: &Bubblewrap) -> Result<(Findings, Option<Exhausted>), St
     let folders = [workspace.clone(), home.clone()];
     back_end.adopt(&folders).await.map_err(|error| error.to_string())?;
     let hidden = ["/etc/shadow", "/root", "/var", "/sys", "/run/docker.sock", "/boot"].map(PathBuf::from);
+    let is_shown = |path: &PathBuf| back_end.settings.readable.iter().any(|shown| shown.starts_with(path));
     let task = Task {
-        hidden: hidden.into_iter().chain([back_end.settings.folder.join("etc/passwd")]).collect(),
+        hidden: hidden
+            .into_iter()
+            .filter(|path| !is_shown(path))
+            .chain([back_end.settings.folder.join("etc/passwd")])
+            .collect(),
         port,
         threads: PROCESSES as usize + 16,
         memory_bytes: usize::try_from(MEMORY / 2 * 3).unwrap_or_default(),

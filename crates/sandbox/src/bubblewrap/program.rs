@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::launcher::Launcher;
 use crate::cgroup::Cgroup;
-use crate::tree;
+use crate::tree::Tree;
 
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -33,8 +33,8 @@ pub(super) struct Program {
 }
 
 struct First {
-    pid: Pid,
     handle: OwnedFd,
+    tree: Tree,
 }
 
 impl Program {
@@ -50,7 +50,7 @@ impl Program {
 
     /// The first process is there.
     pub(super) fn begin(&mut self, pid: Pid, handle: OwnedFd) {
-        self.first = Some(First { pid, handle });
+        self.first = Some(First { handle, tree: Tree::of(pid) });
     }
 
     pub(super) fn kill(&mut self) {
@@ -78,14 +78,14 @@ impl Process for Program {
 
     async fn pause(&mut self) -> bool {
         match &self.first {
-            Some(first) => tree::stop(first.pid).await,
+            Some(first) => first.tree.stop().await,
             None => false,
         }
     }
 
     fn resume(&mut self) {
         if let Some(first) = &self.first {
-            tree::signal(first.pid, Signal::CONT);
+            first.tree.signal(Signal::CONT);
         }
     }
 
@@ -95,9 +95,9 @@ impl Process for Program {
 
     async fn end(&mut self) -> Exit {
         if let Some(first) = self.first.as_ref().filter(|_| self.exit.is_none()) {
-            tree::signal(first.pid, Signal::TERM);
+            first.tree.signal(Signal::TERM);
             // What is paused does not hear of it.
-            tree::signal(first.pid, Signal::CONT);
+            first.tree.signal(Signal::CONT);
         }
         if let Ok(exit) = tokio::time::timeout(GRACE, self.wait()).await {
             return exit;
