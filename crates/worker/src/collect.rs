@@ -31,6 +31,9 @@ const LOOSE_BYTES: u64 = 4 << 20;
 /// What git may use to look through a pack: a few bytes of it may stand for any number.
 const IMPORT_MEMORY: u64 = 4 << 30;
 
+/// Commits of one turn: all are named in the job's log.
+const MOST_COMMITS: usize = 10_000;
+
 /// What a turn has led to in the tree.
 pub(crate) struct Work {
     /// The commit that holds all of it.
@@ -83,6 +86,9 @@ pub(crate) async fn collect(
     let changes = mirror.changes(&turn.head, &head).await.map_err(|error| refused(&error))?;
     let changes = changes.filter(|changes| changes.commits.last() == Some(&head));
     let changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
+    if changes.commits.len() > MOST_COMMITS {
+        return Err(refused(&format!("there are more than {MOST_COMMITS} of them")));
+    }
     mirror.keep(&format!("{}/head", about.job.id), &head).await?;
     // Where all is a commit of files of which none is large, none is in the commit.
     let may_be_large = about.only_committed || !seen.large.is_empty() || changes.commits.len() > 1;

@@ -175,6 +175,9 @@ fn commits_that_git_finds_damaged_are_refused() {
         let (job, reason) = place.done(&commit(&tree));
         assert_eq!(reason["code"], "workspace_refused", "{what}: {reason} {:#}", place.service.events(&job));
     }
+    let many = r#"[[run perl -e 'for (1 .. 10001) { print "commit refs/heads/many\ncommitter a <a> $_ +0000\ndata 1\nx\n"; print "from $ARGV[0]\n" if $_ == 1 }' $(git rev-parse HEAD) | git fast-import --quiet; git reset -q --soft refs/heads/many]]"#;
+    let (_, reason) = place.done(many);
+    assert!(reason["text"].as_str().unwrap_or_default().contains("more than 10000"), "{reason}");
     let (job, reason) = place.done("[[run git init -q inner; git -C inner commit -q --allow-empty -m x]]");
     assert_eq!(reason["code"], "workspace_refused", "{:#}", place.service.events(&job));
     let modules = r"[submodule \x]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n";
