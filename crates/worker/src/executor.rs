@@ -53,9 +53,9 @@ pub(crate) trait Execution: Send + Sync {
     /// when the turn began.
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped>;
 
-    /// The turn has ended with `commits` up to `head` and the session `archive`: a turn that begins with these may use the
+    /// The turn has ended at `head` with the session `archive`: a turn that begins with these may use the
     /// workspace as it is. Where that fails it is built anew then.
-    async fn release(&self, head: &Sha, commits: &[Sha], archive: &str);
+    async fn release(&self, head: &Sha, archive: &str);
 
     /// Pushes `head` to the branch, never by force; `commits` are those of this message.
     async fn push(&self, job: &Job, branch: &Branch, head: &Sha, commits: &[Sha]) -> Result<Pushed, Stopped>;

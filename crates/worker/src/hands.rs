@@ -165,7 +165,7 @@ impl Execution for Hands<'_> {
         Ok(Collected { head, commits, kept })
     }
 
-    async fn release(&self, head: &Sha, _commits: &[Sha], archive: &str) {
+    async fn release(&self, head: &Sha, archive: &str) {
         let state = self.state.lock().await;
         if state.usable
             && let Err(error) = self.room.workspace.mark(head, archive, state.clean.clone()).await

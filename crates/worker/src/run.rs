@@ -71,12 +71,12 @@ impl Run<'_> {
         let usage = turn.usage;
         if has_nothing_to_publish(&job, &head) {
             // No effect lies between the end of the turn and that of the run: they are one report.
-            self.execution.release(&head, &commits, &archive).await;
+            self.execution.release(&head, &archive).await;
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
             return Ok(Done { ended: Some(ended), outcome, usage });
         }
         let job = self.report(ended).await?;
-        let release = self.execution.release(&head, &commits, &archive);
+        let release = self.execution.release(&head, &archive);
         let publish = self.publish(job, head.clone(), commits.clone());
         let ((), outcome) = tokio::join!(release, publish);
         Ok(Done { ended: None, outcome: outcome?, usage })

@@ -250,7 +250,7 @@ impl Execution for Hands<'_> {
         Ok(Collected { head, commits, kept })
     }
 
-    async fn release(&self, head: &Sha, _: &[Sha], archive: &str) {
+    async fn release(&self, head: &Sha, archive: &str) {
         self.life.moment("before the workspace is released").await;
         self.change(|workspace| {
             workspace.head = head.clone();
