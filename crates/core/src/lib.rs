@@ -13,6 +13,7 @@ pub mod ids;
 pub mod job;
 pub mod key;
 pub mod message;
+pub mod model;
 pub mod ports;
 pub mod project;
 pub mod pull;

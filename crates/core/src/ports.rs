@@ -12,13 +12,16 @@ pub use code_host::{
     CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse,
     GitServer, GitServerError, PullDetail, PullPages, PullPagesError, Remote,
 };
-pub use gateway::{EgressDecision, EgressLog, Gate, Gateway};
+pub use gateway::{
+    EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelDoor, ModelFailure, ModelLog, ModelMeter,
+    ModelRoute, ModelTotals, ModelUse, ProviderTotals,
+};
 pub use sandbox::{
     Containing, Containment, Exhausted, Exit, Guarantee, Layout, Process, Resources, Sandbox, SandboxError, Spawn,
     Spawned,
 };
 pub use store::{
     Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
-    PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept,
-    UpdateError,
+    PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Spend, SpendError,
+    SpendingStore, Store, StoreError, Swept, UpdateError,
 };

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ProjectId;
+use crate::model::price::Budgets;
 use crate::ports::Resources;
 use crate::time::Timestamp;
 
@@ -91,6 +92,8 @@ pub enum SecretUse {
     Setup,
     /// The agent, and so whatever its model makes it run.
     Agent,
+    /// Calls of models, outside of the sandbox: the key of a provider, under the name of its variable.
+    Model,
 }
 
 /// Which code host a repository lives on.
@@ -156,6 +159,8 @@ pub struct LimitSettings {
     pub disk_bytes: Option<u64>,
     /// Bytes that an agent may say in one turn, tools' output among it; `None`: [`DEFAULT_OUTPUT_BYTES`].
     pub output_bytes: Option<u64>,
+    /// What calls of models may cost.
+    pub budget: Budgets,
 }
 
 impl LimitSettings {

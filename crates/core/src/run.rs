@@ -53,6 +53,22 @@ pub enum ReasonCode {
     AgentProtocol,
     /// The model refused to go on.
     AgentRefused,
+    /// The model cannot be called: its provider is not configured, or has no key.
+    ModelNotConfigured,
+    /// The provider of the model refused the key.
+    ModelUnauthorized,
+    /// The provider takes no more calls for now.
+    ModelRateLimited,
+    /// The provider failed or could not be reached.
+    ModelUnavailable,
+    /// The provider did not answer in time.
+    ModelTimedOut,
+    /// The provider's answer broke off.
+    ModelCut,
+    /// The provider did not take the call as it was.
+    ModelRefused,
+    /// A call could have cost more than there is.
+    OverBudget,
     /// No agent of that name is configured.
     UnknownAgent,
     /// The project's setup command failed.

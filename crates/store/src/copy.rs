@@ -29,6 +29,7 @@ const TABLES: &[(&str, &str)] = &[
     ("keys", "id"),
     ("audit", "number"),
     ("pulls", "repository, number"),
+    ("spending", "project, kind, subject"),
 ];
 
 /// Tables whose rows are numbered by the database.

@@ -10,6 +10,7 @@ mod memory;
 mod postgres;
 mod retention;
 mod rows;
+mod spending;
 mod sqlite;
 mod ticket;
 mod vault;

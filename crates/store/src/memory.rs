@@ -1,5 +1,7 @@
 //! Everything in memory under one lock: the reference that the other stores are compared with.
 
+mod spending;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +13,7 @@ use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
+use journeyman_core::model::price::Scope;
 use journeyman_core::ports::{
     Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore, PATIENCE,
     Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
@@ -46,6 +49,8 @@ struct Tables {
     keys: BTreeMap<KeyId, ApiKey>,
     audit: Vec<AuditEntry>,
     pulls: BTreeMap<(String, u64), LocalPull>,
+    /// Micros by project, kind and subject.
+    spending: BTreeMap<(ProjectId, &'static str, String), i64>,
     /// Jobs whose transcript was removed since they came to rest.
     trimmed: HashSet<JobId>,
 }
@@ -280,6 +285,7 @@ impl ProjectStore for MemoryStore {
         tables.remove(&gone);
         tables.idempotency.retain(|(project, _), _| *project != id);
         tables.rates.retain(|(project, _), _| *project != id);
+        tables.spending.retain(|(project, ..), _| *project != id);
         tables.secrets.retain(|(project, _), _| *project != id);
         tables.projects.remove(&id);
         Ok(())
@@ -315,6 +321,8 @@ impl Tables {
         self.messages.retain(|message| !gone.contains(&message.job));
         self.runs.retain(|run| !gone.contains(&run.job));
         self.log.retain(|(job, _), _| !gone.contains(job));
+        let gone: HashSet<String> = gone.iter().map(ToString::to_string).collect();
+        self.spending.retain(|(_, kind, subject), _| *kind != Scope::Job.name() || !gone.contains(subject));
     }
 
     fn put_project(&mut self, mut project: Project, secrets: SecretChanges) -> Project {

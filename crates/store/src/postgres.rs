@@ -16,6 +16,7 @@ mod projects;
 mod pulls;
 mod rows;
 mod session;
+mod spending;
 mod sweep;
 mod write;
 

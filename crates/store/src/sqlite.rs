@@ -11,6 +11,7 @@ mod projects;
 mod pulls;
 mod read;
 mod rows;
+mod spending;
 mod sweep;
 mod write;
 

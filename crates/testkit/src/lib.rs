@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod models;
 mod postgres;
 mod tapped;
 
+pub use models::{Asked, Fault, ModelServer, Reply, TOKENS};
 pub use postgres::Postgres;
 pub use tapped::{Call, Tap, Tapped};

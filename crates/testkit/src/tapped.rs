@@ -12,7 +12,8 @@ use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore, Picked,
-    ProjectStore, ProjectWriteError, PullStore, Retention, Store, StoreError, Swept, UpdateError,
+    ProjectStore, ProjectWriteError, PullStore, Retention, Spend, SpendError, SpendingStore, Store, StoreError, Swept,
+    UpdateError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
@@ -299,6 +300,21 @@ impl<T: Tap> PullStore for Tapped<T> {
         let done = self.store.end_pull(repository, number, state, between, now).await;
         self.tap.after(Call::Write).await?;
         done
+    }
+}
+
+#[async_trait]
+impl<T: Tap> SpendingStore for Tapped<T> {
+    async fn spend(&self, spend: Spend) -> Result<(), SpendError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.spend(spend).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn spent(&self, project: ProjectId, job: JobId, day: i64) -> Result<[u64; 3], StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.spent(project, job, day).await
     }
 }
 

@@ -178,6 +178,10 @@ pub enum TranscriptKind {
     EgressAllowed,
     /// The same, and was not let.
     EgressDenied,
+    /// It has called a model.
+    ModelCalled,
+    /// It wanted to, and was not let.
+    ModelDenied,
 }
 
 /// What the types of lines begin with that tell what an agent said and did.
@@ -196,6 +200,8 @@ impl TranscriptKind {
             Self::Permission => "permission.answered",
             Self::EgressAllowed => "egress.allowed",
             Self::EgressDenied => "egress.denied",
+            Self::ModelCalled => "agent.model_call",
+            Self::ModelDenied => "model.denied",
         }
     }
 }

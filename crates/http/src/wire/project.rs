@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 pub(crate) use self::changes::CreateProject;
-pub use self::changes::{CodeHostChanges, LimitChanges, ProjectChanges, PullRequestChanges, SandboxChanges};
+pub use self::changes::{BudgetChanges, CodeHostChanges, LimitChanges, ProjectChanges, PullRequestChanges, SandboxChanges};
 
 /// A project.
 #[derive(Debug, Serialize, ToSchema)]
@@ -156,6 +156,27 @@ pub struct Limits {
     /// Bytes that an agent may say in one turn, tools' output among it; `null`: 536870912.
     #[schema(required, minimum = 1_048_576)]
     pub output_bytes: Option<u64>,
+    /// What calls of models may cost.
+    pub budget: Budget,
+}
+
+/// What calls of models may cost, in millionths of a US dollar; `null`: anything. A call that could go beyond is not
+/// made, and the run fails.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// Those of one run.
+    #[schema(required)]
+    pub run_micros: Option<u64>,
+    /// Those of a job, over all of its runs.
+    #[schema(required)]
+    pub job_micros: Option<u64>,
+    /// Those of the project in one day of UTC.
+    #[schema(required)]
+    pub day_micros: Option<u64>,
+    /// Those of the project.
+    #[schema(required)]
+    pub project_micros: Option<u64>,
 }
 
 /// How permission requests of an agent are answered.
@@ -186,6 +207,8 @@ pub enum SecretUse {
     Setup,
     /// The agent, and so whatever its model makes it run.
     Agent,
+    /// Calls of models, outside of the sandbox: the key of a provider, under the name of its variable.
+    Model,
 }
 
 impl From<project::SecretUse> for SecretUse {
@@ -193,6 +216,7 @@ impl From<project::SecretUse> for SecretUse {
         match process {
             project::SecretUse::Setup => Self::Setup,
             project::SecretUse::Agent => Self::Agent,
+            project::SecretUse::Model => Self::Model,
         }
     }
 }
@@ -202,6 +226,7 @@ impl From<SecretUse> for project::SecretUse {
         match process {
             SecretUse::Setup => Self::Setup,
             SecretUse::Agent => Self::Agent,
+            SecretUse::Model => Self::Model,
         }
     }
 }

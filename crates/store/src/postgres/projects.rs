@@ -80,6 +80,7 @@ impl ProjectStore for PostgresStore {
             call!("DELETE FROM jobs WHERE project = $1", text()),
             call!("DELETE FROM idempotency_keys WHERE project = $1", text()),
             call!("DELETE FROM rate_windows WHERE project = $1", text()),
+            call!("DELETE FROM spending WHERE project = $1", text()),
             call!("DELETE FROM projects WHERE id = $1", text()),
             call!("COMMIT"),
         ];

@@ -39,7 +39,7 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
         ),
         call!(
             "WITH resting AS (
-                 SELECT id FROM jobs WHERE trimmed IN (0, 1) AND rests_since <= $1
+                 SELECT id, project FROM jobs WHERE trimmed IN (0, 1) AND rests_since <= $1
                  ORDER BY rests_since LIMIT $2 FOR UPDATE SKIP LOCKED
              ), lines AS (
                  DELETE FROM log USING resting WHERE log.job = resting.id
@@ -47,6 +47,9 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
                  DELETE FROM runs USING resting WHERE runs.job = resting.id
              ), sent AS (
                  DELETE FROM messages USING resting WHERE messages.job = resting.id
+             ), money AS (
+                 DELETE FROM spending USING resting
+                 WHERE spending.project = resting.project AND kind = 'job' AND subject = resting.id
              )
              DELETE FROM jobs USING resting WHERE jobs.id = resting.id RETURNING 1",
             ends.jobs,

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0004_jobs_by_row.sql"),
     include_str!("../../migrations/sqlite/0005_accepted_lines.sql"),
     include_str!("../../migrations/sqlite/0006_retention.sql"),
+    include_str!("../../migrations/sqlite/0007_spending.sql"),
 ];
 
 /// The version of a schema that is up to date.

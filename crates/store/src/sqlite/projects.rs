@@ -59,6 +59,7 @@ impl ProjectStore for SqliteStore {
                     "DELETE FROM jobs WHERE project = ?1",
                     "DELETE FROM idempotency_keys WHERE project = ?1",
                     "DELETE FROM rate_windows WHERE project = ?1",
+                    "DELETE FROM spending WHERE project = ?1",
                     "DELETE FROM projects WHERE id = ?1",
                 ] {
                     db.prepare_cached(delete)?.execute([id.as_str()])?;

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::engine::Admission;
-use journeyman_core::ids::{KeyId, Sha};
+use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
 use journeyman_core::job::JobStatus;
 use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
+use journeyman_core::model::price::{Budgets, OverBudget, Scope as Purse};
 use journeyman_core::ports::{
-    AuditEntry, Cursor, JobFilter, PATIENCE, ProjectWriteError, Retention, Swept, UpdateError,
+    AuditEntry, Cursor, JobFilter, PATIENCE, ProjectWriteError, Retention, Spend, SpendError, Swept, UpdateError,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{NewPull, PullState};
@@ -318,12 +319,14 @@ async fn what_rests_goes_after_its_time_and_nothing_else() {
         assert_eq!(kinds, expected, "{name}: the rest stays");
         house.engine.add_message(&shop(), old, prompt("more"), free()).await.unwrap();
         house.engine.cancel(&shop(), old).await.unwrap();
+        house.store.spend(spend(old, 7, 5, Budgets::default())).await.unwrap();
         let jobs = Retention { jobs: minute, ..Retention::default() };
         assert_eq!(sweep(jobs).await.unwrap(), Swept::default(), "{name}: it has come to rest just now");
         house.world.pass(Duration::from_secs(60));
         assert_eq!(sweep(jobs).await.unwrap(), Swept { jobs: 2, ..Swept::default() }, "{name}");
         for gone in [old, young] {
             assert_eq!(house.store.job(gone).await.unwrap(), None, "{name}");
+            assert_eq!(house.store.spent(shop(), gone, 7).await.unwrap(), [0, 5, 5], "{name}");
             assert!(house.store.messages(gone).await.unwrap().is_empty(), "{name}");
             assert!(house.store.runs(gone).await.unwrap().is_empty(), "{name}");
             assert!(house.store.log(gone, 0, 100).await.unwrap().is_empty(), "{name}");
@@ -539,5 +542,56 @@ async fn a_branch_has_at_most_one_open_pull_request() {
         let numbers: Vec<u64> =
             house.store.pulls("shop".into()).await.unwrap().iter().map(|pull| pull.number).collect();
         assert_eq!(numbers, [3, 2, 1], "{name}");
+    }
+}
+
+fn spend(job: JobId, day: i64, micros: i64, budgets: Budgets) -> Spend {
+    Spend { project: shop(), job, day, micros, budgets }
+}
+
+#[tokio::test]
+async fn money_is_added_to_all_sums_or_to_none() {
+    for house in all().await {
+        let name = house.name;
+        let [one, two] = [1, 2].map(|number| JobId::from_uuid(Uuid::from_u128(number)));
+        let free = Budgets::default();
+        let spent = async |job, day| house.store.spent(shop(), job, day).await.unwrap();
+        assert_eq!(spent(one, 7).await, [0, 0, 0], "{name}");
+        house.store.spend(spend(one, 7, 100, free)).await.unwrap();
+        house.store.spend(spend(two, 7, 50, free)).await.unwrap();
+        house.store.spend(spend(one, 8, 10, free)).await.unwrap();
+        assert_eq!((spent(one, 7).await, spent(two, 8).await), ([110, 150, 160], [50, 10, 160]), "{name}");
+        for (budgets, scope, limit, held) in [
+            (Budgets { job: Some(119), ..free }, Purse::Job, 119, 110),
+            (Budgets { day: Some(159), job: Some(120), ..free }, Purse::Day, 159, 150),
+            (Budgets { project: Some(169), day: Some(160), ..free }, Purse::Project, 169, 160),
+        ] {
+            let over = OverBudget { scope, limit, spent: held, asked: 10 };
+            let refused = house.store.spend(spend(one, 7, 10, budgets)).await;
+            assert_eq!(refused, Err(SpendError::OverBudget(over)), "{name}");
+        }
+        assert_eq!(spent(one, 7).await, [110, 150, 160], "{name}: nothing was added");
+        let just_enough = Budgets { run: Some(0), job: Some(120), day: Some(160), project: Some(170) };
+        house.store.spend(spend(one, 7, 10, just_enough)).await.unwrap();
+        house.store.spend(spend(one, 7, -1000, just_enough)).await.unwrap();
+        assert_eq!(spent(one, 7).await, [0, 0, 0], "{name}: less than nothing is nothing");
+        let other: ProjectId = "other".parse().unwrap();
+        house.store.spend(Spend { project: other.clone(), ..spend(one, 7, 5, free) }).await.unwrap();
+        assert_eq!(house.store.spent(other, one, 7).await.unwrap(), [0; 3], "{name}: a project that is not there");
+        house.store.spend(spend(one, 7, 5, free)).await.unwrap();
+        house.store.delete_project(shop()).await.unwrap();
+        assert_eq!(spent(one, 7).await, [0; 3], "{name}: it goes with its project");
+    }
+}
+
+#[tokio::test]
+async fn calls_at_the_same_time_do_not_spend_more_than_there_is() {
+    for house in all().await {
+        let job = JobId::from_uuid(Uuid::from_u128(1));
+        let budgets = Budgets { day: Some(100), ..Budgets::default() };
+        let calls = (0..20).map(|_| house.store.spend(spend(job, 7, 9, budgets)));
+        let went = futures::future::join_all(calls).await.into_iter().filter(Result::is_ok).count();
+        let spent = house.store.spent(shop(), job, 7).await.unwrap();
+        assert_eq!((went, spent), (11, [99; 3]), "{}", house.name);
     }
 }

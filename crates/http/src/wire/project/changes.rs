@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use journeyman_core::model::price::Budgets;
 use journeyman_core::project::{self, CodeHostSettings, LimitSettings, PullRequestSettings, SandboxSettings};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -116,6 +117,23 @@ pub struct LimitChanges {
     /// Bytes that an agent may say in one turn, tools' output among it; 536870912 unless given.
     #[schema(minimum = 1_048_576)]
     pub output_bytes: Option<u64>,
+    /// What calls of models may cost.
+    pub budget: Option<BudgetChanges>,
+}
+
+/// What calls of models may cost, in millionths of a US dollar; anything unless given. A call that could go beyond is not
+/// made, and the run fails.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetChanges {
+    /// Those of one run.
+    pub run_micros: Option<u64>,
+    /// Those of a job, over all of its runs.
+    pub job_micros: Option<u64>,
+    /// Those of the project in one day of UTC.
+    pub day_micros: Option<u64>,
+    /// Those of the project.
+    pub project_micros: Option<u64>,
 }
 
 /// How a project's agents are contained.
@@ -158,7 +176,8 @@ impl ProjectChanges {
     pub(super) fn settings(self) -> project::Settings {
         let host = self.code_host.unwrap_or_default();
         let pulls = self.pull_request.unwrap_or_default();
-        let limits = self.limits.unwrap_or_default();
+        let mut limits = self.limits.unwrap_or_default();
+        let budget = limits.budget.take().unwrap_or_default();
         let sandbox = self.sandbox.unwrap_or_default();
         project::Settings {
             code_host: CodeHostSettings { kind: host.kind.map(CodeHostKind::into), username: host.username },
@@ -180,6 +199,12 @@ impl ProjectChanges {
                 cpu_millis: limits.cpu_millis,
                 disk_bytes: limits.disk_bytes,
                 output_bytes: limits.output_bytes,
+                budget: Budgets {
+                    run: budget.run_micros,
+                    job: budget.job_micros,
+                    day: budget.day_micros,
+                    project: budget.project_micros,
+                },
             },
             sandbox: SandboxSettings {
                 permissions: sandbox.permissions.unwrap_or_default().into(),

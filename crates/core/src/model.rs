@@ -1,0 +1,169 @@
+//! Models: how people name them, and which wire format their servers speak.
+
+pub mod price;
+
+use serde::{Deserialize, Serialize};
+
+/// The wire format that a model's server speaks, named as people write it before a model's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialect {
+    /// Anthropic messages.
+    Anthropic,
+    /// Chat completions at OpenAI.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// The responses interface of OpenAI.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
+    /// Google Gemini.
+    Gemini,
+    /// Ollama's own interface.
+    Ollama,
+    /// Chat completions at any other server.
+    Compatible,
+}
+
+impl Dialect {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Anthropic, Self::OpenAi, Self::OpenAiResponses, Self::Gemini, Self::Ollama, Self::Compatible];
+
+    /// What stands before a model's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::OpenAiResponses => "openai-responses",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+            Self::Compatible => "compatible",
+        }
+    }
+
+    /// The dialect of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.name() == name)
+    }
+
+    /// Where the provider of the dialect serves everybody; one of one's own has no such address.
+    #[must_use]
+    pub const fn public_url(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("https://api.anthropic.com/v1/"),
+            Self::OpenAi | Self::OpenAiResponses => Some("https://api.openai.com/v1/"),
+            Self::Gemini => Some("https://generativelanguage.googleapis.com/v1beta/"),
+            Self::Ollama => Some("http://localhost:11434/"),
+            Self::Compatible => None,
+        }
+    }
+
+    /// The path that is usual between a server's address and the paths of the dialect.
+    #[must_use]
+    pub const fn usual_path(self) -> &'static str {
+        match self {
+            Self::Anthropic | Self::OpenAi | Self::OpenAiResponses | Self::Compatible => "v1/",
+            Self::Gemini => "v1beta/",
+            Self::Ollama => "",
+        }
+    }
+
+    /// The variable in which the provider's own programs expect the key. A `compatible` server gets no key by itself: the
+    /// key of OpenAI is not for others.
+    #[must_use]
+    pub const fn key_variable(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::OpenAi | Self::OpenAiResponses => Some("OPENAI_API_KEY"),
+            Self::Gemini => Some("GEMINI_API_KEY"),
+            Self::Ollama | Self::Compatible => None,
+        }
+    }
+
+    /// The address that the paths of the dialect are appended to: `given` with the usual path if it has none, and a slash
+    /// at its end. A query is kept behind it.
+    ///
+    /// # Errors
+    /// It is no address of http or https.
+    pub fn base_url(self, given: &str) -> Result<String, InvalidBaseUrl> {
+        let (address, query) = match given.split_once('?') {
+            Some((address, query)) => (address, format!("?{query}")),
+            None => (given, String::new()),
+        };
+        let after_scheme = address
+            .strip_prefix("http://")
+            .or_else(|| address.strip_prefix("https://"))
+            .filter(|rest| !rest.is_empty())
+            .ok_or(InvalidBaseUrl)?;
+        let has_path = after_scheme.split_once('/').is_some_and(|(_, path)| !path.is_empty());
+        let path = if has_path { "" } else { self.usual_path() };
+        Ok(format!("{}/{path}{query}", address.trim_end_matches('/')))
+    }
+}
+
+/// The base URL has another scheme than `http` or `https`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the base URL of a model must start with http:// or https://")]
+pub struct InvalidBaseUrl;
+
+/// What stands before the name of the built-in test model, which has no server.
+pub const TEST: &str = "test";
+
+/// A model's name in two: what says where it is served, and its name there, which may have slashes of its own.
+#[must_use]
+pub fn split(model: &str) -> Option<(&str, &str)> {
+    model.split_once('/').filter(|(prefix, name)| !prefix.is_empty() && !name.is_empty())
+}
+
+/// Whether a pattern means this name: the name itself, or its beginning and `*`.
+#[must_use]
+pub fn matches(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_two_parts() {
+        assert_eq!(split("openrouter/qwen/qwen3"), Some(("openrouter", "qwen/qwen3")));
+        for bad in ["", "gpt", "/x", "openai/"] {
+            assert_eq!(split(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_base_url_gets_the_usual_path_only_if_it_has_none() {
+        for (given, expected) in [
+            ("http://localhost:1234", "http://localhost:1234/v1/"),
+            ("http://localhost:1234/", "http://localhost:1234/v1/"),
+            ("https://host/api", "https://host/api/"),
+            ("https://host/api/v3/", "https://host/api/v3/"),
+            ("https://host/v1?version=2", "https://host/v1/?version=2"),
+            ("https://host?version=2", "https://host/v1/?version=2"),
+        ] {
+            assert_eq!(Dialect::Compatible.base_url(given).as_deref(), Ok(expected), "{given}");
+        }
+        for given in ["", "localhost", "ftp://host", "http://"] {
+            assert!(Dialect::OpenAi.base_url(given).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_dialect_is_its_form_in_files() {
+        for dialect in Dialect::ALL {
+            assert_eq!(serde_json::to_value(dialect).unwrap(), dialect.name());
+            assert_eq!(Dialect::from_name(dialect.name()), Some(dialect));
+        }
+        assert_eq!(Dialect::from_name("azure"), None);
+    }
+
+    #[test]
+    fn a_pattern_is_a_name_or_a_beginning() {
+        assert!(matches("claude-*", "claude-x") && matches("claude-x", "claude-x") && matches("*", "y"));
+        assert!(!matches("claude-*", "gpt") && !matches("claude-x", "claude-x-2"));
+    }
+}

@@ -1,0 +1,175 @@
+//! A run's account: what was used on it, and what may still be spent.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use journeyman_core::model::price::{Price, Scope, Tokens, check, day};
+use journeyman_core::ports::{
+    ModelAccount, ModelCall, ModelFailure, ModelUse, Spend, SpendError, SpendingStore,
+};
+use journeyman_core::run::{Reason, ReasonCode, Usage};
+use journeyman_core::time::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::provider::Provider;
+
+/// Nobody has more than a billion dollars; keeps sums far from the end of numbers.
+const MOST_MICROS: u64 = 1_000_000_000_000_000;
+
+/// An account that is open.
+pub(crate) struct Account {
+    pub(crate) given: ModelAccount,
+    pub(crate) provider: Provider,
+    /// What stands before the model's name.
+    pub(crate) prefix: String,
+    /// The model's name at its provider.
+    pub(crate) name: String,
+    /// Fires when it is closed.
+    pub(crate) over: CancellationToken,
+    pub(crate) calls: TaskTracker,
+    used: Mutex<Used>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    usage: Option<Usage>,
+    /// By the run, in millionths of a US dollar, with what is set aside.
+    spent: u64,
+    failure: Option<ModelFailure>,
+}
+
+/// Money that is set aside for a call.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    micros: u64,
+    /// The day it is taken from.
+    day: i64,
+    /// The most that the call can cost, where it has a price.
+    most: Option<u64>,
+}
+
+impl Account {
+    pub(crate) fn new(given: ModelAccount, provider: Provider, prefix: &str, name: &str) -> Self {
+        let (prefix, name) = (prefix.to_owned(), name.to_owned());
+        let (over, calls, used) = (CancellationToken::new(), TaskTracker::new(), Mutex::default());
+        Self { given, provider, prefix, name, over, calls, used }
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether its calls may be of that model.
+    pub(crate) fn may_call(&self, model: &str) -> bool {
+        model == self.name || self.provider.also.iter().any(|pattern| journeyman_core::model::matches(pattern, model))
+    }
+
+    /// A model as people name it.
+    pub(crate) fn whole_name(&self, model: &str) -> String {
+        format!("{}/{model}", self.prefix)
+    }
+
+    /// Sets aside what a call may cost at most.
+    ///
+    /// # Errors
+    /// There is not so much left, or nobody knows how much it is.
+    pub(crate) async fn reserve(
+        &self,
+        spending: &dyn SpendingStore,
+        now: Timestamp,
+        model: &str,
+        price: Option<&Price>,
+        (input, output): (u64, u64),
+    ) -> Result<Reserved, ModelFailure> {
+        let budgets = self.given.budgets;
+        let most = price.map(|price| price.at_most(input, output).min(MOST_MICROS));
+        let day = day(now);
+        if budgets.are_open() {
+            return Ok(Reserved { micros: 0, day, most });
+        }
+        let Some(micros) = most else {
+            let name = self.whole_name(model);
+            return Err(over_budget(format!(
+                "the model {name} has no price, so that its budget cannot be kept: the operator can give one as \
+                 [prices.\"{name}\"] of the configuration"
+            )));
+        };
+        {
+            let mut used = self.used();
+            check(Scope::Run, budgets.run, used.spent, micros).map_err(|over| over_budget(over.to_string()))?;
+            used.spent += micros;
+        }
+        match spending.spend(self.spend(micros.cast_signed(), day, budgets)).await {
+            Ok(()) => Ok(Reserved { micros, day, most }),
+            Err(error) => {
+                self.used().spent -= micros;
+                Err(match error {
+                    SpendError::OverBudget(over) => over_budget(over.to_string()),
+                    SpendError::Store(error) => ModelFailure {
+                        reason: Reason::new(ReasonCode::Internal, format!("the budget could not be read: {error}")),
+                        may_pass: true,
+                    },
+                })
+            }
+        }
+    }
+
+    /// A call is over: what was set aside for it becomes what it has cost.
+    pub(crate) async fn settle(&self, spending: &dyn SpendingStore, reserved: Reserved, cost: Option<u64>) {
+        let cost = cost.unwrap_or(0).min(MOST_MICROS);
+        {
+            let mut used = self.used();
+            used.spent = (used.spent + cost).saturating_sub(reserved.micros);
+        }
+        let change = cost.cast_signed() - reserved.micros.cast_signed();
+        if change != 0 {
+            let spend = self.spend(change, reserved.day, Default::default());
+            if let Err(error) = spending.spend(spend).await {
+                // What was set aside stays spent: rather too much than too little.
+                tracing::warn!(job = %self.given.job, %error, "what a call of a model has cost was not stored");
+            }
+        }
+    }
+
+    fn spend(&self, micros: i64, day: i64, budgets: journeyman_core::model::price::Budgets) -> Spend {
+        Spend { project: self.given.project.clone(), job: self.given.job, day, micros, budgets }
+    }
+
+    /// Counts a call that the provider was asked for.
+    pub(crate) fn count(&self, tokens: &Tokens, cost: Option<u64>, failure: Option<&ModelFailure>) {
+        let mut used = self.used();
+        if failure.is_none() || *tokens != Tokens::default() {
+            used.usage = Some(used.usage.unwrap_or_default().plus(tokens, cost));
+        }
+        used.failure = failure.cloned();
+    }
+
+    /// A call was not let through, and the run ends by that.
+    pub(crate) fn fail(&self, failure: ModelFailure) {
+        self.used().failure = Some(failure);
+    }
+
+    pub(crate) fn tell(&self, call: ModelCall) {
+        (self.given.told)(call);
+    }
+
+    /// Ends its calls; what was used.
+    pub(crate) async fn close(self: Arc<Self>) -> ModelUse {
+        self.over.cancel();
+        self.calls.close();
+        self.calls.wait().await;
+        let mut used = self.used();
+        ModelUse { usage: used.usage.take(), failure: used.failure.take() }
+    }
+}
+
+impl Reserved {
+    /// The most that the call can cost, where it has a price.
+    pub(crate) const fn most(&self) -> Option<u64> {
+        self.most
+    }
+}
+
+fn over_budget(text: String) -> ModelFailure {
+    ModelFailure { reason: Reason::new(ReasonCode::OverBudget, text), may_pass: false }
+}

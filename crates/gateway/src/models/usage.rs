@@ -1,0 +1,296 @@
+//! Reads a provider's answer on its way, for the tokens that it tells of and for whether it came to its end.
+
+use journeyman_core::model::price::Tokens;
+use serde_json::Value;
+
+use super::path::Shape;
+
+/// The longest line of a stream, and the longest answer in one piece, that is read for its usage.
+const MOST_BYTES: usize = 32 << 20;
+
+/// What an answer has told so far.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    shape: Shape,
+    /// Whether the answer comes in lines.
+    streams: bool,
+    held: Vec<u8>,
+    /// Whether a line is longer than any that is read.
+    overflows: bool,
+    pub(crate) told: Told,
+}
+
+/// What was told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The tokens, if they were.
+    pub(crate) tokens: Option<Tokens>,
+    /// Whether the model has ended its answer.
+    pub(crate) complete: bool,
+    /// An error in an answer that had begun well.
+    pub(crate) error: Option<String>,
+}
+
+impl Reader {
+    /// For an answer of that content type.
+    pub(crate) fn new(shape: Shape, content_type: &str) -> Self {
+        let streams = ["text/event-stream", "application/x-ndjson"].iter().any(|kind| content_type.starts_with(kind));
+        Self { shape, streams, held: Vec::new(), overflows: false, told: Told::default() }
+    }
+
+    /// A piece of it.
+    pub(crate) fn read(&mut self, mut piece: &[u8]) {
+        if !self.streams {
+            self.hold(piece);
+            return;
+        }
+        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
+            self.hold(&piece[..end]);
+            piece = &piece[end + 1..];
+            let line = std::mem::take(&mut self.held);
+            if !std::mem::take(&mut self.overflows) {
+                self.line(&line);
+            }
+        }
+        self.hold(piece);
+    }
+
+    fn hold(&mut self, piece: &[u8]) {
+        if self.held.len() + piece.len() > MOST_BYTES {
+            self.overflows = true;
+            self.held = Vec::new();
+        }
+        if !self.overflows {
+            self.held.extend_from_slice(piece);
+        }
+    }
+
+    /// There is no more of it.
+    pub(crate) fn end(mut self) -> Told {
+        let rest = std::mem::take(&mut self.held);
+        if self.streams {
+            self.line(&rest);
+        } else if let Ok(value) = serde_json::from_slice::<Value>(&rest) {
+            // Gemini streams a list where it is not asked for events.
+            match value {
+                Value::Array(values) => values.iter().for_each(|value| self.value(value)),
+                value => self.value(&value),
+            }
+        }
+        self.told
+    }
+
+    /// A line of server-sent events, or of JSON lines.
+    fn line(&mut self, line: &[u8]) {
+        let line = line.trim_ascii();
+        let data = line.strip_prefix(b"data:").map_or(line, <[u8]>::trim_ascii);
+        if data == b"[DONE]" {
+            self.told.complete = true;
+        } else if data.starts_with(b"{")
+            && let Ok(value) = serde_json::from_slice(data)
+        {
+            self.value(&value);
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        match self.shape {
+            Shape::Messages => {
+                let usage = value.pointer("/message/usage").or_else(|| value.get("usage"));
+                self.tokens(usage, &Fields::MESSAGES);
+                self.told.complete |= matches!(kind, "message_stop" | "message");
+            }
+            Shape::Chat => {
+                self.tokens(value.get("usage"), &Fields::CHAT);
+                let ended = |choice: &Value| choice.get("finish_reason").is_some_and(Value::is_string);
+                self.told.complete |= value.get("choices").and_then(Value::as_array).is_some_and(|all| all.iter().any(ended));
+            }
+            Shape::Responses => {
+                let response = value.get("response").unwrap_or(value);
+                self.tokens(response.get("usage"), &Fields::RESPONSES);
+                let status = response.get("status").and_then(Value::as_str).unwrap_or_default();
+                self.told.complete |= matches!(status, "completed" | "incomplete");
+            }
+            Shape::Contents => {
+                self.tokens(value.get("usageMetadata"), &Fields::CONTENTS);
+                let ended = |one: &Value| one.get("finishReason").is_some_and(Value::is_string);
+                let blocked = value.pointer("/promptFeedback/blockReason").is_some();
+                let candidates = value.get("candidates").and_then(Value::as_array);
+                self.told.complete |= blocked || candidates.is_some_and(|all| all.iter().any(ended));
+            }
+            Shape::Ollama => {
+                self.tokens(Some(value), &Fields::OLLAMA);
+                self.told.complete |= value.get("done") == Some(&Value::Bool(true));
+            }
+        }
+        let error = value.get("error").or_else(|| value.pointer("/response/error")).filter(|error| !error.is_null());
+        if kind == "error" || error.is_some() {
+            self.told.error = Some(error.map_or_else(|| value.to_string(), |error| {
+                error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned)
+            }));
+        }
+    }
+
+    /// Later words replace earlier ones, field by field.
+    fn tokens(&mut self, usage: Option<&Value>, fields: &Fields) {
+        let Some(usage) = usage.filter(|usage| usage.is_object()) else { return };
+        let number = |place: &&str| usage.pointer(place).and_then(Value::as_u64);
+        let sum = |places: &[&str]| {
+            let found: Vec<u64> = places.iter().filter_map(number).collect();
+            (!found.is_empty()).then(|| found.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)))
+        };
+        let (input, output) = (sum(fields.input), sum(fields.output));
+        if input.is_none() && output.is_none() {
+            return;
+        }
+        let known = self.told.tokens.get_or_insert_default();
+        let first = |places: &[&str]| places.iter().find_map(number);
+        known.cached = first(fields.cached).unwrap_or(known.cached);
+        known.cache_written = first(fields.cache_written).unwrap_or(known.cache_written);
+        known.input = input.unwrap_or(known.input).max(known.cached.saturating_add(known.cache_written));
+        known.output = output.unwrap_or(known.output);
+    }
+}
+
+/// Where the providers put their numbers; those of one list are added up, or the first that is there is taken.
+struct Fields {
+    input: &'static [&'static str],
+    cached: &'static [&'static str],
+    cache_written: &'static [&'static str],
+    output: &'static [&'static str],
+}
+
+impl Fields {
+    /// Input is told without what the cache has.
+    const MESSAGES: Self = Self {
+        input: &["/input_tokens", "/cache_read_input_tokens", "/cache_creation_input_tokens"],
+        cached: &["/cache_read_input_tokens"],
+        cache_written: &["/cache_creation_input_tokens"],
+        output: &["/output_tokens"],
+    };
+    const CHAT: Self = Self {
+        input: &["/prompt_tokens"],
+        cached: &["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"],
+        cache_written: &["/prompt_tokens_details/cache_write_tokens"],
+        output: &["/completion_tokens"],
+    };
+    const RESPONSES: Self = Self {
+        input: &["/input_tokens"],
+        cached: &["/input_tokens_details/cached_tokens"],
+        cache_written: &[],
+        output: &["/output_tokens"],
+    };
+    const CONTENTS: Self = Self {
+        input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
+        cached: &["/cachedContentTokenCount"],
+        cache_written: &[],
+        // What it has thought is not among what it has said.
+        output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
+    };
+    const OLLAMA: Self =
+        Self { input: &["/prompt_eval_count"], cached: &[], cache_written: &[], output: &["/eval_count"] };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(shape: Shape, content_type: &str, text: &str) -> Told {
+        // In every way of being cut in two the same comes out.
+        let whole = {
+            let mut reader = Reader::new(shape, content_type);
+            reader.read(text.as_bytes());
+            reader.end()
+        };
+        for cut in 0..text.len() {
+            let mut reader = Reader::new(shape, content_type);
+            reader.read(&text.as_bytes()[..cut]);
+            reader.read(&text.as_bytes()[cut..]);
+            assert_eq!(reader.end(), whole, "{cut}");
+        }
+        whole
+    }
+
+    const EVENTS: &str = "text/event-stream; charset=utf-8";
+
+    #[test]
+    fn each_provider_tells_in_its_own_way() {
+        let messages = "event: message_start\r\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\
+            \"cache_read_input_tokens\":100,\"cache_creation_input_tokens\":5,\"output_tokens\":1}}}\r\n\r\n\
+            data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":42}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
+        let chat = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":null}],\"usage\":null}\n\n\
+            data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":115,\
+            \"completion_tokens\":42,\"prompt_tokens_details\":{\"cached_tokens\":100}}}\n\ndata: [DONE]\n";
+        let responses = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"usage\"}\n\ndata: {\"type\":\
+            \"response.completed\",\"response\":{\"status\":\"completed\",\"error\":null,\"usage\":{\"input_tokens\":115,\
+            \"output_tokens\":42,\"input_tokens_details\":{\"cached_tokens\":100}}}}";
+        let contents = "data: {\"candidates\":[{\"content\":{}}],\"usageMetadata\":{\"promptTokenCount\":115}}\n\ndata: \
+            {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":115,\
+            \"candidatesTokenCount\":40,\"thoughtsTokenCount\":2,\"cachedContentTokenCount\":100}}\n\n";
+        let ollama = "{\"message\":{\"content\":\"x\"},\"done\":false}\n{\"done\":true,\"prompt_eval_count\":115,\
+            \"eval_count\":42}\n";
+        for (shape, kind, text, cached, written) in [
+            (Shape::Messages, EVENTS, messages, 100, 5),
+            (Shape::Chat, EVENTS, chat, 100, 0),
+            (Shape::Responses, EVENTS, responses, 100, 0),
+            (Shape::Contents, EVENTS, contents, 100, 0),
+            (Shape::Ollama, "application/x-ndjson", ollama, 0, 0),
+        ] {
+            let tokens = Tokens { input: 115, cached, cache_written: written, output: 42 };
+            let expected = Told { tokens: Some(tokens), complete: true, error: None };
+            assert_eq!(told(shape, kind, text), expected, "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_in_one_piece_is_read_at_its_end() {
+        let json = "application/json";
+        let tokens = |input, output| Some(Tokens { input, output, ..Tokens::default() });
+        for (shape, text, expected) in [
+            (Shape::Messages, r#"{"type":"message","usage":{"input_tokens":1,"output_tokens":2}}"#, tokens(1, 2)),
+            (
+                Shape::Chat,
+                r#"{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#,
+                tokens(1, 2),
+            ),
+            (Shape::Responses, r#"{"status":"completed","error":null,"usage":{"input_tokens":1,"output_tokens":2}}"#, tokens(1, 2)),
+            (
+                Shape::Contents,
+                r#"[{"candidates":[]},{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":2}}]"#,
+                tokens(1, 2),
+            ),
+            (Shape::Chat, r#"{"choices":[{"finish_reason":"stop"}]}"#, None),
+        ] {
+            let told = told(shape, json, text);
+            assert_eq!((told.tokens, told.complete, told.error), (expected, true, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_breaks_off_or_fails_is_not_complete() {
+        let begun = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n";
+        let cut = told(Shape::Messages, EVENTS, begun);
+        assert!(!cut.complete && cut.tokens.is_some(), "{cut:?}");
+        for (shape, text) in [
+            (Shape::Messages, "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n"),
+            (Shape::Chat, "data: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n"),
+            (Shape::Responses, "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"message\":\"busy\"}}}\n\n"),
+            (Shape::Contents, "data: {\"error\":{\"code\":503,\"message\":\"busy\"}}\n\n"),
+        ] {
+            let told = told(shape, EVENTS, text);
+            assert_eq!((told.complete, told.error.as_deref()), (false, Some("busy")), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory() {
+        let mut reader = Reader::new(Shape::Chat, EVENTS);
+        for _ in 0..40 {
+            reader.read(&vec![b'x'; 1 << 20]);
+        }
+        assert!(reader.held.capacity() <= MOST_BYTES * 2);
+        reader.read(b"\ndata: [DONE]\n");
+        assert!(reader.end().complete);
+    }
+}
