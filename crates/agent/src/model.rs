@@ -6,12 +6,16 @@
 use genai::adapter::AdapterKind;
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
+use journeyman_core::model::{Dialect, InvalidBaseUrl, split};
 
 /// The name of the test model.
 const SCRIPTED: &str = "test/scripted";
 
+/// The variable with the key, whatever the model.
+const KEY_VARIABLE: &str = "JOURNEYMAN_AGENT_KEY";
+
 /// The environment variables that may hold a key of a model; commands that the agent runs do not see them.
-pub(crate) const KEY_VARIABLES: [&str; 3] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
+pub(crate) const KEY_VARIABLES: [&str; 4] = [KEY_VARIABLE, "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
 
 /// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -25,80 +29,20 @@ pub enum ModelError {
     #[error("the model `{0}` needs a base URL")]
     BaseUrlMissing(String),
     /// The base URL has another scheme than `http` or `https`.
-    #[error("the base URL of the model must start with http:// or https://")]
-    BaseUrlInvalid,
+    #[error(transparent)]
+    BaseUrl(#[from] InvalidBaseUrl),
     /// The HTTP client could not be made.
     #[error("the HTTP client for the model could not be built: {0}")]
     Client(String),
 }
 
-/// The wire format that a model's server speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// Anthropic messages.
-    Anthropic,
-    /// Chat completions at OpenAI.
-    OpenAi,
-    /// The responses interface of OpenAI.
-    OpenAiResponses,
-    /// Google Gemini.
-    Gemini,
-    /// Ollama's own interface.
-    Ollama,
-    /// Chat completions at any other server.
-    Compatible,
-}
-
-impl Dialect {
-    fn from_prefix(prefix: &str) -> Option<Self> {
-        Some(match prefix {
-            "anthropic" => Self::Anthropic,
-            "openai" => Self::OpenAi,
-            "openai-responses" => Self::OpenAiResponses,
-            "gemini" => Self::Gemini,
-            "ollama" => Self::Ollama,
-            "compatible" => Self::Compatible,
-            _ => return None,
-        })
-    }
-
-    fn adapter(self) -> AdapterKind {
-        match self {
-            Self::Anthropic => AdapterKind::Anthropic,
-            Self::OpenAi | Self::Compatible => AdapterKind::OpenAI,
-            Self::OpenAiResponses => AdapterKind::OpenAIResp,
-            Self::Gemini => AdapterKind::Gemini,
-            Self::Ollama => AdapterKind::Ollama,
-        }
-    }
-
-    fn public_url(self) -> Option<&'static str> {
-        match self {
-            Self::Anthropic => Some("https://api.anthropic.com/v1/"),
-            Self::OpenAi | Self::OpenAiResponses => Some("https://api.openai.com/v1/"),
-            Self::Gemini => Some("https://generativelanguage.googleapis.com/v1beta/"),
-            Self::Ollama => Some("http://localhost:11434/"),
-            Self::Compatible => None,
-        }
-    }
-
-    /// The path that is usual between a server's address and the paths of the dialect.
-    fn usual_path(self) -> &'static str {
-        match self {
-            Self::Anthropic | Self::OpenAi | Self::OpenAiResponses | Self::Compatible => "v1/",
-            Self::Gemini => "v1beta/",
-            Self::Ollama => "",
-        }
-    }
-
-    /// A `compatible` server gets no key from the environment: the key of OpenAI is not for others.
-    fn key_variable(self) -> Option<&'static str> {
-        match self {
-            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Self::OpenAi | Self::OpenAiResponses => Some("OPENAI_API_KEY"),
-            Self::Gemini => Some("GEMINI_API_KEY"),
-            Self::Ollama | Self::Compatible => None,
-        }
+fn adapter(dialect: Dialect) -> AdapterKind {
+    match dialect {
+        Dialect::Anthropic => AdapterKind::Anthropic,
+        Dialect::OpenAi | Dialect::Compatible => AdapterKind::OpenAI,
+        Dialect::OpenAiResponses => AdapterKind::OpenAIResp,
+        Dialect::Gemini => AdapterKind::Gemini,
+        Dialect::Ollama => AdapterKind::Ollama,
     }
 }
 
@@ -123,11 +67,8 @@ impl Model {
             return Ok(Self::Scripted);
         }
         let unknown = || ModelError::Unknown(model.to_owned());
-        let (prefix, name) = model.split_once('/').ok_or_else(unknown)?;
-        let dialect = Dialect::from_prefix(prefix).ok_or_else(unknown)?;
-        if name.is_empty() {
-            return Err(unknown());
-        }
+        let (prefix, name) = split(model).ok_or_else(unknown)?;
+        let dialect = Dialect::from_name(prefix).ok_or_else(unknown)?;
         Ok(Self::Llm { dialect, name: name.to_owned() })
     }
 }
@@ -174,15 +115,15 @@ impl Target {
         api_key: Option<&str>,
     ) -> Result<Self, ModelError> {
         let base_url = match (base_url, dialect.public_url()) {
-            (Some(given), _) => complete_url(given, dialect.usual_path())?,
+            (Some(given), _) => dialect.base_url(given)?,
             (None, Some(public)) => public.to_owned(),
             (None, None) => return Err(ModelError::BaseUrlMissing(name.to_owned())),
         };
-        let key = match (api_key, dialect.key_variable()) {
-            (Some(key), _) => Key::Known(key.to_owned()),
-            (None, Some(variable)) => {
-                AuthData::from_env(variable).single_key_value().map_or(Key::Missing { variable }, Key::Known)
-            }
+        let of_variable = |variable: &str| AuthData::from_env(variable).single_key_value().ok();
+        let given = api_key.map(str::to_owned).or_else(|| of_variable(KEY_VARIABLE));
+        let key = match (given, dialect.key_variable()) {
+            (Some(key), _) => Key::Known(key),
+            (None, Some(variable)) => of_variable(variable).map_or(Key::Missing { variable }, Key::Known),
             (None, None) => Key::NotNeeded,
         };
         Ok(Self { dialect, name: name.to_owned(), base_url, key })
@@ -198,17 +139,22 @@ impl Target {
         }
     }
 
+    /// The key, if it is known.
+    pub(crate) fn key(&self) -> Option<&str> {
+        match &self.key {
+            Key::Known(key) => Some(key),
+            Key::Missing { .. } | Key::NotNeeded => None,
+        }
+    }
+
     /// The target in the terms of `genai`.
     pub(crate) fn service(&self) -> ServiceTarget {
-        let key = match &self.key {
-            Key::Known(key) => key.as_str(),
-            // Servers without authentication ignore the header that the adapter insists on sending.
-            Key::Missing { .. } | Key::NotNeeded => "none",
-        };
+        // Servers without authentication ignore the header that the adapter insists on sending.
+        let key = self.key().unwrap_or("none");
         ServiceTarget {
             endpoint: Endpoint::from_owned(self.base_url.as_str()),
             auth: AuthData::from_single(key),
-            model: ModelIden::new(self.dialect.adapter(), self.name.as_str()),
+            model: ModelIden::new(adapter(self.dialect), self.name.as_str()),
         }
     }
 
@@ -219,22 +165,6 @@ impl Target {
             Key::Known(_) | Key::Missing { .. } | Key::NotNeeded => text.to_owned(),
         }
     }
-}
-
-/// The address that the paths of a dialect are appended to; it ends with a slash. A query is kept at its end.
-fn complete_url(given: &str, usual_path: &str) -> Result<String, ModelError> {
-    let (address, query) = match given.split_once('?') {
-        Some((address, query)) => (address, format!("?{query}")),
-        None => (given, String::new()),
-    };
-    let after_scheme = address
-        .strip_prefix("http://")
-        .or_else(|| address.strip_prefix("https://"))
-        .filter(|rest| !rest.is_empty())
-        .ok_or(ModelError::BaseUrlInvalid)?;
-    let has_path = after_scheme.split_once('/').is_some_and(|(_, path)| !path.is_empty());
-    let path = if has_path { "" } else { usual_path };
-    Ok(format!("{}/{path}{query}", address.trim_end_matches('/')))
 }
 
 #[cfg(test)]
@@ -257,23 +187,6 @@ mod tests {
         }
         for text in ["", "gpt-5", "openai/", "test/other", "azure/x"] {
             assert!(Model::parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_base_url_gets_the_usual_path_only_if_it_has_none() {
-        for (given, expected) in [
-            ("http://localhost:1234", "http://localhost:1234/v1/"),
-            ("http://localhost:1234/", "http://localhost:1234/v1/"),
-            ("https://host/api", "https://host/api/"),
-            ("https://host/api/v3/", "https://host/api/v3/"),
-            ("https://host/v1?version=2", "https://host/v1/?version=2"),
-            ("https://host?version=2", "https://host/v1/?version=2"),
-        ] {
-            assert_eq!(complete_url(given, "v1/").unwrap(), expected, "{given}");
-        }
-        for given in ["", "localhost", "ftp://host", "http://"] {
-            assert!(complete_url(given, "v1/").is_err(), "{given}");
         }
     }
 

@@ -14,7 +14,8 @@ pub struct Options {
     /// Where the model is served, `http://` or `https://`. Without a path the usual one of the dialect is added
     /// (`/v1`, `/v1beta` for Gemini, none for Ollama). Default: the provider's public address.
     pub base_url: Option<String>,
-    /// The key of the model. Default: `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`, by dialect.
+    /// The key of the model. Default: `JOURNEYMAN_AGENT_KEY`, or `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or
+    /// `GEMINI_API_KEY`, by dialect.
     pub api_key: Option<String>,
     /// The directory of the session files; it is created if it is missing.
     pub state_dir: PathBuf,

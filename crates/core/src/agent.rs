@@ -5,8 +5,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// How an agent is started and what it needs. In `command` and `environment` `{model}` is replaced by the job's model,
-/// `{home}` and `{workspace}` by the folders as the agent sees them.
+use crate::model::Dialect;
+
+/// How an agent is started and what it needs. In `command`, `environment` and `files` the names of [`Places`] are
+/// replaced, in braces; and `{model_url}` and `{model_token}` by where models are called in the sandbox, and what is shown
+/// there in place of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AgentSpec {
@@ -18,9 +21,16 @@ pub struct AgentSpec {
     /// Files and folders of the machine that it needs beside the system's own, which the sandbox shows it where they are.
     #[serde(default)]
     pub readable: Vec<PathBuf>,
-    /// Variables beside the project's.
+    /// Variables beside the project's. One that needs `{model_url}` or `{model_token}` is left out where the model has no
+    /// server, as the test model has none.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// Files in its home that are written before each start, by their path there.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// What it can speak with a model's server; empty: anything.
+    #[serde(default)]
+    pub dialects: Vec<Dialect>,
     /// The session mode in which it does not ask, such as `bypassPermissions`.
     #[serde(default)]
     pub mode: Option<String>,
@@ -39,10 +49,48 @@ impl AgentSpec {
         200
     }
 
-    /// `text` with its placeholders replaced.
+    /// Whether it calls its models through the service.
     #[must_use]
-    pub fn fill(text: &str, model: &str, home: &str, workspace: &str) -> String {
-        text.replace("{model}", model).replace("{home}", home).replace("{workspace}", workspace)
+    pub fn calls_models(&self) -> bool {
+        let texts = self.command.iter().chain(self.environment.values()).chain(self.files.values());
+        texts.into_iter().any(|text| text.contains(MODEL_URL))
+    }
+}
+
+/// Where models are called, in a spec.
+pub const MODEL_URL: &str = "{model_url}";
+
+/// What is shown there, in a spec.
+pub const MODEL_TOKEN: &str = "{model_token}";
+
+/// What stands for the words in braces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// `{model}`: the job's model, as people name it.
+    pub model: String,
+    /// `{dialect}`: what its server speaks, as [`Dialect::name`] has it; `test` for the test model.
+    pub dialect: String,
+    /// `{model_name}`: its name there.
+    pub model_name: String,
+    /// `{home}`: the agent's home, as it sees it.
+    pub home: String,
+    /// `{workspace}`: the workspace, as it sees it.
+    pub workspace: String,
+}
+
+impl Places {
+    /// `text` with the words replaced.
+    #[must_use]
+    pub fn fill(&self, text: &str) -> String {
+        let Self { model, dialect, model_name, home, workspace } = self;
+        let words = [
+            ("{model}", model),
+            ("{dialect}", dialect),
+            ("{model_name}", model_name),
+            ("{home}", home),
+            ("{workspace}", workspace),
+        ];
+        words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
     }
 }
 

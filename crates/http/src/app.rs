@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use ipnet::IpNet;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
-use journeyman_core::ports::{Containing, Diffs, Forges, GitServer, PullPages, Store};
+use journeyman_core::ports::{Containing, Diffs, Forges, GitServer, ModelMeter, PullPages, Store};
 use journeyman_core::time::{IdGen, Timestamp};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,8 @@ pub struct Services {
     pub pulls: Arc<dyn PullPages>,
     /// The machine's sandbox, if the process carries out jobs.
     pub machine: Option<Arc<dyn Containing>>,
+    /// What it has called of models.
+    pub models: Option<Arc<dyn ModelMeter>>,
 }
 
 /// What an operator sets.
@@ -58,7 +60,7 @@ const BODIES_KIB: usize = 128 << 10;
 
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
-        let metrics = Metrics::new(&settings.version);
+        let metrics = Metrics::new(&settings.version, services.models.clone());
         let (known, noted) = (Known::default(), Mutex::default());
         let bodies = Semaphore::new(BODIES_KIB);
         Self(Arc::new(Parts { services, settings, metrics, shutdown, known, bodies, noted }))

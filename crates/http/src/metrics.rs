@@ -1,10 +1,13 @@
 //! Numbers for Prometheus. Labels are routes and statuses, never ids: `/metrics` needs no key.
 
+mod models;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::Method;
+use journeyman_core::ports::ModelMeter;
 use journeyman_core::rate::RateKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -14,6 +17,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+use self::models::ModelCounts;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteLabels {
@@ -49,7 +54,7 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    pub(crate) fn new(version: &str) -> Self {
+    pub(crate) fn new(version: &str, models: Option<Arc<dyn ModelMeter>>) -> Self {
         let mut registry = Registry::with_prefix("journeyman");
         let answers = Family::<AnswerLabels, Counter>::default();
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
@@ -61,6 +66,9 @@ impl Metrics {
         registry.register_with_unit("http_request_duration", help, Unit::Seconds, seconds.clone());
         registry.register("accepted", "Jobs created and messages accepted, replays not counted", accepted.clone());
         registry.register("jobs_active", "Jobs that are active", active_jobs.clone());
+        if let Some(models) = models {
+            registry.register_collector(Box::new(ModelCounts(models)));
+        }
         Self { registry: Arc::new(registry), answers, seconds, accepted, active_jobs }
     }
 

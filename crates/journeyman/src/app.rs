@@ -13,10 +13,10 @@ use axum::Router;
 use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
-use journeyman_core::ports::{Blobs, Containing, Store};
+use journeyman_core::ports::{Blobs, Containing, Gateway, ModelMeter, Store};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
-use journeyman_gateway::{Doors, SystemResolver};
+use journeyman_gateway::{Doors, Models, SystemResolver};
 use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
 use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
@@ -34,6 +34,7 @@ pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) hosts: CodeHosts,
     pub(crate) host: Arc<Host>,
+    doors: Arc<Doors>,
     settings: Settings,
     public_url: String,
 }
@@ -105,12 +106,14 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     let hosts = code_hosts(&settings, &store, &public_url)?;
     // Little of the machine's environment reaches agents: where programs are, and a language that prints UTF-8.
     let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
+    let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine))?;
+    let doors = Arc::new(Doors::new(Arc::new(SystemResolver), settings.sandbox.egress_private.clone(), models));
     let host = Host::new(
         engine.clone(),
         store.clone(),
         Arc::new(hosts.clone()),
         Walls::new(sandbox(&settings, Asker::Service)?, given_up(&settings)),
-        Arc::new(Doors::new(Arc::new(SystemResolver), settings.sandbox.egress_private.clone())),
+        Arc::clone(&doors) as Arc<dyn Gateway>,
         blobs(&settings.blobs)?,
         settings.agents.clone(),
         Arc::new(Machine),
@@ -119,13 +122,14 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         environment.into(),
         settings.warm,
     );
-    Ok(App { store, engine, hosts, host: Arc::new(host), settings, public_url })
+    Ok(App { store, engine, hosts, host: Arc::new(host), doors, settings, public_url })
 }
 
 impl App {
     /// What this process answers over HTTP: the interface, or whether it is well.
     pub(crate) fn router(&self, shutdown: CancellationToken) -> Router {
         let local = Arc::new(self.hosts.local().clone());
+        let works = self.settings.roles.contains(&Role::Worker);
         let services = Services {
             engine: self.engine.clone(),
             store: self.store.clone(),
@@ -134,7 +138,8 @@ impl App {
             diffs: self.host.clone(),
             git: local.clone(),
             pulls: local,
-            machine: self.settings.roles.contains(&Role::Worker).then(|| self.host.clone() as Arc<dyn Containing>),
+            machine: works.then(|| self.host.clone() as Arc<dyn Containing>),
+            models: works.then(|| self.doors.clone() as Arc<dyn ModelMeter>),
         };
         let settings = journeyman_http::Settings {
             public_url: self.public_url.clone(),

@@ -6,15 +6,18 @@
 mod environment;
 mod file;
 mod layer;
+mod models;
 mod settings;
 mod span;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Context;
 use journeyman_core::agent::Agents;
 
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
+use self::models::ModelTables;
 pub(crate) use self::settings::{BlobPlace, Database, Settings};
 
 /// The settings that hold for these flags, in this process.
@@ -23,14 +26,15 @@ pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {
     let path = flags.config.clone().or_else(|| environment.config.clone());
     let file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
     let program = std::env::current_exe().context("the program's own path could not be found")?;
-    Settings::resolve(flags.over(file.settings).over(environment), file.agents, environment::machine(), &program)
+    let machine = environment::machine(&file.models.key_variables());
+    Settings::resolve(flags.over(file.settings).over(environment), file.agents, &file.models, machine, &program)
 }
 
 /// The settings of these flags alone, whatever the environment and its configuration file say.
 pub(crate) fn isolated(flags: Layer) -> anyhow::Result<Settings> {
     let program = std::env::current_exe().context("the program's own path could not be found")?;
-    let machine = environment::MachineEnvironment { master_key: None, ..environment::machine() };
-    Settings::resolve(flags, Agents::new(), machine, &program)
+    let machine = environment::MachineEnvironment { master_key: None, ..environment::machine(&BTreeSet::new()) };
+    Settings::resolve(flags, Agents::new(), &ModelTables::default(), machine, &program)
 }
 
 /// A path as text for agents and git, which take no other.

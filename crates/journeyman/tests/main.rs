@@ -8,6 +8,7 @@ mod hostile {
     mod egress;
     mod escape;
     mod limits;
+    mod models;
     mod repository;
 }
 
@@ -21,6 +22,7 @@ pub(crate) mod program {
     mod disk;
     pub(crate) mod given;
     mod machines;
+    pub(crate) mod models;
     mod secrets;
     mod service;
 }

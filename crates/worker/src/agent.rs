@@ -2,15 +2,16 @@
 //! follow-up, or end it with everything that it started.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use futures::FutureExt;
-use journeyman_core::agent::AgentSpec;
+use journeyman_core::agent::{AgentSpec, Places};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::job::Job;
 use journeyman_core::message::Message;
-use journeyman_core::ports::{Process, Spawn};
-use journeyman_core::project::PermissionPolicy;
+use journeyman_core::ports::{ModelFailure, ModelRoute, ModelUse, Process, Spawn};
+use journeyman_core::project::{PermissionPolicy, SecretValue};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -19,15 +20,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::acp::{self, AcpError, Connection, Limits, Opened, Policy, SessionRequest, Stop, Streams, TurnEnd, Update};
-use crate::egress::Egress;
 use crate::executor::Assignment;
 use crate::failure::Stopped;
-use crate::lease::Signals;
-use crate::limits;
+use crate::lease::{Reporter, Signals};
 use crate::room::Room;
 use crate::run::gone;
-use crate::transcript;
+use crate::ways::{self, Ways};
 use crate::worker::Host;
+use crate::{limits, models, transcript};
 
 /// What is kept of an agent's stderr, to explain a failure.
 const STDERR_BYTES: usize = 4096;
@@ -36,7 +36,6 @@ const STDERR_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) session: String,
-    pub(crate) usage: Usage,
     /// By an interrupting message.
     pub(crate) stopped: bool,
 }
@@ -47,6 +46,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) assignment: &'a Assignment,
     pub(crate) room: &'a Room,
     pub(crate) environment: &'a BTreeMap<String, String>,
+    /// The keys that the project has for models.
+    pub(crate) keys: &'a BTreeMap<String, SecretValue>,
 }
 
 impl Stage<'_> {
@@ -75,6 +76,8 @@ struct Start {
     output_bytes: u64,
     /// What it may reach.
     egress: Allowlist,
+    /// Its model, if it calls one through us.
+    route: Option<ModelRoute>,
 }
 
 /// An agent that runs and has shaken hands. Dropped, it is killed.
@@ -84,7 +87,7 @@ pub(crate) struct Agent {
     updates: mpsc::Receiver<Update>,
     process: Box<dyn Process>,
     complaints: JoinHandle<String>,
-    egress: Egress,
+    ways: Ways,
     /// The session that is open.
     session: Option<String>,
 }
@@ -93,9 +96,13 @@ pub(crate) struct Agent {
 /// comes back, paused.
 pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(Turn, Option<Agent>), Stopped> {
     let spec = spec(stage)?;
-    let start = start(stage, &spec);
+    let route = models::route(&*stage.host.gateway, stage.job(), &spec, stage.keys)?;
+    let start = start(stage, &spec, route);
     let (mut agent, has_waited) = match fit(waiting, &start).await {
-        Some(agent) => (agent, true),
+        Some(agent) => {
+            agent.open_models(stage)?;
+            (agent, true)
+        }
         None => (Agent::start(stage, start).await?, false),
     };
     let mut result = converse(stage, &spec, &mut agent).await;
@@ -137,10 +144,19 @@ async fn fit(waiting: Option<Agent>, start: &Start) -> Option<Agent> {
 
 impl Agent {
     async fn start(stage: &Stage<'_>, start: Start) -> Result<Self, Stopped> {
-        let mut spawned = stage.room.start(start.spawn.clone()).await?;
+        let mut spawn = start.spawn.clone();
+        let door = start.route.as_ref().map(|_| Door::new(stage)).transpose()?;
+        if let Some(door) = &door {
+            door.put_into(&mut spawn);
+        }
+        let mut spawned = stage.room.start(spawn).await?;
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
         let streams = Streams { stdin: Box::new(Sender::from_owned_fd(spawned.stdin)?), stdout: Box::new(stdout) };
-        let egress = Egress::open(&*stage.host.gateway, spawned.listeners, start.egress.clone())?;
+        let mut listeners = spawned.listeners.into_iter();
+        let egress = listeners.next();
+        let models = door.and_then(|door| Some((door.outside.or_else(|| listeners.next())?, door.token)));
+        let ways = Ways::open(&*stage.host.gateway, egress, start.egress.clone(), models)?;
+        open_models(&ways, stage)?;
         let complaints = tokio::spawn(last_words(stderr, STDERR_BYTES));
         let limits = Limits { total_bytes: start.output_bytes, ..Limits::default() };
         let (sender, updates) = mpsc::channel(256);
@@ -151,13 +167,18 @@ impl Agent {
         match connected {
             Ok(connection) => {
                 let process = spawned.process;
-                Ok(Self { start, connection, updates, process, complaints, egress, session: None })
+                Ok(Self { start, connection, updates, process, complaints, ways, session: None })
             }
             Err(stopped) => {
                 spawned.process.end().await;
                 Err(explain(stopped, &heard(complaints).await))
             }
         }
+    }
+
+    /// From here on its calls of models are this run's.
+    fn open_models(&self, stage: &Stage<'_>) -> Result<(), Stopped> {
+        open_models(&self.ways, stage)
     }
 
     /// Whether neither its process nor its streams have ended.
@@ -170,6 +191,49 @@ impl Agent {
         drop(self.connection);
         self.process.end().await;
         heard(self.complaints).await
+    }
+}
+
+fn open_models(ways: &Ways, stage: &Stage<'_>) -> Result<(), Stopped> {
+    let Some(door) = &ways.models else { return Ok(()) };
+    let project = &stage.assignment.project;
+    let account = models::account(project, stage.job(), stage.keys.clone(), ways.teller());
+    door.open(account).map_err(|reason| Stopped::Failed { reason, retry: false })
+}
+
+/// Where an agent calls models, and what it shows there. One agent has one of its own.
+struct Door {
+    url: String,
+    token: String,
+    /// Where the sandbox has no network of its own.
+    outside: Option<OwnedFd>,
+}
+
+impl Door {
+    fn new(stage: &Stage<'_>) -> Result<Self, Stopped> {
+        let mut bytes = [0; 32];
+        stage.host.ids.fill(&mut bytes);
+        let token = bytes.iter().fold("jmt_".to_owned(), |token, byte| format!("{token}{byte:02x}"));
+        let (outside, port) = if stage.room.has_own_network() {
+            (None, ways::MODEL_PORT)
+        } else {
+            let (listener, port) = ways::listen_on_loopback()?;
+            (Some(listener), port)
+        };
+        Ok(Self { url: format!("http://127.0.0.1:{port}"), token, outside })
+    }
+
+    /// Tells a program of it. The token is nothing for its arguments, which others may see.
+    fn put_into(&self, spawn: &mut Spawn) {
+        if self.outside.is_none() {
+            spawn.listen.push(ways::MODEL_PORT);
+        }
+        for value in spawn.environment.values_mut() {
+            *value = models::with_door(value, &self.url, &self.token);
+        }
+        for value in &mut spawn.argv {
+            *value = models::with_door(value, &self.url, "");
+        }
     }
 }
 
@@ -187,13 +251,15 @@ fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
     })
 }
 
-fn start(stage: &Stage<'_>, spec: &AgentSpec) -> Start {
+fn start(stage: &Stage<'_>, spec: &AgentSpec, route: Option<ModelRoute>) -> Start {
     let layout = stage.room.layout();
     let (home, tree) = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
-    let fill = |text: &String| AgentSpec::fill(text, &stage.job().model, &home, &tree);
+    let places = models::places(stage.job(), route.as_ref(), home, tree);
     let mut environment = stage.environment.clone();
-    environment.extend(spec.environment.iter().map(|(name, value)| (name.clone(), fill(value))));
-    let argv = spec.command.iter().map(fill).collect();
+    let own = spec.environment.iter().filter(|(_, value)| route.is_some() || !models::needs_door(value));
+    environment.extend(own.map(|(name, value)| (name.clone(), places.fill(value))));
+    let argv = spec.command.iter().map(|word| places.fill(word)).collect();
+    let argv = with_files(argv, &mut environment, spec, &places, route.is_some());
     let mut spawn = stage.room.spawn_with_egress(argv, environment);
     spawn.readable.extend(spec.readable.clone());
     let policy = match stage.assignment.project.settings.sandbox.permissions {
@@ -201,39 +267,89 @@ fn start(stage: &Stage<'_>, spec: &AgentSpec) -> Start {
         PermissionPolicy::Refuse => Policy::Refuse,
     };
     let output_bytes = stage.assignment.project.settings.limits.output_bytes();
-    Start { spawn, policy, output_bytes, egress: stage.room.egress.clone() }
+    Start { spawn, policy, output_bytes, egress: stage.room.egress.clone(), route }
+}
+
+/// Writes its files before the program starts, and inside of its sandbox: its home is its own, with links to anywhere.
+fn with_files(
+    argv: Vec<String>,
+    environment: &mut BTreeMap<String, String>,
+    spec: &AgentSpec,
+    places: &Places,
+    has_door: bool,
+) -> Vec<String> {
+    let files: Vec<_> = spec.files.iter().filter(|(_, text)| has_door || !models::needs_door(text)).collect();
+    if files.is_empty() {
+        return argv;
+    }
+    let mut script = String::new();
+    for (number, (path, text)) in files.into_iter().enumerate() {
+        let name = format!("JOURNEYMAN_FILE_{number}");
+        environment.insert(format!("{name}_PATH"), format!("{}/{path}", places.home));
+        environment.insert(name.clone(), places.fill(text));
+        script.push_str(&format!(
+            "mkdir -p \"$(dirname \"${name}_PATH\")\" && printf %s \"${name}\" > \"${name}_PATH\" || exit 1\n\
+             unset {name} {name}_PATH\n"
+        ));
+    }
+    script.push_str("exec \"$@\"");
+    ["/bin/sh", "-c", &script, "sh"].map(str::to_owned).into_iter().chain(argv).collect()
 }
 
 /// Opens the session, prompts; what the agent says goes into the log meanwhile.
 async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Result<Turn, Stopped> {
-    let Agent { connection, updates, session, process, egress, .. } = agent;
+    let Agent { connection, updates, session, process, ways, .. } = agent;
+    let door = ways.models.clone();
     let limits = &stage.assignment.project.settings.limits;
     // What came after the turn before is no news of this one.
     while updates.try_recv().is_ok() {}
     let over = CancellationToken::new();
     let reporter = &stage.assignment.reporter;
     let logged = async {
-        let (said, reached) = tokio::join!(transcript::write(reporter, updates, &over), egress.tell(reporter, &over));
+        let (said, reached) = tokio::join!(transcript::write(reporter, updates, &over), ways.tell(reporter, &over));
         said.and(reached)
     };
-    let (logged, turn) = tokio::join!(logged, async {
+    let (logged, (turn, used)) = tokio::join!(logged, async {
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
             stopped = limits::watch(&**process, &stage.room.workspace, limits) => Err(stopped),
             turn = prompt(stage, spec, connection, session) => turn,
         };
+        let used = match &door {
+            Some(door) => Some(door.close().await),
+            None => None,
+        };
         over.cancel();
-        turn
+        (turn, used)
     });
+    let (turn, failure) = counted(reporter, turn, used);
     // It may have ended for what it came up against, before we looked again.
     let turn = match process.exhausted() {
         Some(exhausted) if !matches!(turn, Err(Stopped::LeaseLost | Stopped::HandedBack)) => {
             return Err(limits::reached(exhausted, Some(limits)));
         }
-        _ => turn?,
+        _ => models::judge(turn, failure)?,
     };
     logged?;
     Ok(turn)
+}
+
+/// Notes what a turn has used: what we have counted, or where the agent calls its model by itself what it says.
+fn counted(
+    reporter: &Reporter,
+    turn: Result<(Turn, Usage), Stopped>,
+    used: Option<ModelUse>,
+) -> (Result<Turn, Stopped>, Option<ModelFailure>) {
+    let (turn, says) = match turn {
+        Ok((turn, says)) => (Ok(turn), says),
+        Err(stopped) => (Err(stopped), Usage::default()),
+    };
+    let (usage, failure) = match used {
+        Some(ModelUse { usage, failure }) => (usage.unwrap_or_default(), failure),
+        None => (says, None),
+    };
+    reporter.note_usage(usage);
+    (turn, failure)
 }
 
 async fn prompt(
@@ -241,7 +357,7 @@ async fn prompt(
     spec: &AgentSpec,
     connection: &Connection,
     open: &mut Option<String>,
-) -> Result<Turn, Stopped> {
+) -> Result<(Turn, Usage), Stopped> {
     let (session, opened) = match open.clone() {
         Some(session) => (session, Opened::Resumed),
         None => {
@@ -283,7 +399,7 @@ async fn prompt(
         }
     };
     match ended {
-        Some(Ended::Interrupted) => Ok(Turn { session, usage: usage(answer.ok().as_ref()), stopped: true }),
+        Some(Ended::Interrupted) => Ok((Turn { session, stopped: true }, usage(answer.ok().as_ref()))),
         Some(Ended::Shutdown) => Err(Stopped::HandedBack),
         Some(Ended::TimedOut) => {
             let text = format!("the run took longer than {seconds} seconds; raise limits.runSeconds of the project");
@@ -294,7 +410,7 @@ async fn prompt(
             if end.stop == Stop::Refusal {
                 return Err(Stopped::failed(ReasonCode::AgentRefused, "the model refused to go on with this message"));
             }
-            Ok(Turn { session, usage: usage(Some(&end)), stopped: false })
+            Ok((Turn { session, stopped: false }, usage(Some(&end))))
         }
     }
 }

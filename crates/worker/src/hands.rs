@@ -51,7 +51,8 @@ impl Executor for Host {
         // Whoever comes behind the door next takes it, or it ends.
         let waiting = Mutex::new(self.warm.take(assignment.claimed.job.id));
         let state = Mutex::default();
-        Ok(Box::new(Hands { host: self, assignment, forge, mirror, room, setup, agent, waiting, state }))
+        let keys = keys(project, &secrets);
+        Ok(Box::new(Hands { host: self, assignment, forge, mirror, room, setup, agent, keys, waiting, state }))
     }
 
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
@@ -74,6 +75,8 @@ struct Hands<'a> {
     setup: Environment,
     /// What the agent gets.
     agent: Environment,
+    /// What calls of models are made with; no program gets it.
+    keys: Secrets,
     /// The agent that has waited since the turn before; after the turn the one that is to wait for the next. Whatever
     /// happens to the run, it is killed with this.
     waiting: Mutex<Option<Agent>>,
@@ -131,7 +134,8 @@ impl Execution for Hands<'_> {
 
     async fn prompt(&self) -> Result<Turn, Stopped> {
         let waiting = self.waiting.lock().await.take();
-        let stage = Stage { host: self.host, assignment: self.assignment, room: &self.room, environment: &self.agent };
+        let Self { host, assignment, room, agent: environment, keys, .. } = self;
+        let stage = Stage { host, assignment, room, environment, keys };
         let (turn, agent) = agent::turn(&stage, waiting).await?;
         *self.waiting.lock().await = agent;
         Ok(turn)
@@ -224,6 +228,12 @@ fn environment(host: &Host, project: &Project, room: &Room, secrets: &Secrets, u
     let given = secrets.iter().filter(|(name, _)| name.as_str() != CODE_HOST_TOKEN && is_given(name));
     environment.extend(given.map(|(name, value)| (name.clone(), value.0.clone())));
     environment
+}
+
+/// The project's keys for models, by the names of their variables.
+fn keys(project: &Project, secrets: &Secrets) -> Secrets {
+    let is_key = |name: &String| project.settings.secret_is_for(name, SecretUse::Model);
+    secrets.iter().filter(|(name, _)| is_key(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The project's secrets; from here on they are kept out of what is reported.

@@ -1,7 +1,7 @@
 //! Keeps a run's lease alive and listens for what ends it early: cancel, interrupt, takeover, shutdown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use journeyman_core::engine::{Claimed, Engine};
@@ -10,7 +10,7 @@ use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::event::TranscriptEntry;
 use journeyman_core::job::{Job, Token};
 use journeyman_core::ports::{Store, UpdateError};
-use journeyman_core::run::Reason;
+use journeyman_core::run::{Reason, Usage};
 use journeyman_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,8 @@ pub(crate) struct Reporter {
     signals: Signals,
     /// Hides what must not be stored, once it is known.
     redactor: Arc<OnceLock<Redactor>>,
+    /// What the run has used of its model.
+    usage: Arc<Mutex<Usage>>,
     /// The last line of the job's log that an answer to a report of ours has covered: what came before it is known.
     seen: Arc<AtomicU64>,
 }
@@ -43,8 +45,8 @@ pub(crate) struct Reporter {
 impl Reporter {
     pub(crate) fn new(engine: Engine, claimed: &Claimed, signals: Signals) -> Self {
         let seen = Arc::new(AtomicU64::new(claimed.job.last_seq));
-        let redactor = Arc::default();
-        Self { engine, job: claimed.job.id, token: claimed.lease.token, signals, redactor, seen }
+        let (redactor, usage) = (Arc::default(), Arc::default());
+        Self { engine, job: claimed.job.id, token: claimed.lease.token, signals, redactor, usage, seen }
     }
 
     /// One report; the job as it is then.
@@ -59,6 +61,15 @@ impl Reporter {
         self.look(&job);
         self.seen.fetch_max(job.last_seq, Ordering::SeqCst);
         Ok(job)
+    }
+
+    /// What the run has used of its model, to be reported with its outcome, whatever that is.
+    pub(crate) fn note_usage(&self, usage: Usage) {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From here on these values are not stored.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{Layout, Resources, Sandbox, Spawn, Spawned};
 
-use crate::egress;
 use crate::failure::Stopped;
+use crate::ways;
 use crate::workspace::Workspace;
 
 /// A job's room.
@@ -46,10 +46,15 @@ impl Room {
         if !self.sandbox.has_own_network() {
             return self.spawn(argv, environment);
         }
-        for (name, value) in egress::variables() {
+        for (name, value) in ways::variables() {
             environment.entry(name).or_insert(value);
         }
-        Spawn { listen: vec![egress::PORT], ..self.spawn(argv, environment) }
+        Spawn { listen: vec![ways::EGRESS_PORT], ..self.spawn(argv, environment) }
+    }
+
+    /// Whether programs have a loopback of their own.
+    pub(crate) fn has_own_network(&self) -> bool {
+        self.sandbox.has_own_network()
     }
 
     /// The folders as the agent sees them.

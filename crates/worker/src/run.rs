@@ -5,7 +5,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::ports::{Store, StoreError};
-use journeyman_core::run::{ReasonCode, Usage};
+use journeyman_core::run::ReasonCode;
 
 use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
@@ -15,12 +15,11 @@ use crate::publish::Pushed;
 /// Pushes that are tried while people push to the same branch.
 const PUSHES: usize = 5;
 
-/// What is over, and what it cost.
+/// What is over.
 pub(crate) struct Done {
     /// The turn's end, where it was not reported yet.
     pub(crate) ended: Option<Report>,
     pub(crate) outcome: Outcome,
-    pub(crate) usage: Usage,
 }
 
 /// What a run has to do.
@@ -46,7 +45,7 @@ pub(crate) async fn carry_out(executor: &dyn Executor, assignment: &Assignment) 
         && fetched
     {
         let outcome = run.publish(job.clone(), head.clone(), commits.clone()).await?;
-        return Ok(Done { ended: None, outcome, usage: Usage::default() });
+        return Ok(Done { ended: None, outcome });
     }
     run.turn().await
 }
@@ -68,18 +67,17 @@ impl Run<'_> {
         let Collected { head, commits, kept } = self.execution.collect(&job, &begun, &turn).await?;
         let archive = kept.archive.clone().unwrap_or_default();
         let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), kept, stopped: turn.stopped };
-        let usage = turn.usage;
         if has_nothing_to_publish(&job, &head) {
             // No effect lies between the end of the turn and that of the run: they are one report.
             self.execution.release(&head, &archive).await;
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
-            return Ok(Done { ended: Some(ended), outcome, usage });
+            return Ok(Done { ended: Some(ended), outcome });
         }
         let job = self.report(ended).await?;
         let release = self.execution.release(&head, &archive);
         let publish = self.publish(job, head.clone(), commits.clone());
         let ((), outcome) = tokio::join!(release, publish);
-        Ok(Done { ended: None, outcome: outcome?, usage })
+        Ok(Done { ended: None, outcome: outcome? })
     }
 
     /// A beginning that changes nothing is not reported while the lease that was claimed lasts: nobody else has the run

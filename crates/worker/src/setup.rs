@@ -10,11 +10,11 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::egress::Egress;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
 use crate::limits;
 use crate::room::Room;
+use crate::ways::Ways;
 
 /// Bytes of its output that are kept.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -35,7 +35,7 @@ pub(crate) async fn set_up(
     let argv = ["/bin/sh", "-c", command].map(str::to_owned).to_vec();
     let spawned = room.start(room.spawn_with_egress(argv, environment.clone())).await?;
     let Spawned { stdin, stdout, stderr, listeners, mut process } = spawned;
-    let mut egress = Egress::open(gateway, listeners, room.egress.clone())?;
+    let mut ways = Ways::open(gateway, listeners.into_iter().next(), room.egress.clone(), None)?;
     drop(stdin);
     let (stdout, stderr) = (Receiver::from_owned_fd(stdout)?, Receiver::from_owned_fd(stderr)?);
     let seconds = settings.limits.run_seconds.unwrap_or(DEFAULT_RUN_SECONDS);
@@ -47,7 +47,7 @@ pub(crate) async fn set_up(
         printed
     };
     let printed = async {
-        let (printed, told) = tokio::join!(printed, egress.tell(reporter, &over));
+        let (printed, told) = tokio::join!(printed, ways.tell(reporter, &over));
         told?;
         Ok::<_, Stopped>(printed?)
     };

@@ -11,7 +11,6 @@ use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Gateway, Store, UpdateError};
-use journeyman_core::run::Usage;
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
 use tokio::sync::Semaphore;
@@ -213,18 +212,18 @@ async fn run(desk: &Desk, claimed: Claimed, lease: Duration, shutdown: Cancellat
         let assignment = assign(&*desk.store, &claimed, &reporter, &signals).await?;
         carry_out(&*desk.executor, &assignment).await
     };
-    let (ended, outcome, usage) = match done.await {
-        Ok(Done { ended, outcome, usage }) => (ended, outcome, usage),
+    let (ended, outcome) = match done.await {
+        Ok(Done { ended, outcome }) => (ended, outcome),
         Err(Stopped::LeaseLost) => return,
-        Err(Stopped::HandedBack) => (None, Outcome::HandedBack, Usage::default()),
+        Err(Stopped::HandedBack) => (None, Outcome::HandedBack),
         Err(Stopped::Failed { reason, retry }) => {
             tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
-            (None, Outcome::Failed { reason, retry: retry.then(|| desk.ids.permille()) }, Usage::default())
+            (None, Outcome::Failed { reason, retry: retry.then(|| desk.ids.permille()) })
         }
     };
     // While the store is away the outcome is held; when the lease has run out meanwhile, it is refused.
     loop {
-        let finished = Report::Finished { outcome: outcome.clone(), usage };
+        let finished = Report::Finished { outcome: outcome.clone(), usage: reporter.usage() };
         let reports = ended.clone().into_iter().chain([finished]).collect();
         match reporter.report_all(reports).await {
             Err(UpdateError::Store(error)) if !signals.lost.is_cancelled() => {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures::StreamExt;
 use genai::chat::{ChatOptions, ChatRequest, ChatStreamEvent, ReasoningEffort};
 use genai::{Client, WebConfig};
+use journeyman_core::model::Dialect;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::Answer;
 use super::failure::Failure;
 use super::retry;
-use crate::model::{Dialect, ModelError, Target};
+use crate::model::{ModelError, Target};
 use crate::report::Reporter;
 
 /// The longest wait for a connection.
@@ -160,7 +161,12 @@ fn options(target: &Target) -> ChatOptions {
         // genai reads an ending such as "-max" as a reasoning effort and cuts it off, but here it may belong to the
         // name. A budget has no meaning in this dialect: it is not sent, and the name stays whole.
         Dialect::Compatible => options.with_reasoning_effort(ReasoningEffort::Budget(0)),
-        Dialect::Anthropic | Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::Gemini | Dialect::Ollama => options,
+        // The adapter sends no key by itself, because a server of one's own has none; one behind a proxy has.
+        Dialect::Ollama => match target.key() {
+            Some(key) => options.with_extra_headers(("authorization", format!("Bearer {key}"))),
+            None => options,
+        },
+        Dialect::Anthropic | Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::Gemini => options,
     }
 }
 

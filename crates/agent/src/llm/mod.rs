@@ -15,12 +15,13 @@ mod usage;
 
 use agent_client_protocol::v1::schema::StopReason;
 use genai::chat::{ChatMessage, ToolResponse};
+use journeyman_core::model::Dialect;
 
 use self::caller::{Caller, Reply};
 use self::compaction::Compactor;
 use self::usage::Tokens;
 use crate::execute;
-use crate::model::{Dialect, ModelError, Target, usual_window};
+use crate::model::{ModelError, Target, usual_window};
 use crate::options::Options;
 use crate::store::{SessionFile, Speaker};
 use crate::turn::{Turn, TurnEnd, TurnError};

@@ -3,8 +3,8 @@
 //! Invariant: the stored conversation is not changed.
 
 use genai::chat::{CacheControl, ChatMessage, ChatRequest, ChatRole};
+use journeyman_core::model::Dialect;
 
-use crate::model::Dialect;
 use crate::tools;
 
 /// How many messages are marked for Anthropic's cache: the newest, for the next call, and the one before it, which the

@@ -43,12 +43,8 @@ impl Price {
     pub fn of(&self, tokens: &Tokens) -> u64 {
         let Tokens { input, cached, cache_written, output } = *tokens;
         let plain = input.saturating_sub(cached).saturating_sub(cache_written);
-        let parts = [
-            (plain, self.input),
-            (cached, self.cached),
-            (cache_written, self.cache_written),
-            (output, self.output),
-        ];
+        let parts =
+            [(plain, self.input), (cached, self.cached), (cache_written, self.cache_written), (output, self.output)];
         let sum = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum::<u128>();
         u64::try_from(sum.div_ceil(MILLION)).unwrap_or(u64::MAX)
     }

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use journeyman_core::model::price::{Price, Scope, Tokens, check, day};
-use journeyman_core::ports::{
-    ModelAccount, ModelCall, ModelFailure, ModelUse, Spend, SpendError, SpendingStore,
-};
+use journeyman_core::model::matches;
+use journeyman_core::model::price::{Budgets, Price, Scope, Tokens, check, day};
+use journeyman_core::ports::{ModelAccount, ModelCall, ModelFailure, ModelUse, Spend, SpendError, SpendingStore};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +60,8 @@ impl Account {
 
     /// Whether its calls may be of that model.
     pub(crate) fn may_call(&self, model: &str) -> bool {
-        model == self.name || self.provider.also.iter().any(|pattern| journeyman_core::model::matches(pattern, model))
+        let plain = without_effort(&self.name);
+        [&*self.name, plain].contains(&model) || self.provider.also.iter().any(|pattern| matches(pattern, model))
     }
 
     /// A model as people name it.
@@ -123,7 +123,7 @@ impl Account {
         }
         let change = cost.cast_signed() - reserved.micros.cast_signed();
         if change != 0 {
-            let spend = self.spend(change, reserved.day, Default::default());
+            let spend = self.spend(change, reserved.day, Budgets::default());
             if let Err(error) = spending.spend(spend).await {
                 // What was set aside stays spent: rather too much than too little.
                 tracing::warn!(job = %self.given.job, %error, "what a call of a model has cost was not stored");
@@ -131,7 +131,7 @@ impl Account {
         }
     }
 
-    fn spend(&self, micros: i64, day: i64, budgets: journeyman_core::model::price::Budgets) -> Spend {
+    fn spend(&self, micros: i64, day: i64, budgets: Budgets) -> Spend {
         Spend { project: self.given.project.clone(), job: self.given.job, day, micros, budgets }
     }
 
@@ -170,6 +170,24 @@ impl Reserved {
     }
 }
 
+/// How hard a model is to think may stand at the end of its name; agents send it by itself.
+fn without_effort(name: &str) -> &str {
+    const EFFORTS: [&str; 8] = ["none", "zero", "minimal", "low", "medium", "high", "xhigh", "max"];
+    name.rsplit_once('-').filter(|(_, effort)| EFFORTS.contains(effort)).map_or(name, |(plain, _)| plain)
+}
+
 fn over_budget(text: String) -> ModelFailure {
     ModelFailure { reason: Reason::new(ReasonCode::OverBudget, text), may_pass: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effort_is_no_part_of_a_name() {
+        for (name, plain) in [("gpt-5-high", "gpt-5"), ("gpt-5", "gpt-5"), ("high", "high"), ("o4-mini", "o4-mini")] {
+            assert_eq!(without_effort(name), plain);
+        }
+    }
 }

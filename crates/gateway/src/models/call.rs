@@ -176,7 +176,12 @@ impl Call {
         let request = match &self.prepared {
             Some(prepared) => {
                 let json = HeaderValue::from_static("application/json");
-                models.client.post(url).headers(self.headers.clone()).header(CONTENT_TYPE, json).body(prepared.body.clone())
+                models
+                    .client
+                    .post(url)
+                    .headers(self.headers.clone())
+                    .header(CONTENT_TYPE, json)
+                    .body(prepared.body.clone())
             }
             None => models.client.get(url).headers(self.headers.clone()),
         };
@@ -203,10 +208,12 @@ impl Call {
         if !response.status().is_success() {
             return self.pass_error(response, caller).await;
         }
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let content_type =
+            response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let reader = Reader::new(self.path.shape, content_type);
         let (pieces, body) = mpsc::channel(1);
-        let body = unfold(body, async |mut body: mpsc::Receiver<io::Result<Frame<Bytes>>>| Some((body.recv().await?, body)));
+        let body =
+            unfold(body, async |mut body: mpsc::Receiver<io::Result<Frame<Bytes>>>| Some((body.recv().await?, body)));
         let mut answer = Response::new(BodyExt::boxed_unsync(StreamBody::new(Box::pin(body))));
         *answer.status_mut() = response.status();
         *answer.headers_mut() = passed(response.headers());

@@ -162,7 +162,11 @@ impl Door {
         }
     }
 
-    async fn admit(&self, account: Option<Arc<Account>>, request: Request<Incoming>) -> Result<Response<Body>, Refused> {
+    async fn admit(
+        &self,
+        account: Option<Arc<Account>>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Refused> {
         let (head, body) = request.into_parts();
         let query = head.uri.query().unwrap_or_default();
         if !key::is_shown(&self.token, &head.headers, query) {
@@ -191,7 +195,8 @@ impl Door {
             _ => (None, None),
         };
         let keys = account.provider.key(&account.given.keys);
-        let key = keys.map_err(|variable| Refused(StatusCode::FORBIDDEN, no_key(&account.given.model, &variable).text))?;
+        let key =
+            keys.map_err(|variable| Refused(StatusCode::FORBIDDEN, no_key(&account.given.model, &variable).text))?;
         let headers = key::headers(dialect, &head.headers, key.as_ref()).map_err(|_| {
             Refused(StatusCode::BAD_GATEWAY, "the key of the model holds what no key can; set it anew".to_owned())
         })?;

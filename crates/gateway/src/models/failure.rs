@@ -34,11 +34,9 @@ pub(crate) fn answered(model: &str, status: StatusCode, said: &str) -> ModelFail
             format!("the provider of {model} did not answer in time (status {status}): {said}"),
             true,
         ),
-        500.. => (
-            ReasonCode::ModelUnavailable,
-            format!("the provider of {model} failed (status {status}): {said}"),
-            true,
-        ),
+        500.. => {
+            (ReasonCode::ModelUnavailable, format!("the provider of {model} failed (status {status}): {said}"), true)
+        }
         _ => (
             ReasonCode::ModelRefused,
             format!("the provider of {model} did not take the call (status {status}): {said}"),

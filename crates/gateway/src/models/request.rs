@@ -80,10 +80,13 @@ fn refuse_state(shape: Shape, fields: &Map<String, Value>) -> Result<(), String>
         Shape::Contents => &["cachedContent", "cached_content"],
         Shape::Chat | Shape::Ollama => &[],
     };
-    let is_nothing =
-        |value: &Value| matches!(value, Value::Null | Value::Bool(false)) || value.as_array().is_some_and(Vec::is_empty);
+    let is_nothing = |value: &Value| {
+        matches!(value, Value::Null | Value::Bool(false)) || value.as_array().is_some_and(Vec::is_empty)
+    };
     match names.iter().find(|name| fields.get(**name).is_some_and(|value| !is_nothing(value))) {
-        Some(name) => Err(format!("{name} is not let through: it uses what is beyond the sandbox, by way of the provider")),
+        Some(name) => {
+            Err(format!("{name} is not let through: it uses what is beyond the sandbox, by way of the provider"))
+        }
         None => Ok(()),
     }
 }
@@ -307,7 +310,11 @@ mod tests {
                 json!({"input": [{"type": "function_call_output", "output": [{"image_url": "https://evil"}]}]}),
                 "fetch",
             ),
-            (Shape::Responses, json!({"input": [{"content": [{"type": "input_file", "file_url": "https://e"}]}]}), "fetch"),
+            (
+                Shape::Responses,
+                json!({"input": [{"content": [{"type": "input_file", "file_url": "https://e"}]}]}),
+                "fetch",
+            ),
             (Shape::Contents, json!({"tools": [{"googleSearch": {}}]}), "googleSearch"),
             (Shape::Contents, json!({"cachedContent": "c"}), "cachedContent"),
             (Shape::Contents, json!({"contents": [{"parts": [{"fileData": {"fileUri": "https://evil"}}]}]}), "fetch"),
@@ -321,9 +328,10 @@ mod tests {
     fn of_several_tools_those_of_the_provider_are_taken_out() {
         let tools = json!([{"type": "web_search"}, {"type": "function", "name": "f"}]);
         let (value, prepared) = sent(Shape::Responses, json!({"input": [], "tools": tools})).unwrap();
-        assert_eq!((value["tools"].clone(), prepared.removed), (json!([{"type": "function", "name": "f"}]), vec![
-            "web_search".to_owned()
-        ]));
+        assert_eq!(
+            (value["tools"].clone(), prepared.removed),
+            (json!([{"type": "function", "name": "f"}]), vec!["web_search".to_owned()])
+        );
         let tools = json!([{"functionDeclarations": [{"name": "f"}], "urlContext": {}}, {"codeExecution": {}}]);
         let (value, prepared) = sent(Shape::Contents, json!({"tools": tools})).unwrap();
         assert_eq!(value["tools"], json!([{"functionDeclarations": [{"name": "f"}]}]));

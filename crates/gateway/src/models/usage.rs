@@ -104,7 +104,8 @@ impl Reader {
             Shape::Chat => {
                 self.tokens(value.get("usage"), &Fields::CHAT);
                 let ended = |choice: &Value| choice.get("finish_reason").is_some_and(Value::is_string);
-                self.told.complete |= value.get("choices").and_then(Value::as_array).is_some_and(|all| all.iter().any(ended));
+                self.told.complete |=
+                    value.get("choices").and_then(Value::as_array).is_some_and(|all| all.iter().any(ended));
             }
             Shape::Responses => {
                 let response = value.get("response").unwrap_or(value);
@@ -126,9 +127,10 @@ impl Reader {
         }
         let error = value.get("error").or_else(|| value.pointer("/response/error")).filter(|error| !error.is_null());
         if kind == "error" || error.is_some() {
-            self.told.error = Some(error.map_or_else(|| value.to_string(), |error| {
-                error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned)
-            }));
+            self.told.error = Some(error.map_or_else(
+                || value.to_string(),
+                |error| error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned),
+            ));
         }
     }
 
@@ -254,7 +256,11 @@ mod tests {
                 r#"{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#,
                 tokens(1, 2),
             ),
-            (Shape::Responses, r#"{"status":"completed","error":null,"usage":{"input_tokens":1,"output_tokens":2}}"#, tokens(1, 2)),
+            (
+                Shape::Responses,
+                r#"{"status":"completed","error":null,"usage":{"input_tokens":1,"output_tokens":2}}"#,
+                tokens(1, 2),
+            ),
             (
                 Shape::Contents,
                 r#"[{"candidates":[]},{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":2}}]"#,
@@ -269,13 +275,20 @@ mod tests {
 
     #[test]
     fn an_answer_that_breaks_off_or_fails_is_not_complete() {
-        let begun = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n";
+        let begun =
+            "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n";
         let cut = told(Shape::Messages, EVENTS, begun);
         assert!(!cut.complete && cut.tokens.is_some(), "{cut:?}");
         for (shape, text) in [
-            (Shape::Messages, "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n"),
+            (
+                Shape::Messages,
+                "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n",
+            ),
             (Shape::Chat, "data: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n"),
-            (Shape::Responses, "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"message\":\"busy\"}}}\n\n"),
+            (
+                Shape::Responses,
+                "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"message\":\"busy\"}}}\n\n",
+            ),
             (Shape::Contents, "data: {\"error\":{\"code\":503,\"message\":\"busy\"}}\n\n"),
         ] {
             let told = told(shape, EVENTS, text);

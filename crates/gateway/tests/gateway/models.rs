@@ -51,7 +51,11 @@ async fn each_form_goes_through_with_the_key_and_is_counted() {
         assert_eq!(asked.path, passed);
         let usage = house.close().await.usage.unwrap();
         let cached = if dialect == Dialect::Ollama { 0 } else { TOKENS.1 };
-        assert_eq!((usage.input_tokens, usage.cached_tokens, usage.output_tokens), (TOKENS.0, cached, TOKENS.2), "{path}");
+        assert_eq!(
+            (usage.input_tokens, usage.cached_tokens, usage.output_tokens),
+            (TOKENS.0, cached, TOKENS.2),
+            "{path}"
+        );
         let tokens = Tokens { input: TOKENS.0, cached, cache_written: 0, output: TOKENS.2 };
         assert_eq!(usage.cost_micros, Some(PRICE.of(&tokens)), "{path}");
         let told = house.told();
@@ -108,7 +112,9 @@ async fn only_who_shows_the_token_is_let_through_and_only_in_a_turn() {
 async fn nothing_but_models_and_no_other_model_is_reached() {
     let server = ModelServer::saying("hello").await;
     let house = open(Dialect::Anthropic, &server).await;
-    for path in ["/v1/files", "/v1/messages/batches", "/v1/models/../files", "/v1/organizations/api_keys", "/", "//v1/messages"] {
+    for path in
+        ["/v1/files", "/v1/messages/batches", "/v1/models/../files", "/v1/organizations/api_keys", "/", "//v1/messages"]
+    {
         let answer = house.post(path, &json!({"model": "m"})).send().await.unwrap();
         assert_eq!(answer.status(), 404, "{path}");
     }

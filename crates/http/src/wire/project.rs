@@ -17,7 +17,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 pub(crate) use self::changes::CreateProject;
-pub use self::changes::{BudgetChanges, CodeHostChanges, LimitChanges, ProjectChanges, PullRequestChanges, SandboxChanges};
+pub use self::changes::{
+    BudgetChanges, CodeHostChanges, LimitChanges, ProjectChanges, PullRequestChanges, SandboxChanges,
+};
 
 /// A project.
 #[derive(Debug, Serialize, ToSchema)]
@@ -407,6 +409,12 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
                 cpu_millis: limits.cpu_millis,
                 disk_bytes: limits.disk_bytes,
                 output_bytes: limits.output_bytes,
+                budget: Budget {
+                    run_micros: limits.budget.run,
+                    job_micros: limits.budget.job,
+                    day_micros: limits.budget.day,
+                    project_micros: limits.budget.project,
+                },
             }
         },
         sandbox: Sandbox { permissions: settings.sandbox.permissions.into(), egress: settings.sandbox.egress },

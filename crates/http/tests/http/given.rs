@@ -16,9 +16,11 @@ use journeyman_core::ids::WorkerId;
 use journeyman_core::job::Job;
 use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
+use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
     AuditEntry, Containing, Containment, DiffError, Diffs, Forge, ForgeError, Forges, GitHttpRequest, GitHttpResponse,
-    GitServer, GitServerError, Guarantee, JobStore, KeyStore, PullDetail, PullPages, PullPagesError,
+    GitServer, GitServerError, Guarantee, JobStore, KeyStore, ModelMeter, ModelTotals, ProviderTotals, PullDetail,
+    PullPages, PullPagesError,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::LocalPull;
@@ -126,6 +128,17 @@ impl Containing for PaperMachine {
     }
 }
 
+/// One provider was called, and went wrong once.
+struct PaperMeter;
+
+impl ModelMeter for PaperMeter {
+    fn model_totals(&self) -> ModelTotals {
+        let calls = [("ok", 2), ("model_cut", 1)].map(|(outcome, count)| (outcome.to_owned(), count)).into();
+        let tokens = Tokens { input: 100, cached: 40, cache_written: 0, output: 10 };
+        [("anthropic".to_owned(), ProviderTotals { calls, tokens, cost_micros: 7 })].into()
+    }
+}
+
 #[async_trait]
 impl PullPages for Outside {
     async fn pulls(&self, _: &Project) -> Result<Vec<LocalPull>, PullPagesError> {
@@ -197,6 +210,7 @@ pub(crate) async fn service() -> Service {
         git: outside.clone(),
         pulls: outside,
         machine: Some(Arc::new(PaperMachine::default())),
+        models: Some(Arc::new(PaperMeter)),
     };
     let settings = Settings {
         public_url: "http://localhost:8080".into(),

@@ -28,7 +28,15 @@ async fn health_numbers_and_descriptions_need_no_key() {
     let numbers = service.get("/metrics").await.text;
     let line = "journeyman_http_requests_total{method=\"POST\",route=\"/v2/agent/{projectId}/job\",status=\"201\"} 1";
     assert!(numbers.contains(line), "{numbers}");
-    assert!(numbers.contains("journeyman_accepted_total{kind=\"create\"} 1"), "{numbers}");
+    for line in [
+        "journeyman_accepted_total{kind=\"create\"} 1",
+        "journeyman_model_calls_total{provider=\"anthropic\",outcome=\"ok\"} 2",
+        "journeyman_model_calls_total{provider=\"anthropic\",outcome=\"model_cut\"} 1",
+        "journeyman_model_tokens_total{provider=\"anthropic\",kind=\"cached\"} 40",
+        "journeyman_model_cost_micros_total{provider=\"anthropic\"} 7",
+    ] {
+        assert!(numbers.contains(line), "{line}: {numbers}");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! A value is read by the parser of its flag, so both take the same forms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -26,6 +26,18 @@ pub(crate) struct MachineEnvironment {
     pub(crate) master_key: Option<String>,
     /// For the blob store.
     pub(crate) provider: ProviderOptions,
+    /// Keys for models, by the names of their variables.
+    pub(crate) model_keys: ModelKeys,
+}
+
+/// Keys: `Debug` shows none.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct ModelKeys(pub(crate) BTreeMap<String, String>);
+
+impl fmt::Debug for ModelKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// Variables of the programs of Amazon, Google and Microsoft, credentials among them: `Debug` shows no value.
@@ -48,11 +60,13 @@ pub(super) fn process() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Beside the settings.
-pub(super) fn machine() -> MachineEnvironment {
+/// Beside the settings; `model_keys` are the variables that may hold keys for models.
+pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
     let mut variables = process();
     let mut take = |name: &str| variables.remove(name).filter(|value| !value.is_empty());
+    let model_keys = model_keys.iter().filter_map(|name| Some((name.clone(), take(name)?))).collect();
     MachineEnvironment {
+        model_keys: ModelKeys(model_keys),
         is_root: rustix::process::geteuid().is_root(),
         path: take("PATH"),
         home: take("HOME").map(PathBuf::from),

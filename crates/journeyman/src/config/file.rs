@@ -1,5 +1,6 @@
 //! Settings from a file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -7,14 +8,17 @@ use journeyman_core::agent::Agents;
 use serde::Deserialize;
 
 use super::layer::Layer;
+use super::models::ModelTables;
 
 /// What a configuration file says.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct File {
     /// The settings by name.
     pub(super) settings: Layer,
     /// The tables `[agents.<id>]`.
     pub(super) agents: Agents,
+    /// The tables `[models.<prefix>]` and `[prices."<model>"]`.
+    pub(super) models: ModelTables,
 }
 
 /// Reads a file.
@@ -39,7 +43,15 @@ fn parse(text: &str) -> anyhow::Result<File> {
             bail!("[agents.{id}]: command must name a program");
         }
     }
-    Ok(File { settings: Layer::deserialize(table)?, agents })
+    let models = take_models(&mut table)?;
+    Ok(File { settings: Layer::deserialize(table)?, agents, models })
+}
+
+/// What a file says of models.
+pub(super) fn take_models(table: &mut toml::Table) -> anyhow::Result<ModelTables> {
+    let models = table.remove("models").map(BTreeMap::deserialize).transpose().context("[models]")?;
+    let prices = table.remove("prices").map(BTreeMap::deserialize).transpose().context("[prices]")?;
+    Ok(ModelTables { models: models.unwrap_or_default(), prices: prices.unwrap_or_default() })
 }
 
 #[cfg(test)]

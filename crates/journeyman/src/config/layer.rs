@@ -13,7 +13,8 @@ use super::span::Span;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Layer {
-    /// A configuration file in TOML: these settings by name, and [agents.<id>] tables [default: none]
+    /// A configuration file in TOML: these settings by name, and the tables [agents.<id>], [models.<prefix>] and
+    /// [prices."<model>"] [default: none]
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -145,6 +146,10 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) egress_private: Option<Vec<IpNet>>,
 
+    /// How long a model's provider may be silent before a call fails [default: 10m]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) model_timeout: Option<Span>,
+
     /// The bwrap program [default: bwrap]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) bwrap: Option<PathBuf>,
@@ -227,6 +232,7 @@ impl Layer {
             sandbox_readable: self.sandbox_readable.or(weaker.sandbox_readable),
             sandbox_users: self.sandbox_users.or(weaker.sandbox_users),
             egress_private: self.egress_private.or(weaker.egress_private),
+            model_timeout: self.model_timeout.or(weaker.model_timeout),
             bwrap: self.bwrap.or(weaker.bwrap),
             git: self.git.or(weaker.git),
             log: self.log.or(weaker.log),

@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ipnet::IpNet;
-use journeyman_core::agent::{AgentSpec, Agents};
+use journeyman_core::agent::{AgentSpec, Agents, MODEL_TOKEN, MODEL_URL};
 use journeyman_core::ports::Retention;
 use journeyman_core::project::DEFAULT_AGENT;
+use journeyman_gateway::ModelSettings;
 use journeyman_sandbox::{GUARANTEES, UserRange};
 use journeyman_worker::Warm;
 use url::Url;
 
 use super::environment::{MachineEnvironment, ProviderOptions};
 use super::layer::{Layer, LogFormat, Role, SandboxKind};
+use super::models::ModelTables;
 use super::text;
 
 /// All settings.
@@ -51,6 +53,7 @@ pub(crate) struct Settings {
     pub(crate) create_per_hour: u32,
     pub(crate) message_per_hour: u32,
     pub(crate) sandbox: SandboxSettings,
+    pub(crate) models: ModelSettings,
     pub(crate) git: PathBuf,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -129,6 +132,7 @@ impl Settings {
     pub(super) fn resolve(
         layer: Layer,
         agents: Agents,
+        models: &ModelTables,
         machine: MachineEnvironment,
         program: &Path,
     ) -> anyhow::Result<Self> {
@@ -202,6 +206,11 @@ impl Settings {
                 egress_private: layer.egress_private.unwrap_or_default(),
                 bwrap: layer.bwrap.unwrap_or_else(|| PathBuf::from("bwrap")),
                 program: program.to_owned(),
+            },
+            models: ModelSettings {
+                providers: models.providers(&machine.model_keys.0)?,
+                prices: models.prices()?,
+                silence: layer.model_timeout.map(|span| span.0),
             },
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
             log: layer.log.unwrap_or_else(|| "info".to_owned()),
@@ -316,12 +325,15 @@ fn public_url(given: &str) -> anyhow::Result<String> {
 }
 
 fn built_in(program: &Path) -> anyhow::Result<AgentSpec> {
-    let arguments = ["agent", "--model", "{model}", "--state-dir", "{home}/sessions"].map(str::to_owned);
+    let arguments = ["agent", "--model", "{dialect}/{model_name}", "--state-dir", "{home}/sessions"].map(str::to_owned);
+    let variables = [("JOURNEYMAN_AGENT_BASE_URL", MODEL_URL), ("JOURNEYMAN_AGENT_KEY", MODEL_TOKEN)];
     Ok(AgentSpec {
         command: [text(program)?].into_iter().chain(arguments).collect(),
         name: Some("Journeyman's own agent".to_owned()),
         readable: vec![program.to_owned()],
-        environment: [].into(),
+        environment: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        files: [].into(),
+        dialects: Vec::new(),
         mode: None,
         select_model: false,
         // Its session is written before it answers.
@@ -335,7 +347,7 @@ mod tests {
 
     fn resolve(layer: Layer) -> anyhow::Result<Settings> {
         let machine = MachineEnvironment { home: Some("/home/me".into()), ..MachineEnvironment::default() };
-        Settings::resolve(layer, Agents::new(), machine, Path::new("/usr/bin/journeyman"))
+        Settings::resolve(layer, Agents::new(), &ModelTables::default(), machine, Path::new("/usr/bin/journeyman"))
     }
 
     #[test]

@@ -20,7 +20,7 @@ use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
 use journeyman_core::run::Run;
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use journeyman_forge::CodeHosts;
-use journeyman_gateway::{Doors, SystemResolver};
+use journeyman_gateway::{Doors, ModelSettings, Models, SystemResolver};
 use journeyman_git::{Git, Runner};
 use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, UserRange};
 use journeyman_store::MemoryStore;
@@ -146,16 +146,19 @@ fn machine(
         name: None,
         readable: vec![env!("CARGO_BIN_EXE_journeyman").into()],
         environment: [].into(),
+        files: [].into(),
+        dialects: Vec::new(),
         mode: None,
         select_model: false,
         flush_millis: 0,
     };
+    let models = Models::new(ModelSettings::default(), store.clone(), world.clone()).unwrap();
     Arc::new(Host::new(
         engine,
         store,
         forges,
         Walls::new(Arc::new(Windowed { inner: sandbox(&data), window }), Vec::new()),
-        Arc::new(Doors::new(Arc::new(SystemResolver), Vec::new())),
+        Arc::new(Doors::new(Arc::new(SystemResolver), Vec::new(), models)),
         Arc::new(blobs),
         [(DEFAULT_AGENT.to_owned(), agent)].into(),
         world.clone(),

@@ -10,9 +10,8 @@ use crate::spending::{have_room, sums};
 
 impl Tables {
     fn held(&self, spend: &Spend) -> [i64; 3] {
-        sums(spend).map(|sum| {
-            self.spending.get(&(spend.project.clone(), sum.kind, sum.subject)).copied().unwrap_or_default()
-        })
+        sums(spend)
+            .map(|sum| self.spending.get(&(spend.project.clone(), sum.kind, sum.subject)).copied().unwrap_or_default())
     }
 }
 

@@ -36,9 +36,11 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
         for table in ["log", "runs", "messages"] {
             db.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([id])?;
         }
-        db.prepare_cached("DELETE FROM spending WHERE (project, kind, subject) IN
-             (SELECT project, 'job', id FROM jobs WHERE id = ?1)")?
-            .execute([id])?;
+        db.prepare_cached(
+            "DELETE FROM spending WHERE (project, kind, subject) IN
+             (SELECT project, 'job', id FROM jobs WHERE id = ?1)",
+        )?
+        .execute([id])?;
         db.prepare_cached("DELETE FROM jobs WHERE id = ?1")?.execute([id])?;
         db.removed_jobs();
     }

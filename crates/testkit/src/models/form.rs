@@ -103,7 +103,9 @@ impl Form {
     /// An error in a stream that had begun well.
     pub(super) fn error(&self, text: &str) -> String {
         match self.dialect {
-            Dialect::Messages => event(json!({"type": "error", "error": {"type": "overloaded_error", "message": text}})),
+            Dialect::Messages => {
+                event(json!({"type": "error", "error": {"type": "overloaded_error", "message": text}}))
+            }
             Dialect::Responses => event(json!({"type": "response.failed", "response": {"status": "failed",
                 "error": {"code": "server_error", "message": text}}})),
             Dialect::Ollama => format!("{}\n", json!({"error": text})),
@@ -116,10 +118,14 @@ impl Form {
         match self.dialect {
             Dialect::Messages => json!({"input_tokens": input - cached, "cache_read_input_tokens": cached,
                 "cache_creation_input_tokens": 0, "output_tokens": output}),
-            Dialect::Chat => json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
-                "prompt_tokens_details": {"cached_tokens": cached}}),
-            Dialect::Responses => json!({"input_tokens": input, "output_tokens": output, "total_tokens": input + output,
-                "input_tokens_details": {"cached_tokens": cached}, "output_tokens_details": {"reasoning_tokens": 0}}),
+            Dialect::Chat => {
+                json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
+                "prompt_tokens_details": {"cached_tokens": cached}})
+            }
+            Dialect::Responses => {
+                json!({"input_tokens": input, "output_tokens": output, "total_tokens": input + output,
+                "input_tokens_details": {"cached_tokens": cached}, "output_tokens_details": {"reasoning_tokens": 0}})
+            }
             Dialect::Contents => json!({"promptTokenCount": input, "candidatesTokenCount": output,
                 "cachedContentTokenCount": cached, "totalTokenCount": input + output}),
             Dialect::Ollama => json!({"prompt_eval_count": input, "eval_count": output}),
@@ -176,9 +182,8 @@ impl Form {
         }
         let mut begun = item.clone();
         begun["status"] = json!("in_progress");
-        let mut events = vec![
-            json!({"type": "response.created", "response": response("in_progress", json!([]), Value::Null)}),
-        ];
+        let mut events =
+            vec![json!({"type": "response.created", "response": response("in_progress", json!([]), Value::Null)})];
         if item["type"] == "message" {
             begun["content"] = json!([]);
             let text = item["content"][0]["text"].clone();
@@ -218,10 +223,7 @@ impl Form {
             return vec![one(part, Some("STOP"), self.usage()).to_string()];
         }
         let begun = json!({"promptTokenCount": TOKENS.0});
-        vec![
-            event(one(part, None, begun)),
-            event(one(json!({"text": ""}), Some("STOP"), self.usage())),
-        ]
+        vec![event(one(part, None, begun)), event(one(json!({"text": ""}), Some("STOP"), self.usage()))]
     }
 
     fn ollama(&self, message: Value) -> Vec<String> {

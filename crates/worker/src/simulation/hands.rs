@@ -11,7 +11,7 @@ use journeyman_core::job::{Branch, Job, Pull, Token};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::ports::{BlobError, Forge, ForgeError, JobStore, Remote};
 use journeyman_core::pull::{NewPull, PullState};
-use journeyman_core::run::{ReasonCode, Usage};
+use journeyman_core::run::ReasonCode;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
@@ -232,7 +232,7 @@ impl Execution for Hands<'_> {
         let (logged, stopped) = tokio::join!(log, talk);
         let stopped = stopped?;
         logged?;
-        Ok(Turn { session: "one".to_owned(), usage: Usage::default(), stopped })
+        Ok(Turn { session: "one".to_owned(), stopped })
     }
 
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {

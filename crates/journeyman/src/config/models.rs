@@ -1,0 +1,223 @@
+//! Where models are served and what they cost: the tables `[models.<prefix>]` and `[prices."<model>"]`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use journeyman_core::model::price::Price;
+use journeyman_core::model::{Dialect, TEST, split};
+use journeyman_core::project::SecretValue;
+use journeyman_gateway::Provider;
+use serde::Deserialize;
+
+/// What a file says of one provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(super) struct ProviderTable {
+    dialect: Option<Dialect>,
+    base_url: Option<String>,
+    key_variable: Option<String>,
+    key_file: Option<PathBuf>,
+    also: Vec<String>,
+    hosted_tools: bool,
+}
+
+/// What a million tokens of a model cost, in US dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct PriceTable {
+    input: f64,
+    output: f64,
+    cached: Option<f64>,
+    cache_written: Option<f64>,
+}
+
+/// The tables by name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ModelTables {
+    pub(super) models: BTreeMap<String, ProviderTable>,
+    pub(super) prices: BTreeMap<String, PriceTable>,
+}
+
+/// The dearest that anybody takes: a thousand dollars for a thousand tokens.
+const DEAREST: f64 = 1e6;
+
+impl ModelTables {
+    /// With the providers that everybody knows.
+    fn all(&self) -> BTreeMap<String, ProviderTable> {
+        let mut all = self.models.clone();
+        // OpenAI has two interfaces and one address.
+        if let Some(openai) = all.get(Dialect::OpenAi.name()).filter(|openai| openai.dialect.is_none()).cloned() {
+            all.entry(Dialect::OpenAiResponses.name().to_owned()).or_insert(openai);
+        }
+        for dialect in Dialect::ALL.iter().filter(|dialect| dialect.public_url().is_some()) {
+            all.entry(dialect.name().to_owned()).or_default();
+        }
+        all
+    }
+
+    /// The variables that may hold a key.
+    pub(super) fn key_variables(&self) -> BTreeSet<String> {
+        let all = self.all();
+        all.iter().filter_map(|(prefix, table)| table.key_variable(table.dialect(prefix).ok()?)).collect()
+    }
+
+    /// The providers, with the keys among some variables.
+    ///
+    /// # Errors
+    /// Names the table that cannot be used, and why.
+    pub(super) fn providers(&self, keys: &BTreeMap<String, String>) -> anyhow::Result<BTreeMap<String, Provider>> {
+        let provider = |(prefix, table): (String, ProviderTable)| {
+            let provider = table.provider(&prefix, keys).with_context(|| format!("[models.{prefix}]"))?;
+            Ok((prefix, provider))
+        };
+        self.all().into_iter().map(provider).collect()
+    }
+
+    /// The prices, by name of a model or its beginning and `*`.
+    ///
+    /// # Errors
+    /// Names the table that cannot be used, and why.
+    pub(super) fn prices(&self) -> anyhow::Result<Vec<(String, Price)>> {
+        let price = |(model, table): (&String, &PriceTable)| {
+            if split(model).is_none() {
+                bail!("[prices.{model:?}]: write the whole name of the model, such as \"anthropic/claude-*\"");
+            }
+            Ok((model.clone(), table.price().with_context(|| format!("[prices.{model:?}]"))?))
+        };
+        self.prices.iter().map(price).collect()
+    }
+}
+
+impl ProviderTable {
+    fn dialect(&self, prefix: &str) -> anyhow::Result<Dialect> {
+        let named = self.dialect.or_else(|| Dialect::from_name(prefix));
+        named.with_context(|| {
+            let all: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
+            format!("dialect must say what the server speaks: one of {}", all.join(", "))
+        })
+    }
+
+    fn key_variable(&self, dialect: Dialect) -> Option<String> {
+        self.key_variable.clone().or_else(|| dialect.key_variable().map(str::to_owned))
+    }
+
+    fn provider(&self, prefix: &str, keys: &BTreeMap<String, String>) -> anyhow::Result<Provider> {
+        if prefix == TEST || prefix.contains('/') {
+            bail!("{prefix:?} cannot stand before names of models");
+        }
+        let dialect = self.dialect(prefix)?;
+        let given = self.base_url.as_deref().or(dialect.public_url());
+        let base_url = dialect.base_url(given.context("base-url must say where it is served")?)?;
+        let key_variable = self.key_variable(dialect);
+        let key = match &self.key_file {
+            Some(path) => Some(read_key(path)?),
+            None => key_variable.as_ref().and_then(|variable| keys.get(variable)).cloned(),
+        };
+        Ok(Provider {
+            dialect,
+            base_url: base_url.parse().with_context(|| format!("base-url {base_url:?}"))?,
+            key: key.map(SecretValue),
+            key_variable,
+            also: self.also.clone(),
+            hosted_tools: self.hosted_tools,
+        })
+    }
+}
+
+fn read_key(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("key-file {} cannot be read", path.display()))?;
+    let key = text.trim();
+    if key.is_empty() || key.chars().any(char::is_control) {
+        bail!("key-file {} must hold one line, the key", path.display());
+    }
+    Ok(key.to_owned())
+}
+
+impl PriceTable {
+    fn price(&self) -> anyhow::Result<Price> {
+        let micros = |name: &str, dollars: f64| {
+            if !(0.0..=DEAREST).contains(&dollars) {
+                bail!("{name} must be from 0 to {DEAREST} dollars for a million tokens");
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "its range was checked")]
+            Ok((dollars * 1e6).round() as u64)
+        };
+        let input = micros("input", self.input)?;
+        let or_input = |name, dollars: Option<f64>| dollars.map_or(Ok(input), |dollars| micros(name, dollars));
+        Ok(Price {
+            input,
+            output: micros("output", self.output)?,
+            cached: or_input("cached", self.cached)?,
+            cache_written: or_input("cache-written", self.cache_written)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables(text: &str) -> anyhow::Result<ModelTables> {
+        let mut table: toml::Table = text.parse().expect("TOML");
+        super::super::file::take_models(&mut table)
+    }
+
+    fn keys() -> BTreeMap<String, String> {
+        [("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", "o"), ("ROUTER_KEY", "r")]
+            .map(|(name, key)| (name.to_owned(), key.to_owned()))
+            .into()
+    }
+
+    #[test]
+    fn providers_that_everybody_knows_need_no_word() {
+        let all = ModelTables::default().providers(&keys()).expect("providers");
+        let names: Vec<&str> = all.keys().map(String::as_str).collect();
+        assert_eq!(names, ["anthropic", "gemini", "ollama", "openai", "openai-responses"]);
+        let key = |name: &str| all[name].key.as_ref().map(|key| key.0.as_str());
+        assert_eq!(
+            (key("anthropic"), key("openai-responses"), key("gemini"), key("ollama")),
+            (Some("a"), Some("o"), None, None)
+        );
+        let variables = ModelTables::default().key_variables();
+        assert_eq!(Vec::from_iter(variables), ["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"]);
+    }
+
+    #[test]
+    fn others_are_described() {
+        let given = tables(
+            "[models.router]\ndialect = \"compatible\"\nbase-url = \"https://router.example/api\"\n\
+             key-variable = \"ROUTER_KEY\"\nalso = [\"small-*\"]\n[models.openai]\nbase-url = \"http://gate:4000\"\n\
+             [prices.\"router/*\"]\ninput = 0.075\noutput = 3\n",
+        )
+        .expect("tables");
+        let all = given.providers(&keys()).expect("providers");
+        let router = &all["router"];
+        assert_eq!((router.base_url.as_str(), router.dialect), ("https://router.example/api/", Dialect::Compatible));
+        assert_eq!(router.key, Some(SecretValue("r".to_owned())));
+        assert_eq!(all["openai-responses"].base_url.as_str(), "http://gate:4000/v1/", "OpenAI has one address");
+        let price = Price { input: 75_000, output: 3_000_000, cached: 75_000, cache_written: 75_000 };
+        assert_eq!(given.prices().expect("prices"), [("router/*".to_owned(), price)]);
+        assert!(given.key_variables().contains("ROUTER_KEY"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, words) in [
+            ("[models.router]\nbase-url = \"https://x\"", ["models.router", "dialect"]),
+            ("[models.compatible]", ["models.compatible", "base-url"]),
+            ("[models.openai]\nbase-url = \"ftp://x\"", ["models.openai", "http"]),
+            ("[models.openai]\nkey-file = \"/none\"", ["models.openai", "/none"]),
+            ("[models.openai]\nkey = \"sk-1\"", ["models", "key"]),
+            ("[models.test]\ndialect = \"openai\"\nbase-url = \"http://x\"", ["models.test", "cannot stand"]),
+            ("[prices.gpt]\ninput = 1\noutput = 1", ["prices", "whole name"]),
+            ("[prices.\"a/b\"]\ninput = -1\noutput = 1", ["a/b", "input"]),
+            ("[prices.\"a/b\"]\ninput = 1", ["prices", "output"]),
+        ] {
+            let result = tables(text).and_then(|given| Ok((given.providers(&keys())?, given.prices()?)));
+            let error = format!("{:#}", result.expect_err(text));
+            assert!(words.iter().all(|word| error.contains(word)), "{text}: {error}");
+            assert!(!error.contains("sk-1"), "{error}");
+        }
+    }
+}

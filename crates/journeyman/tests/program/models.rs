@@ -1,0 +1,225 @@
+//! Agents that call models: through the service, with a key that never enters their sandbox.
+
+use std::process::Command;
+
+use journeyman_testkit::{Asked, Fault, ModelServer, Reply, TOKENS};
+use serde_json::{Value, json};
+
+use super::given::{Service, Site, site_with};
+
+pub(crate) const KEY: &str = "sk-4f3e2d1c-never-inside";
+
+/// A server of models for tests that wait.
+pub(crate) struct Models {
+    pub(crate) server: ModelServer,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Models {
+    pub(crate) fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let server = runtime.block_on(ModelServer::start(script));
+        Self { server, _runtime: runtime }
+    }
+
+    /// A model that runs a command, and then says that it has.
+    pub(crate) fn that_runs(command: &str) -> Self {
+        let command = command.to_owned();
+        Self::start(move |asked| {
+            if is_told_a_result(asked) {
+                return Reply::Text("It is done.".to_owned());
+            }
+            Reply::Tool { name: "run_command".to_owned(), arguments: json!({ "command": command }) }
+        })
+    }
+}
+
+/// The last thing that a call tells the model, whatever the form.
+fn said_last(asked: &Asked) -> String {
+    let body = &asked.body;
+    let all = ["messages", "input", "contents"].iter().find_map(|name| body[name].as_array());
+    all.and_then(|all| all.last()).map(Value::to_string).unwrap_or_default()
+}
+
+/// Whether the call brings what a tool has said.
+pub(crate) fn is_told_a_result(asked: &Asked) -> bool {
+    let last = said_last(asked);
+    let signs = ["tool_result", "\"role\":\"tool\"", "function_call_output", "functionResponse"];
+    signs.iter().any(|sign| last.contains(sign))
+}
+
+/// A site whose models are all served there, and a service with the key.
+pub(crate) fn served(models: &Models, more: &str) -> (Site, Service) {
+    let url = &models.server.url;
+    let tables: String = ["anthropic", "openai", "gemini", "ollama", "compatible"]
+        .iter()
+        .map(|name| format!("[models.{name}]\nbase-url = \"{url}\"\n"))
+        .collect();
+    let prices = "[prices.\"*/*\"]\ninput = 3\noutput = 15\ncached = 0.3\n";
+    let prices: String = ["anthropic", "openai", "openai-responses", "gemini"]
+        .map(|name| prices.replace("*/", &format!("{name}/")))
+        .concat();
+    let site = site_with(&format!("lease = \"3s\"\nworkers = 2\n{more}{tables}{prices}"));
+    let mut with_keys = Command::new("env");
+    for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"] {
+        with_keys.arg(format!("{name}={KEY}"));
+    }
+    let service = site.start_wrapped(with_keys);
+    (site, service)
+}
+
+/// A job with a model of its own.
+pub(crate) fn create(service: &Service, model: &str, prompt: &str) -> String {
+    let (status, record) =
+        service.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": prompt, "model": model })));
+    assert_eq!(status, 201, "{record}");
+    format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap())
+}
+
+/// The job's last run.
+pub(crate) fn last_run(service: &Service, job: &str) -> Value {
+    service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().last().unwrap().clone()
+}
+
+/// Whether a text is in a file of a folder, however deep.
+fn is_in(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        let found = if kind.is_dir() {
+            is_in(&path, text)
+        } else if kind.is_file() {
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            bytes.windows(text.len()).any(|window| window == text.as_bytes()).then_some(path)
+        } else {
+            None
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+#[test]
+fn the_built_in_agent_works_with_every_provider_and_sees_no_key() {
+    let look = "echo hello > hello.txt; (env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline) > /tmp/seen; \
+                cp /tmp/seen ~/seen; grep -c 'never-insid[e]' /tmp/seen";
+    let models = Models::that_runs(look);
+    let (site, service) = served(&models, "");
+    for model in ["anthropic/m", "openai/m", "openai-responses/m", "gemini/m", "ollama/m", "compatible/org/m"] {
+        let job = create(&service, model, "Say hello.");
+        let record = service.settled(&job);
+        assert_eq!(record["status"], "completed", "{model}: {:#}", service.events(&job));
+        let run = last_run(&service, &job);
+        let cached = if model.starts_with("ollama") { 0 } else { 2 * TOKENS.1 };
+        assert_eq!(
+            (&run["usage"]["inputTokens"], &run["usage"]["outputTokens"], &run["usage"]["cachedTokens"]),
+            (&json!(2 * TOKENS.0), &json!(2 * TOKENS.2), &json!(cached)),
+            "{model}: {run}"
+        );
+        let priced = !model.starts_with("ollama") && !model.starts_with("compatible");
+        assert_eq!(run["usage"]["costMicros"].is_u64(), priced, "{model}: {run}");
+        assert_eq!(service.count(&job, "agent.model_call"), 2, "{model}");
+        assert_eq!(run["commits"].as_array().unwrap().len(), 1, "{model}");
+        let events = service.events(&job).to_string();
+        assert!(events.contains("exit status: 1") && !events.contains("never-inside"), "{model}: {events}");
+    }
+    let asked = models.server.asked();
+    let shown =
+        |asked: &Asked| ["x-api-key", "authorization", "x-goog-api-key"].map(|name| asked.header(name)).concat();
+    assert_eq!(asked.iter().filter(|asked| shown(asked).ends_with(KEY)).count(), 8, "all but ollama and compatible");
+    assert!(asked.iter().all(|asked| !shown(asked).contains("jmt_")), "no provider sees a token");
+    // What was seen inside was kept with the agent's home, in the clear here.
+    assert_eq!(is_in(&site.path("data"), KEY), None);
+    assert!(!service.log().contains(KEY));
+    let numbers = service.text("/metrics");
+    assert!(numbers.contains("journeyman_model_calls_total{provider=\"anthropic\",outcome=\"ok\"} 2"), "{numbers}");
+}
+
+#[test]
+fn a_follow_up_of_a_warm_agent_is_on_its_own_account() {
+    let models = Models::start(|_| Reply::Text("It is done.".to_owned()));
+    let (_site, service) = served(&models, "");
+    let job = create(&service, "anthropic/m", "one");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    service.send(&job, "two");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let runs = service.get(&format!("{job}/runs"));
+    let input = |number: usize| runs["runs"][number]["usage"]["inputTokens"].clone();
+    assert_eq!((input(0), input(1)), (json!(TOKENS.0), json!(TOKENS.0)), "{runs}");
+    let asked = models.server.asked();
+    assert!(said_last(&asked[1]).contains("two") && asked[1].body.to_string().contains("one"), "the session goes on");
+}
+
+#[test]
+fn a_run_that_ends_by_its_model_says_so() {
+    let models = Models::start(|asked| match asked.body["model"].as_str() {
+        Some("no-key") => Reply::Fault(Fault::Status(401)),
+        Some("not-there") => Reply::Fault(Fault::Status(404)),
+        _ => Reply::Text("hello".to_owned()),
+    });
+    let (_site, service) = served(&models, "");
+    for (model, code, word) in [
+        ("anthropic/no-key", "model_unauthorized", "status 401"),
+        ("anthropic/not-there", "model_refused", "status 404"),
+        ("nowhere/m", "model_not_configured", "[models.<name>]"),
+    ] {
+        let job = create(&service, model, "hello");
+        assert_eq!(service.settled(&job)["status"], "failed", "{model}");
+        let run = last_run(&service, &job);
+        let text = run["reason"]["text"].as_str().unwrap();
+        assert!(run["reason"]["code"] == code && text.contains(word) && !text.contains(KEY), "{model}: {run}");
+    }
+}
+
+#[test]
+fn a_run_over_its_budget_fails_and_says_what_to_raise() {
+    let models = Models::start(|_| Reply::Text("hello".to_owned()));
+    let (_site, service) = served(&models, "");
+    let set = |budget: Value| {
+        let (status, answer) =
+            service.call("PATCH", "/v2/projects/shop", Some(json!({ "limits": { "budget": budget } })));
+        assert_eq!(status, 200, "{answer}");
+        answer
+    };
+    let project = set(json!({ "jobMicros": 1 }));
+    let expected = json!({ "runMicros": null, "jobMicros": 1, "dayMicros": null, "projectMicros": null });
+    assert_eq!(project["limits"]["budget"], expected);
+    let job = create(&service, "anthropic/m", "hello");
+    assert_eq!(service.settled(&job)["status"], "failed");
+    let run = last_run(&service, &job);
+    assert_eq!(run["reason"]["code"], "over_budget", "{run}");
+    assert!(run["reason"]["text"].as_str().unwrap().contains("limits.budget.jobMicros"), "{run}");
+    assert!(models.server.asked().is_empty(), "the provider was not asked");
+    assert_eq!(service.count(&job, "model.denied"), 1, "{:#}", service.events(&job));
+    // There is enough now, for the same job.
+    set(json!({ "jobMicros": 5_000_000 }));
+    service.send(&job, "again");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+}
+
+#[test]
+fn a_project_calls_models_with_its_own_key_which_no_program_gets() {
+    let models = Models::that_runs("echo ${#ANTHROPIC_API_KEY} > ~/length");
+    let (site, service) = served(&models, "");
+    let own = "sk-of-the-project-77";
+    let body = json!({ "secrets": { "ANTHROPIC_API_KEY": own }, "secretUses": { "ANTHROPIC_API_KEY": ["model"] },
+        "setup": "echo ${#ANTHROPIC_API_KEY} > ~/setup" });
+    let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(body));
+    assert_eq!(status, 200, "{answer}");
+    let job = create(&service, "anthropic/m", "hello");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert!(models.server.asked().iter().all(|asked| asked.header("x-api-key") == own));
+    let home = site.path(&format!("data/workspaces/{}/home", job.rsplit('/').next().unwrap()));
+    let got = |name: &str| std::fs::read_to_string(home.join(name)).unwrap();
+    assert_eq!((got("setup").as_str(), got("length").as_str()), ("0\n", "0\n"));
+}
+
+#[test]
+fn models_are_called_without_a_sandbox_too() {
+    let models = Models::that_runs("echo hello > hello.txt");
+    let (_site, service) = served(&models, "sandbox = \"none\"\n");
+    let job = create(&service, "openai/m", "Say hello.");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(last_run(&service, &job)["usage"]["inputTokens"], 2 * TOKENS.0);
+}
