@@ -31,6 +31,13 @@ pub struct AgentSpec {
     /// What it can speak with a model's server; empty: anything.
     #[serde(default)]
     pub dialects: Vec<Dialect>,
+    /// How it is installed, where it is to be.
+    #[serde(default)]
+    pub install: Option<Install>,
+    /// Whether it can take its sessions up again in another process. Of one that cannot a new session is told what was
+    /// asked before.
+    #[serde(default = "AgentSpec::resumes")]
+    pub resume: bool,
     /// The session mode in which it does not ask, such as `bypassPermissions`.
     #[serde(default)]
     pub mode: Option<String>,
@@ -49,12 +56,31 @@ impl AgentSpec {
         200
     }
 
+    /// Most agents can.
+    const fn resumes() -> bool {
+        true
+    }
+
     /// Whether it calls its models through the service.
     #[must_use]
     pub fn calls_models(&self) -> bool {
         let texts = self.command.iter().chain(self.environment.values()).chain(self.files.values());
         texts.into_iter().any(|text| text.contains(MODEL_URL))
     }
+}
+
+/// What an agent consists of: packages of exact versions, in a folder of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Install {
+    /// Packages of npm, such as `opencode-ai@1.18.33`.
+    pub npm: Vec<String>,
+    /// What those need is taken as it was before this day (`2026-11-21`): the same today and next year.
+    pub before: Option<String>,
+    /// Packages of Python, such as `mistral-vibe==3.0.3`, in a virtual environment.
+    pub pip: Vec<String>,
+    /// The Python that they need at least, such as `3.12`.
+    pub python: Option<String>,
 }
 
 /// Where models are called, in a spec.

@@ -28,12 +28,16 @@ use journeyman_core::ports::{ModelDoor, ModelRoute, ModelTotals, SpendingStore};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
+use tokio::sync::Semaphore;
 
 pub use provider::Provider;
 use totals::Totals;
 
 /// How long a provider may take to accept a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
+
+/// Large bodies that are read at a time, in the whole process.
+const READING: usize = 2;
 
 /// What an operator says about models.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub struct Models {
     spending: Arc<dyn SpendingStore>,
     clock: Arc<dyn Clock>,
     totals: Totals,
+    /// Large bodies that are read at a time: each takes many times its size.
+    reading: Semaphore,
 }
 
 /// The HTTP client could not be made.
@@ -74,8 +80,10 @@ impl Models {
             // A provider that sends us elsewhere would be sent the key there.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIME)
+            // Calls share no connection: one that its caller does not read would stop the others.
+            .http1_only()
             .build()?;
-        Ok(Self { settings, client, spending, clock, totals: Totals::default() })
+        Ok(Self { settings, client, spending, clock, totals: Totals::default(), reading: Semaphore::new(READING) })
     }
 
     /// What was called so far.

@@ -44,7 +44,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Works on the database as a whole
     Store(copy::StoreCommandArgs),
-    /// The built-in coding agent: speaks the Agent Client Protocol on its standard streams
+    /// Lists, installs and checks agents; without a command it is the built-in one, which speaks the Agent Client Protocol
+    /// on its standard streams
     Agent(agent::AgentArgs),
     /// Prints a script that completes commands in a shell
     Completions(completions::CompletionArgs),

@@ -3,6 +3,7 @@
 //! All three are read into the same [`Layer`], so that a setting has one name, one form and one description: `--listen`,
 //! `listen = "…"`, `JOURNEYMAN_LISTEN`. Nothing else in the program reads the environment.
 
+mod agents;
 mod environment;
 mod file;
 mod layer;
@@ -16,6 +17,7 @@ use std::path::Path;
 use anyhow::Context;
 use journeyman_core::agent::Agents;
 
+pub(crate) use self::agents::folder;
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;
 pub(crate) use self::settings::{BlobPlace, Database, Settings};

@@ -3,23 +3,29 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use journeyman_core::agent::{AgentSpec, Places};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::job::Job;
+use journeyman_core::job::command::Report;
+use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{ModelFailure, ModelRoute, ModelUse, Process, Spawn};
 use journeyman_core::project::{PermissionPolicy, SecretValue};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
+use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::acp::{self, AcpError, Connection, Limits, Opened, Policy, SessionRequest, Stop, Streams, TurnEnd, Update};
+use crate::acp::{
+    self, About, AcpError, Connection, Limits, Opened, Policy, SessionRequest, Stop, Streams, TurnEnd, Update,
+};
 use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
@@ -97,6 +103,7 @@ pub(crate) struct Agent {
 pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(Turn, Option<Agent>), Stopped> {
     let spec = spec(stage)?;
     let route = models::route(&*stage.host.gateway, stage.job(), &spec, stage.keys)?;
+    is_installed(stage, &spec)?;
     let start = start(stage, &spec, route);
     let (mut agent, has_waited) = match fit(waiting, &start).await {
         Some(agent) => {
@@ -251,6 +258,18 @@ fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
     })
 }
 
+/// An agent that is to be installed first is not looked for in vain.
+fn is_installed(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), Stopped> {
+    let program = spec.command.first().map(Path::new).filter(|program| program.is_absolute());
+    if spec.install.is_none() || program.is_none_or(Path::exists) {
+        return Ok(());
+    }
+    let id = &stage.job().agent;
+    let text =
+        format!("the agent {id} is not installed on the worker's machine; run there: journeyman agent install {id}");
+    Err(Stopped::failed(ReasonCode::AgentNotStarted, text))
+}
+
 fn start(stage: &Stage<'_>, spec: &AgentSpec, route: Option<ModelRoute>) -> Start {
     let layout = stage.room.layout();
     let (home, tree) = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
@@ -363,11 +382,13 @@ async fn prompt(
         None => {
             let request = SessionRequest {
                 cwd: stage.room.layout().workspace,
-                previous: stage.room.workspace.session().await.or_else(|| stage.job().session.clone()),
+                previous: if spec.resume { previous(stage).await } else { None },
                 mode: spec.mode.clone(),
                 model: spec.select_model.then(|| stage.job().model.clone()),
             };
+            let begun = Instant::now();
             let (session, opened) = connection.open(&request).await.map_err(failed)?;
+            tell_of_session(stage, connection, opened, begun.elapsed()).await?;
             stage.room.workspace.note_session(&session).await?;
             *open = Some(session.clone());
             (session, opened)
@@ -413,6 +434,31 @@ async fn prompt(
             Ok((Turn { session, stopped: false }, usage(Some(&end))))
         }
     }
+}
+
+/// What is started, and whether it remembers.
+async fn tell_of_session(
+    stage: &Stage<'_>,
+    connection: &Connection,
+    opened: Opened,
+    took: Duration,
+) -> Result<(), Stopped> {
+    let About { who, resumes, loads } = connection.about();
+    let how = match opened {
+        Opened::Resumed => "resumed",
+        Opened::Loaded => "loaded",
+        Opened::New => "new",
+    };
+    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let data = json!({ "agent": who, "opened": how, "resumes": resumes, "loads": loads, "millis": millis });
+    let reporter = &stage.assignment.reporter;
+    let entry = TranscriptEntry { kind: TranscriptKind::Session, data, at: reporter.now() };
+    reporter.report(Report::Transcript(vec![entry])).await?;
+    Ok(())
+}
+
+async fn previous(stage: &Stage<'_>) -> Option<String> {
+    stage.room.workspace.session().await.or_else(|| stage.job().session.clone())
 }
 
 enum Ended {

@@ -178,6 +178,8 @@ pub enum TranscriptKind {
     EgressAllowed,
     /// The same, and was not let.
     EgressDenied,
+    /// Its session was opened.
+    Session,
     /// It has called a model.
     ModelCalled,
     /// It wanted to, and was not let.
@@ -200,6 +202,7 @@ impl TranscriptKind {
             Self::Permission => "permission.answered",
             Self::EgressAllowed => "egress.allowed",
             Self::EgressDenied => "egress.denied",
+            Self::Session => "agent.session",
             Self::ModelCalled => "agent.model_call",
             Self::ModelDenied => "model.denied",
         }

@@ -1,12 +1,14 @@
 //! A run's account: what was used on it, and what may still be spent.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use journeyman_core::model::matches;
 use journeyman_core::model::price::{Budgets, Price, Scope, Tokens, check, day};
 use journeyman_core::ports::{ModelAccount, ModelCall, ModelFailure, ModelUse, Spend, SpendError, SpendingStore};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -14,6 +16,9 @@ use super::provider::Provider;
 
 /// Nobody has more than a billion dollars; keeps sums far from the end of numbers.
 const MOST_MICROS: u64 = 1_000_000_000_000_000;
+
+/// How long calls that were cut may take to be counted.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// An account that is open.
 pub(crate) struct Account {
@@ -135,13 +140,16 @@ impl Account {
         Spend { project: self.given.project.clone(), job: self.given.job, day, micros, budgets }
     }
 
-    /// Counts a call that the provider was asked for.
-    pub(crate) fn count(&self, tokens: &Tokens, cost: Option<u64>, failure: Option<&ModelFailure>) {
+    /// Counts a call that the provider was asked for, and has answered to the end or not.
+    pub(crate) fn count(&self, tokens: &Tokens, cost: Option<u64>, failure: Option<&ModelFailure>, is_whole: bool) {
         let mut used = self.used();
         if failure.is_none() || *tokens != Tokens::default() {
             used.usage = Some(used.usage.unwrap_or_default().plus(tokens, cost));
         }
-        used.failure = failure.cloned();
+        // What was cut by its caller tells nothing of the provider.
+        if failure.is_some() || is_whole {
+            used.failure = failure.cloned();
+        }
     }
 
     /// A call was not let through, and the run ends by that.
@@ -157,7 +165,9 @@ impl Account {
     pub(crate) async fn close(self: Arc<Self>) -> ModelUse {
         self.over.cancel();
         self.calls.close();
-        self.calls.wait().await;
+        if timeout(CLOSE_TIME, self.calls.wait()).await.is_err() {
+            tracing::warn!(job = %self.given.job, "a call of a model does not end");
+        }
         let mut used = self.used();
         ModelUse { usage: used.usage.take(), failure: used.failure.take() }
     }

@@ -29,14 +29,17 @@ use super::{Models, failure, refusal};
 /// Bytes of a provider's error that are passed on.
 const ERROR_BYTES: usize = 64 << 10;
 
+/// How long those may take.
+const ERROR_TIME: Duration = Duration::from_secs(10);
+
 /// Tokens that a call may write which says nothing about it.
 const USUAL_OUTPUT: u64 = 32_000;
 
 /// Bytes of a body that are at least one token, when money is set aside. Texts have about four.
 const BYTES_OF_TOKEN: u64 = 2;
 
-/// The same where the tokens of a call are guessed that was cut.
-const USUAL_BYTES_OF_TOKEN: u64 = 4;
+/// Bytes of an answer that are at most one token, where it was cut: each comes in an event of its own.
+const BYTES_OF_TOKEN_SENT: u64 = 4;
 
 /// Fields of an answer that callers see.
 const PASSED: [HeaderName; 5] = [
@@ -104,12 +107,16 @@ impl Call {
             self.ask(caller).await;
             return;
         }
+        if self.account.over.is_cancelled() {
+            return;
+        }
         let begun = Instant::now();
         let (models, account) = (Arc::clone(&self.models), Arc::clone(&self.account));
         let Some(prepared) = &self.prepared else { return };
         let (model, size) = (prepared.model.clone(), prepared.body.len() as u64);
         let price = models.price(&account.whole_name(&model)).copied();
-        let at_most = (size.div_ceil(BYTES_OF_TOKEN), prepared.most_output.unwrap_or(USUAL_OUTPUT));
+        let most_output = prepared.most_output.unwrap_or(USUAL_OUTPUT).saturating_mul(prepared.answers);
+        let at_most = (size.div_ceil(BYTES_OF_TOKEN).saturating_add(prepared.attached), most_output);
         let reserved = account.reserve(&*models.spending, models.clock.now(), &model, price.as_ref(), at_most).await;
         let reserved = match reserved {
             Ok(reserved) => reserved,
@@ -133,15 +140,15 @@ impl Call {
             match bill {
                 Bill::Nothing => 0,
                 Bill::Told => price.of(&tokens),
-                Bill::Begun => {
-                    let input = tokens.input.max(if told.tokens.is_some() { 0 } else { size / USUAL_BYTES_OF_TOKEN });
-                    let output = tokens.output.max(bytes / USUAL_BYTES_OF_TOKEN);
-                    price.of(&Tokens { input, output, ..tokens }).min(most)
+                Bill::Begun if told.tokens.is_some() => {
+                    let output = tokens.output.max(bytes / BYTES_OF_TOKEN_SENT);
+                    price.of(&Tokens { output, ..tokens }).min(most)
                 }
-                Bill::Unknown => most,
+                Bill::Begun | Bill::Unknown => most,
             }
         });
-        self.count(reserved, &model, &told, cost, failure.as_ref(), begun.elapsed()).await;
+        let is_whole = matches!(bill, Bill::Told);
+        self.count(reserved, &model, &told, cost, (failure.as_ref(), is_whole), begun.elapsed()).await;
     }
 
     async fn count(
@@ -150,12 +157,12 @@ impl Call {
         model: &str,
         told: &Told,
         cost: Option<u64>,
-        failure: Option<&ModelFailure>,
+        (failure, is_whole): (Option<&ModelFailure>, bool),
         took: Duration,
     ) {
         let Self { account, models, .. } = self;
         let tokens = told.tokens.unwrap_or_default();
-        account.count(&tokens, cost, failure);
+        account.count(&tokens, cost, failure, is_whole);
         let outcome = failure.map_or_else(|| "ok".to_owned(), |failure| code_name(failure.reason.code));
         models.totals.add(&account.prefix, outcome, &tokens, cost);
         account.tell(ModelCall::Made {
@@ -171,6 +178,9 @@ impl Call {
     /// Asks the provider, and passes its answer on.
     async fn ask(&self, mut caller: oneshot::Sender<Response<Body>>) -> End {
         let Self { models, account, .. } = self;
+        if account.over.is_cancelled() || caller.is_closed() {
+            return End { bill: Bill::Nothing, ..End::unknown(None) };
+        }
         let name = account.given.model.as_str();
         let url = account.provider.url(&self.path.rest, &self.parameters);
         let request = match &self.prepared {
@@ -258,9 +268,7 @@ impl Call {
                 break None;
             }
         };
-        // The caller is to see that this is not the end.
-        let gone = io::Error::new(io::ErrorKind::ConnectionAborted, "the answer broke off");
-        drop(pieces.try_send(Err(gone)));
+        self.break_off(pieces).await;
         let told = reader.end();
         // Of one that was complete all is known, whoever hung up after that.
         let bill = if told.complete && told.tokens.is_some() { Bill::Told } else { Bill::Begun };
@@ -275,8 +283,7 @@ impl Call {
             Some(error) => Some(failure::told(name, error)),
             None if told.complete || self.path.purpose != Purpose::Generate => None,
             None => {
-                let gone = io::Error::new(io::ErrorKind::UnexpectedEof, "the answer broke off");
-                drop(pieces.send(Err(gone)).await);
+                self.break_off(pieces).await;
                 Some(failure::cut(name, "it ended before the model had"))
             }
         };
@@ -284,14 +291,31 @@ impl Call {
         End { told, failure, bill, bytes }
     }
 
+    /// The caller is to see that this is not the end, if it looks.
+    async fn break_off(&self, pieces: &mpsc::Sender<io::Result<Frame<Bytes>>>) {
+        let gone = || io::Error::new(io::ErrorKind::ConnectionAborted, "the answer broke off");
+        tokio::select! {
+            biased;
+            sent = pieces.send(Err(gone())) => drop(sent),
+            () = self.account.over.cancelled() => {}
+        }
+    }
+
     /// Passes on what a provider says that does not answer, without the key.
     async fn pass_error(&self, mut response: reqwest::Response, caller: oneshot::Sender<Response<Body>>) -> End {
         let (status, headers) = (response.status(), passed(response.headers()));
         let mut said = Vec::new();
-        while said.len() < ERROR_BYTES
-            && let Ok(Ok(Some(piece))) = timeout(Duration::from_secs(10), response.chunk()).await
-        {
-            said.extend_from_slice(&piece);
+        let reading = async {
+            while said.len() < ERROR_BYTES
+                && let Ok(Some(piece)) = response.chunk().await
+            {
+                said.extend_from_slice(&piece);
+            }
+        };
+        tokio::select! {
+            () = self.account.over.cancelled() => {}
+            // What has come by then is enough.
+            _ = timeout(ERROR_TIME, reading) => {}
         }
         said.truncate(ERROR_BYTES);
         let said = String::from_utf8_lossy(&said).into_owned();

@@ -40,6 +40,9 @@ const BODY_KIB: u32 = 32 << 10;
 /// Bodies of one sandbox at a time, in KiB together.
 const BODIES_KIB: usize = 64 << 10;
 
+/// A body of more bytes is read on a thread of its own.
+const LARGE_BYTES: usize = 256 << 10;
+
 /// How long the head of a request may take, and how long a connection may rest.
 const HEAD_TIME: Duration = Duration::from_secs(60);
 
@@ -189,8 +192,17 @@ impl Door {
         let place = Arc::clone(&self.calls).acquire_owned().await.ok();
         let (prepared, room) = match head.method {
             Method::POST => {
-                let room = self.room(&head.headers).await;
-                (Some(prepare(&account, &path, &read(body).await?)?), room)
+                if head.headers.contains_key(header::CONTENT_ENCODING) {
+                    let text = "a compressed body is not taken: send it as it is".to_owned();
+                    return Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+                }
+                let mut room = self.room(&head.headers).await;
+                let body = read(body).await?;
+                // No more than it has in the end.
+                let kib = body.len().div_ceil(1024).max(1);
+                let rest = room.as_mut().and_then(|room| room.split(room.num_permits().saturating_sub(kib)));
+                drop(rest);
+                (Some(self.prepare(&account, &path, body).await?), room)
             }
             _ => (None, None),
         };
@@ -208,6 +220,27 @@ impl Door {
         calls.spawn(call.make(caller));
         let over = || Refused(StatusCode::FORBIDDEN, "the run is over".to_owned());
         answer.await.map_err(|_| over())
+    }
+
+    /// Reads a body; a large one where it keeps nobody from working.
+    async fn prepare(&self, account: &Account, path: &Path, body: Bytes) -> Result<request::Prepared, Refused> {
+        let provider = &account.provider;
+        let rules = request::Rules {
+            hosted_tools: provider.hosted_tools,
+            max_output: provider.max_output.filter(|_| path.purpose == Purpose::Generate),
+            is_openai: provider.dialect != Dialect::Compatible && provider.dialect != Dialect::Ollama,
+        };
+        let prepared = if body.len() <= LARGE_BYTES {
+            request::prepare(path, &body, rules)
+        } else {
+            let _place = self.models.reading.acquire().await;
+            let path = path.clone();
+            let reading = tokio::task::spawn_blocking(move || request::prepare(&path, &body, rules));
+            reading.await.unwrap_or_else(|_| Err("the body could not be read".to_owned()))
+        };
+        let prepared = prepared.map_err(|text| Refused(StatusCode::BAD_REQUEST, text))?;
+        may_be_sent(account, path, &prepared)?;
+        Ok(prepared)
     }
 
     /// Room for a body.
@@ -230,21 +263,18 @@ async fn read(body: Incoming) -> Result<Bytes, Refused> {
     }
 }
 
-fn prepare(account: &Account, path: &Path, body: &[u8]) -> Result<request::Prepared, Refused> {
-    let refuse = |text: String| Refused(StatusCode::BAD_REQUEST, text);
-    let prepared = request::prepare(path, body, account.provider.hosted_tools).map_err(refuse)?;
+fn may_be_sent(account: &Account, path: &Path, prepared: &request::Prepared) -> Result<(), Refused> {
     if !account.may_call(&prepared.model) {
         let text = format!(
             "this run may call the model {} and not {}; the operator can allow others with also = [...] for this provider",
-            account.name,
-            prepared.model.chars().take(200).collect::<String>()
+            account.name, prepared.model
         );
         return Err(Refused(StatusCode::FORBIDDEN, text));
     }
     if path.purpose == Purpose::Generate && !prepared.removed.is_empty() {
         let names = prepared.removed.join(", ");
-        let reason = format!("{names} was taken out of a call: it reaches beyond the sandbox or changes the price");
+        let reason = format!("{names} was taken out of a call: it may reach beyond the sandbox or change the price");
         account.tell(ModelCall::Denied { reason });
     }
-    Ok(prepared)
+    Ok(())
 }

@@ -27,7 +27,8 @@ pub(crate) fn answered(model: &str, status: StatusCode, said: &str) -> ModelFail
         429 => (
             ReasonCode::ModelRateLimited,
             format!("the provider of {model} takes no more calls for now (status {status}): {said}"),
-            true,
+            // What is used up does not come back by waiting.
+            !said.contains("insufficient_quota") && !said.contains("exceeded your current quota"),
         ),
         408 | 504 => (
             ReasonCode::ModelTimedOut,

@@ -9,11 +9,10 @@ const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
 /// Fields of a request that providers see; all others stay here.
-const PASSED: [&str; 6] =
-    ["accept", "anthropic-beta", "anthropic-version", "openai-beta", "user-agent", "x-goog-api-client"];
+const PASSED: [&str; 5] = ["anthropic-beta", "anthropic-version", "openai-beta", "user-agent", "x-goog-api-client"];
 
-/// Parameters that providers see.
-const PASSED_PARAMETERS: [&str; 3] = ["alt", "beta", "api-version"];
+/// Parameters that providers see, with their values: another form of an answer could not be counted.
+const PASSED_PARAMETERS: [(&str, &str); 3] = [("alt", "sse"), ("alt", "json"), ("beta", "true")];
 
 /// Whether a request shows the token, wherever clients of any provider put their key.
 pub(crate) fn is_shown(token: &str, headers: &HeaderMap, query: &str) -> bool {
@@ -56,7 +55,8 @@ pub(crate) struct BadKey;
 
 /// The parameters that a provider is sent.
 pub(crate) fn passed_parameters(query: &str) -> Vec<(String, String)> {
-    parameters(query).into_iter().filter(|(name, _)| PASSED_PARAMETERS.contains(&name.as_str())).collect()
+    let is_passed = |(name, value): &(String, String)| PASSED_PARAMETERS.contains(&(name.as_str(), value.as_str()));
+    parameters(query).into_iter().filter(is_passed).collect()
 }
 
 fn parameters(query: &str) -> Vec<(String, String)> {
@@ -114,6 +114,6 @@ mod tests {
             assert!(!format!("{sent:?}").contains("real"), "{sent:?}");
         }
         assert!(headers(Dialect::OpenAi, &asked, Some(&SecretValue("a\nb".to_owned()))).is_err());
-        assert_eq!(passed_parameters("alt=sse&key=t0ken&x=1"), [("alt".to_owned(), "sse".to_owned())]);
+        assert_eq!(passed_parameters("alt=proto&alt=sse&key=t0ken&x=1"), [("alt".to_owned(), "sse".to_owned())]);
     }
 }

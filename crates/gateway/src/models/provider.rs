@@ -19,6 +19,8 @@ pub struct Provider {
     pub key_variable: Option<String>,
     /// Other models than a job's that its agent may call: names, or their beginnings and `*`.
     pub also: Vec<String>,
+    /// The most tokens of an answer, for calls that say nothing about it: what is set aside for one is then enough.
+    pub max_output: Option<u64>,
     /// Whether tools that the provider runs may be used: they reach beyond the sandbox.
     pub hosted_tools: bool,
 }
@@ -59,6 +61,7 @@ mod tests {
             key: key("server"),
             key_variable: Some("K".to_owned()),
             also: Vec::new(),
+            max_output: None,
             hosted_tools: false,
         };
         let own = BTreeMap::from([("K".to_owned(), SecretValue("own".to_owned()))]);
@@ -77,6 +80,7 @@ mod tests {
             key: None,
             key_variable: None,
             also: Vec::new(),
+            max_output: None,
             hosted_tools: false,
         };
         assert_eq!(provider.url("models", &[]).as_str(), "https://h/api/models?version=2");

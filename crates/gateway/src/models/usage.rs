@@ -15,6 +15,8 @@ pub(crate) struct Reader {
     /// Whether the answer comes in lines.
     streams: bool,
     held: Vec<u8>,
+    /// Tokens of the input that are no cache's, where they are told apart.
+    plain: u64,
     /// Whether a line is longer than any that is read.
     overflows: bool,
     pub(crate) told: Told,
@@ -35,7 +37,7 @@ impl Reader {
     /// For an answer of that content type.
     pub(crate) fn new(shape: Shape, content_type: &str) -> Self {
         let streams = ["text/event-stream", "application/x-ndjson"].iter().any(|kind| content_type.starts_with(kind));
-        Self { shape, streams, held: Vec::new(), overflows: false, told: Told::default() }
+        Self { shape, streams, held: Vec::new(), plain: 0, overflows: false, told: Told::default() }
     }
 
     /// A piece of it.
@@ -99,6 +101,7 @@ impl Reader {
             Shape::Messages => {
                 let usage = value.pointer("/message/usage").or_else(|| value.get("usage"));
                 self.tokens(usage, &Fields::MESSAGES);
+                self.iterations(usage);
                 self.told.complete |= matches!(kind, "message_stop" | "message");
             }
             Shape::Chat => {
@@ -134,6 +137,17 @@ impl Reader {
         }
     }
 
+    /// Where the model was called several times for one answer, the sums leave out all but the last.
+    fn iterations(&mut self, usage: Option<&Value>) {
+        let Some(all) = usage.and_then(|usage| usage["iterations"].as_array()).filter(|all| !all.is_empty()) else {
+            return;
+        };
+        let sum = |field: &str| all.iter().filter_map(|one| one[field].as_u64()).fold(0, u64::saturating_add);
+        let (cached, cache_written) = (sum("cache_read_input_tokens"), sum("cache_creation_input_tokens"));
+        let input = sum("input_tokens").saturating_add(cached).saturating_add(cache_written);
+        self.told.tokens = Some(Tokens { input, cached, cache_written, output: sum("output_tokens") });
+    }
+
     /// Later words replace earlier ones, field by field.
     fn tokens(&mut self, usage: Option<&Value>, fields: &Fields) {
         let Some(usage) = usage.filter(|usage| usage.is_object()) else { return };
@@ -150,13 +164,21 @@ impl Reader {
         let first = |places: &[&str]| places.iter().find_map(number);
         known.cached = first(fields.cached).unwrap_or(known.cached);
         known.cache_written = first(fields.cache_written).unwrap_or(known.cache_written);
-        known.input = input.unwrap_or(known.input).max(known.cached.saturating_add(known.cache_written));
+        let of_cache = known.cached.saturating_add(known.cache_written);
+        if fields.without_cache {
+            self.plain = input.unwrap_or(self.plain);
+            known.input = self.plain.saturating_add(of_cache);
+        } else {
+            known.input = input.unwrap_or(known.input).max(of_cache);
+        }
         known.output = output.unwrap_or(known.output);
     }
 }
 
 /// Where the providers put their numbers; those of one list are added up, or the first that is there is taken.
 struct Fields {
+    /// Whether input is told without what the cache has.
+    without_cache: bool,
     input: &'static [&'static str],
     cached: &'static [&'static str],
     cache_written: &'static [&'static str],
@@ -164,34 +186,42 @@ struct Fields {
 }
 
 impl Fields {
-    /// Input is told without what the cache has.
     const MESSAGES: Self = Self {
-        input: &["/input_tokens", "/cache_read_input_tokens", "/cache_creation_input_tokens"],
+        without_cache: true,
+        input: &["/input_tokens"],
         cached: &["/cache_read_input_tokens"],
         cache_written: &["/cache_creation_input_tokens"],
         output: &["/output_tokens"],
     };
     const CHAT: Self = Self {
+        without_cache: false,
         input: &["/prompt_tokens"],
         cached: &["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"],
         cache_written: &["/prompt_tokens_details/cache_write_tokens"],
         output: &["/completion_tokens"],
     };
     const RESPONSES: Self = Self {
+        without_cache: false,
         input: &["/input_tokens"],
         cached: &["/input_tokens_details/cached_tokens"],
         cache_written: &[],
         output: &["/output_tokens"],
     };
     const CONTENTS: Self = Self {
+        without_cache: false,
         input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
         cached: &["/cachedContentTokenCount"],
         cache_written: &[],
         // What it has thought is not among what it has said.
         output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
     };
-    const OLLAMA: Self =
-        Self { input: &["/prompt_eval_count"], cached: &[], cache_written: &[], output: &["/eval_count"] };
+    const OLLAMA: Self = Self {
+        without_cache: false,
+        input: &["/prompt_eval_count"],
+        cached: &[],
+        cache_written: &[],
+        output: &["/eval_count"],
+    };
 }
 
 #[cfg(test)]
@@ -220,7 +250,7 @@ mod tests {
     fn each_provider_tells_in_its_own_way() {
         let messages = "event: message_start\r\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\
             \"cache_read_input_tokens\":100,\"cache_creation_input_tokens\":5,\"output_tokens\":1}}}\r\n\r\n\
-            data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":42}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
+            data: {\"type\":\"message_delta\",\"usage\":{\"input_tokens\":10,\"output_tokens\":42}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
         let chat = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":null}],\"usage\":null}\n\n\
             data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":115,\
             \"completion_tokens\":42,\"prompt_tokens_details\":{\"cached_tokens\":100}}}\n\ndata: [DONE]\n";
@@ -267,6 +297,12 @@ mod tests {
                 tokens(1, 2),
             ),
             (Shape::Chat, r#"{"choices":[{"finish_reason":"stop"}]}"#, None),
+            (
+                Shape::Messages,
+                r#"{"type":"message","usage":{"input_tokens":1,"output_tokens":2,"iterations":[
+                    {"input_tokens":50,"output_tokens":9},{"input_tokens":1,"output_tokens":2}]}}"#,
+                tokens(51, 11),
+            ),
         ] {
             let told = told(shape, json, text);
             assert_eq!((told.tokens, told.complete, told.error), (expected, true, None), "{text}");

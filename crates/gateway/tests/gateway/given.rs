@@ -53,6 +53,7 @@ pub(crate) fn provider(dialect: Dialect, server: &str) -> Provider {
         key: Some(SecretValue(KEY.to_owned())),
         key_variable: Some("MODEL_KEY".to_owned()),
         also: vec!["small-*".to_owned()],
+        max_output: None,
         hosted_tools: false,
     }
 }

@@ -25,7 +25,8 @@ fn forms() -> Vec<(Dialect, &'static str, Value, &'static str)> {
         forms.push((Dialect::Compatible, "/v1/chat/completions", chat(stream), "authorization"));
         let responses = json!({"model": "m", "stream": stream, "input": "hi"});
         forms.push((Dialect::OpenAiResponses, "/v1/responses", responses, "authorization"));
-        forms.push((Dialect::Ollama, "/api/chat", chat(stream), "authorization"));
+        let ollama = json!({"model": "m", "stream": stream, "messages": messages});
+        forms.push((Dialect::Ollama, "/api/chat", ollama, "authorization"));
     }
     forms.push((Dialect::Gemini, "/v1beta/models/m:generateContent", contents.clone(), "x-goog-api-key"));
     let streamed = "/v1beta/models/m:streamGenerateContent?alt=sse&key=t0ken-of-the-run";

@@ -1,73 +1,76 @@
-//! `journeyman agent`: the built-in agent on stdin and stdout.
+//! `journeyman agent`: the built-in agent, and the care for others.
 
-use std::path::PathBuf;
+mod built_in;
+mod check;
+mod install;
+mod list;
+
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::Context;
-use clap::Args;
-use journeyman_agent::Options;
-use rand::Rng;
-use tokio::signal::unix::{SignalKind, signal};
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use journeyman_core::agent::AgentSpec;
 
-/// The exit code of an agent that was told to die by the test model's `[[die]]`.
-const DIED: i32 = 101;
-
-/// The exit code of an agent that was told to end: 128 and SIGTERM's number.
-const TERMINATED: u8 = 143;
-
-/// How long the end may take; well below the time that a sandbox leaves between TERM and KILL.
-const LAST_MOMENT: Duration = Duration::from_millis(200);
+use self::built_in::BuiltInArgs;
+use super::store::StoreArgs;
+use crate::config::Settings;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct AgentArgs {
-    /// The model: test/scripted (needs no key), anthropic/…, openai/…, openai-responses/…, gemini/…, ollama/…, or
-    /// compatible/… (any OpenAI-compatible endpoint; needs --base-url)
-    #[arg(long, env = "JOURNEYMAN_AGENT_MODEL", default_value = "test/scripted")]
-    model: String,
-
-    /// The address of the model's interface, instead of the provider's own
-    #[arg(long, env = "JOURNEYMAN_AGENT_BASE_URL")]
-    base_url: Option<String>,
-
-    /// The key for the model; by default the provider's own variable, such as `ANTHROPIC_API_KEY`
-    // Only from the environment: argv can be read by every process of the machine.
-    #[arg(skip)]
-    api_key: Option<String>,
-
-    /// The folder for sessions
-    #[arg(long, env = "JOURNEYMAN_AGENT_STATE")]
-    state_dir: PathBuf,
-
-    /// The size of the model's window in tokens, where it is not the family's usual one
-    #[arg(long, env = "JOURNEYMAN_AGENT_CONTEXT_TOKENS")]
-    context_tokens: Option<u64>,
+    #[command(subcommand)]
+    command: Option<AgentCommand>,
+    #[command(flatten)]
+    built_in: Option<BuiltInArgs>,
 }
 
+#[derive(Debug, Subcommand)]
+enum AgentCommand {
+    /// Lists the agents that this machine knows, and which are installed
+    List {
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Installs an agent into the data directory, in the version that is known to work, from npm or PyPI
+    Install {
+        /// The agent
+        id: String,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Has an agent do a small job in its sandbox with a model, and says what it can do; this may cost a few cents
+    Check {
+        /// The agent
+        id: String,
+        /// The model, as jobs name it
+        #[arg(long, default_value = journeyman_core::project::DEFAULT_MODEL)]
+        model: String,
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Carries out a command.
 pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<ExitCode> {
-    let options = Options {
-        model: arguments.model,
-        base_url: arguments.base_url,
-        api_key: arguments.api_key,
-        state_dir: arguments.state_dir,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        new_session_id: Box::new(|| uuid::Uuid::from_u128(rand::rng().next_u64().into()).simple().to_string()),
-        context_tokens: arguments.context_tokens,
-        die: Box::new(|| std::process::exit(DIED)),
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.context("the runtime could not be started")?;
-    let ended = runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            served = journeyman_agent::serve(options, tokio::io::stdin(), tokio::io::stdout()) => {
-                served.map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
-            }
-            _ = terminate.recv() => Ok(ExitCode::from(TERMINATED)),
-        }
-    });
-    // What the turn has started ends with its tasks, which are dropped here. The wait is bounded, because a read of
-    // stdin that is still under way cannot be.
-    runtime.shutdown_timeout(LAST_MOMENT);
-    ended
+    match (arguments.command, arguments.built_in) {
+        (Some(AgentCommand::List { store, json }), _) => list::run(&store.settings()?, json),
+        (Some(AgentCommand::Install { id, store }), _) => install::run(&store.settings()?, &id),
+        (Some(AgentCommand::Check { id, model, store, json }), _) => check::run(store.settings()?, &id, &model, json),
+        (None, Some(built_in)) => built_in::run(built_in),
+        (None, None) => bail!("the folder for sessions must be given with --state-dir"),
+    }
+}
+
+/// The agent of that id.
+fn find<'a>(settings: &'a Settings, id: &str) -> anyhow::Result<&'a AgentSpec> {
+    settings.agents.get(id).with_context(|| {
+        let known: Vec<&str> = settings.agents.keys().map(String::as_str).collect();
+        format!("there is no agent {id:?}; there are: {}", known.join(", "))
+    })
 }

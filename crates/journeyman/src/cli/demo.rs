@@ -1,6 +1,6 @@
 //! `journeyman demo`: the main job from nothing, shown step by step. What it shows is done over HTTP, as a client would.
 
-mod sample;
+pub(super) mod sample;
 mod show;
 
 use std::net::SocketAddr;
@@ -94,7 +94,8 @@ fn address(arguments: &DemoArgs) -> SocketAddr {
     arguments.listen.unwrap_or(if !arguments.exit && free(usual) { usual } else { any })
 }
 
-async fn make_key(store: &dyn KeyStore) -> anyhow::Result<String> {
+/// A key for a day.
+pub(super) async fn make_key(store: &dyn KeyStore) -> anyhow::Result<String> {
     let now = Machine.now();
     let expires_at = Some(now + std::time::Duration::from_secs(24 * 3600));
     let name = "demo".to_owned();

@@ -230,6 +230,10 @@ fn program(id: &str, agent: &AgentSpec, path: &str) -> Finding {
     };
     match found {
         Some(program) => finding(&check, Health::Ok, program.display().to_string()),
+        None if agent.install.is_some() => {
+            let text = format!("not installed; if it is wanted: journeyman agent install {id}");
+            finding(&check, Health::Ok, text)
+        }
         None => {
             let text =
                 format!("{name} is not on the path ({path}); install it, or write its whole path in [agents.{id}]");

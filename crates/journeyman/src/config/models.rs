@@ -19,6 +19,7 @@ pub(super) struct ProviderTable {
     key_variable: Option<String>,
     key_file: Option<PathBuf>,
     also: Vec<String>,
+    max_output: Option<u64>,
     hosted_tools: bool,
 }
 
@@ -120,6 +121,7 @@ impl ProviderTable {
             key: key.map(SecretValue),
             key_variable,
             also: self.also.clone(),
+            max_output: self.max_output,
             hosted_tools: self.hosted_tools,
         })
     }

@@ -8,18 +8,17 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ipnet::IpNet;
-use journeyman_core::agent::{AgentSpec, Agents, MODEL_TOKEN, MODEL_URL};
+use journeyman_core::agent::Agents;
 use journeyman_core::ports::Retention;
-use journeyman_core::project::DEFAULT_AGENT;
 use journeyman_gateway::ModelSettings;
 use journeyman_sandbox::{GUARANTEES, UserRange};
 use journeyman_worker::Warm;
 use url::Url;
 
+use super::agents;
 use super::environment::{MachineEnvironment, ProviderOptions};
 use super::layer::{Layer, LogFormat, Role, SandboxKind};
 use super::models::ModelTables;
-use super::text;
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,8 +165,10 @@ impl Settings {
                  file of master-key-file"
             );
         }
-        let mut all = Agents::from([(DEFAULT_AGENT.to_owned(), built_in(program)?)]);
+        let mut all = agents::bundled()?;
         all.extend(agents);
+        let path = machine.path.clone().unwrap_or_else(|| USUAL_PATH.to_owned());
+        let agents = agents::placed(all, &data_dir, program, &path)?;
         Ok(Self {
             roles,
             database,
@@ -215,13 +216,27 @@ impl Settings {
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
             log: layer.log.unwrap_or_else(|| "info".to_owned()),
             log_format: layer.log_format.unwrap_or_default(),
-            agents: all,
-            path: machine.path.unwrap_or_else(|| USUAL_PATH.to_owned()),
+            agents,
+            path,
         })
     }
 }
 
 impl Settings {
+    /// The same at a place of its own: nothing of the installation is touched, and nobody else reaches it.
+    pub(crate) fn move_to(&mut self, data_dir: &Path) {
+        self.data_dir = data_dir.to_owned();
+        self.roles = vec![Role::Api, Role::Worker];
+        self.database = Database::Sqlite(data_dir.join("journeyman.db"));
+        self.repositories = data_dir.join("repositories");
+        (self.master_key, self.master_key_file) = (None, data_dir.join("master.key"));
+        self.master_key_file_given = false;
+        self.blobs = BlobPlace::Folder { path: data_dir.join("blobs"), shared: false };
+        self.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        self.public_url = None;
+        self.log = "warn".to_owned();
+    }
+
     /// Where the service is reached when it listens on `address`, without a slash at the end.
     pub(crate) fn public_url(&self, address: SocketAddr) -> String {
         match &self.public_url {
@@ -324,23 +339,6 @@ fn public_url(given: &str) -> anyhow::Result<String> {
     Ok(given.trim_end_matches('/').to_owned())
 }
 
-fn built_in(program: &Path) -> anyhow::Result<AgentSpec> {
-    let arguments = ["agent", "--model", "{dialect}/{model_name}", "--state-dir", "{home}/sessions"].map(str::to_owned);
-    let variables = [("JOURNEYMAN_AGENT_BASE_URL", MODEL_URL), ("JOURNEYMAN_AGENT_KEY", MODEL_TOKEN)];
-    Ok(AgentSpec {
-        command: [text(program)?].into_iter().chain(arguments).collect(),
-        name: Some("Journeyman's own agent".to_owned()),
-        readable: vec![program.to_owned()],
-        environment: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        files: [].into(),
-        dialects: Vec::new(),
-        mode: None,
-        select_model: false,
-        // Its session is written before it answers.
-        flush_millis: 0,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,7 +357,7 @@ mod tests {
         assert_eq!(settings.roles, [Role::Api, Role::Worker]);
         assert_eq!(settings.public_url(settings.listen), "http://127.0.0.1:8080");
         assert_eq!(settings.public_url("0.0.0.0:80".parse().expect("an address")), "http://localhost:80");
-        assert_eq!(settings.agents[DEFAULT_AGENT].command[0], "/usr/bin/journeyman");
+        assert_eq!(settings.agents["journeyman"].command[0], "/usr/bin/journeyman");
     }
 
     #[test]

@@ -148,6 +148,8 @@ fn machine(
         environment: [].into(),
         files: [].into(),
         dialects: Vec::new(),
+        install: None,
+        resume: true,
         mode: None,
         select_model: false,
         flush_millis: 0,

@@ -23,6 +23,9 @@ use super::{Limits, Streams};
 /// The version of the protocol that is spoken here.
 const VERSION: u64 = 1;
 
+/// The most of an agent's name and version that is kept, in characters.
+const NAME_CHARS: usize = 200;
+
 /// An initialized agent. Dropping it closes the agent's streams; the process is the caller's to end.
 ///
 /// One thing at a time: [`Connection::open`] and [`Connection::prompt`] take `&self` so that the future of one can be
@@ -33,6 +36,8 @@ pub struct Connection {
     pub(super) limits: Limits,
     pub(super) phase: watch::Sender<Phase>,
     pub(super) can: Capabilities,
+    /// The agent's name and version, as it gives them.
+    pub(super) who: String,
     pub(super) allowance: Allowance,
     broken: Arc<OnceLock<AcpError>>,
     /// Ends with this.
@@ -57,6 +62,23 @@ impl Capabilities {
             load: told("/agentCapabilities/loadSession"),
         }
     }
+}
+
+/// What an agent says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Its name and version; empty where it gives none.
+    pub who: String,
+    /// Whether it resumes sessions.
+    pub resumes: bool,
+    /// Whether it loads them.
+    pub loads: bool,
+}
+
+/// The name and version in an answer to initialize, cut to a length.
+fn who(initialized: &Value) -> String {
+    let told = ["name", "version"].map(|field| initialized["agentInfo"][field].as_str().unwrap_or_default());
+    told.join(" ").trim().chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect()
 }
 
 /// Connects to a started agent and shakes hands with it. Neither files nor terminals are offered: some agents misbehave
@@ -93,8 +115,9 @@ pub async fn connect(
     let (ready, link) = oneshot::channel();
     let driver = AbortOnDropHandle::new(tokio::spawn(drive(transport, ready)));
     let link = link.await.map_err(|_| ended(&broken))?;
-    let mut connection = Connection { link, limits, phase, can: Capabilities::default(), allowance, broken, driver };
-    connection.can = connection.initialize().await?;
+    let (can, who) = (Capabilities::default(), String::new());
+    let mut connection = Connection { link, limits, phase, can, who, allowance, broken, driver };
+    (connection.can, connection.who) = connection.initialize().await?;
     Ok(connection)
 }
 
@@ -141,13 +164,19 @@ impl Connection {
         !self.driver.is_finished()
     }
 
-    async fn initialize(&self) -> Result<Capabilities, AcpError> {
+    /// What the agent says of itself.
+    #[must_use]
+    pub fn about(&self) -> About {
+        About { who: self.who.clone(), resumes: self.can.resume, loads: self.can.load }
+    }
+
+    async fn initialize(&self) -> Result<(Capabilities, String), AcpError> {
         let request = InitializeRequest::new(ProtocolVersion::V1)
             .client_capabilities(ClientCapabilities::new())
             .client_info(Implementation::new("journeyman", env!("CARGO_PKG_VERSION")));
         let answer = self.call(request).await?;
         match answer.get("protocolVersion").and_then(Value::as_u64) {
-            Some(VERSION) => Ok(Capabilities::read(&answer)),
+            Some(VERSION) => Ok((Capabilities::read(&answer), who(&answer))),
             Some(other) => Err(AcpError::Version(other)),
             None => Err(AcpError::Protocol("the agent's answer to initialize names no protocol version".to_owned())),
         }

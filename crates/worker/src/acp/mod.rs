@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use connection::{Connection, connect};
+pub use connection::{About, Connection, connect};
 pub use error::AcpError;
 pub use permission::Policy;
 pub use session::{Opened, SessionRequest};

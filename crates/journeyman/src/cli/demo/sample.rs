@@ -6,7 +6,7 @@ use journeyman_git::Git;
 const README: &str = "# Demo\n";
 
 /// Pushes a first commit to an empty repository; false where it has commits already.
-pub(super) async fn push(git: &Git, url: &str, key: &str) -> anyhow::Result<bool> {
+pub(in crate::cli) async fn push(git: &Git, url: &str, key: &str) -> anyhow::Result<bool> {
     let credential = Credential { username: "demo".to_owned(), password: key.to_owned() };
     let heads = git.command(["ls-remote", "--heads", url]).credential(Some(&credential)).run().await?.text()?;
     if !heads.trim().is_empty() {

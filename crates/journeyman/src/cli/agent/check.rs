@@ -1,0 +1,152 @@
+//! `journeyman agent check`: a small job, from nothing, in a data directory of its own: what an agent does on this machine
+//! with its sandbox and its model is tried and not asked.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use journeyman_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::super::demo::{make_key, sample};
+use super::super::store::{print, print_json};
+use super::find;
+use crate::app;
+use crate::client::{Client, Request};
+use crate::config::Settings;
+use crate::lifecycle::{Signals, Stages};
+use crate::server::Server;
+use crate::telemetry;
+
+/// What is asked: the test model does what stands in brackets, and others can read it.
+const FIRST: &str = "Make a file hello.txt in the current folder that holds the one word hello, and nothing else. Do nothing \
+                     beside that.\n\n[[write hello.txt|hello]]";
+
+const SECOND: &str = "Make another file, again.txt, that holds the one word again.\n\n[[write again.txt|again]]";
+
+/// Without the process that remembers.
+const THIRD: &str = "Make a third file, third.txt, that holds the one word third.\n\n[[write third.txt|third]]";
+
+/// Has an agent do it.
+pub(super) fn run(mut settings: Settings, id: &str, model: &str, json: bool) -> anyhow::Result<ExitCode> {
+    find(&settings, id)?;
+    let temporary = tempfile::Builder::new().prefix("journeyman-check-").tempdir()?;
+    settings.move_to(temporary.path());
+    telemetry::begin(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let report = runtime.block_on(async {
+        let (stages, signals) = (Stages::default(), Signals::listen()?);
+        let (git, grace) = (app::git(&settings)?, settings.grace);
+        let server = Server::bind(settings).await?;
+        let (url, store, host) = (server.public_url.clone(), server.app.store.clone(), server.app.host.clone());
+        let leader = tokio::spawn(signals.lead(stages.clone(), grace));
+        let serving = tokio::spawn(server.run(stages.clone()));
+        let key = make_key(&*store).await?;
+        let client = Client::new(&url, &key)?;
+        let project = json!({"id": "check", "repository": "local:check", "agent": id, "model": model});
+        let project = client.json(Request::post("/v2/projects").body(&project, None)).await?;
+        let clone_url = project["cloneUrl"].as_str().context("the project has no cloneUrl")?;
+        sample::push(&git, clone_url, &key).await?;
+        let report = tokio::select! {
+            report = jobs(&client, &host) => report,
+            () = stages.drain.cancelled() => Err(anyhow::anyhow!("interrupted")),
+        };
+        stages.drain.cancel();
+        serving.await??;
+        leader.abort();
+        report
+    })?;
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    if json {
+        print_json(&report)?;
+    } else {
+        tell(id, model, &report)?;
+    }
+    Ok(if report["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Three messages: a first one, one to the process that waits, one to another process.
+async fn jobs(client: &Client, host: &journeyman_worker::Host) -> anyhow::Result<Value> {
+    let path = "/v2/agent/check/job";
+    let mut steps = Vec::new();
+    let record = client.json(Request::post(path).body(&json!({ "prompt": FIRST }), None)).await?;
+    let job = format!("{path}/{}", record["id"].as_str().unwrap_or_default());
+    steps.push(step(client, &job, "first", "hello.txt").await?);
+    for (name, prompt, file) in [("follow-up", SECOND, "again.txt"), ("after a restart", THIRD, "third.txt")] {
+        if steps.iter().any(|step: &Value| step["ok"] != true) {
+            break;
+        }
+        if name == "after a restart" {
+            host.end_warm_agents().await;
+        }
+        client.json(Request::post(format!("{job}/message")).body(&json!({ "prompt": prompt }), None)).await?;
+        steps.push(step(client, &job, name, file).await?);
+    }
+    let ok = steps.len() == 3 && steps.iter().all(|step| step["ok"] == true);
+    let sessions = events(client, &job, "agent.session").await?;
+    Ok(json!({ "ok": ok, "steps": steps, "sessions": sessions }))
+}
+
+async fn events(client: &Client, job: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
+    let request = Request::get(format!("{job}/events")).query("limit", Some("1000".to_owned()));
+    let page = client.json(request).await?;
+    let all = page["events"].as_array().cloned().unwrap_or_default();
+    Ok(all.into_iter().filter(|event| event["type"] == kind).map(|mut event| event["data"].take()).collect())
+}
+
+/// Waits for a message's run; whether the file is there that was asked for.
+async fn step(client: &Client, job: &str, name: &str, file: &str) -> anyhow::Result<Value> {
+    loop {
+        let record = client.json(Request::get(job).wait(30)).await?;
+        if record["status"] != "active" {
+            break;
+        }
+    }
+    let runs = client.json(Request::get(format!("{job}/runs"))).await?;
+    let Some(run) = runs["runs"].as_array().and_then(|runs| runs.last()) else { bail!("the job has no runs: {runs}") };
+    let diff = client.bytes(Request::get(format!("{job}/diff"))).await?;
+    let made = String::from_utf8_lossy(&diff).contains(&format!("+++ b/{file}"));
+    let succeeded = run["status"] == "succeeded";
+    let text = match (succeeded, made) {
+        (true, true) => format!("{file} is in the commit"),
+        (true, false) => format!("it ended, and {file} is not in a commit"),
+        (false, _) => run["reason"]["text"].as_str().unwrap_or("it failed").to_owned(),
+    };
+    let millis = millis(run);
+    Ok(json!({ "step": name, "ok": succeeded && made, "text": text, "millis": millis.and_then(|millis| u64::try_from(millis).ok()), "usage": run["usage"],
+        "reason": run["reason"]["code"] }))
+}
+
+/// How long a run took.
+fn millis(run: &Value) -> Option<u128> {
+    let at = |field: &str| run[field].as_str()?.parse::<Timestamp>().ok();
+    Some(at("finishedAt")?.since(at("startedAt")?).as_millis())
+}
+
+fn tell(id: &str, model: &str, report: &Value) -> anyhow::Result<()> {
+    print(&format!("{id} with {model}"))?;
+    for session in report["sessions"].as_array().into_iter().flatten() {
+        let yes = |field: &str| if session[field] == true { "yes" } else { "no" };
+        print(&format!(
+            "      session {}: {}, resumes: {}, loads: {}, {} ms",
+            session["opened"].as_str().unwrap_or_default(),
+            session["agent"].as_str().unwrap_or_default(),
+            yes("resumes"),
+            yes("loads"),
+            session["millis"]
+        ))?;
+    }
+    for step in report["steps"].as_array().into_iter().flatten() {
+        let usage = &step["usage"];
+        print(&format!(
+            "{}  {}: {} ({} ms, {} tokens in, {} out)",
+            if step["ok"] == true { "ok  " } else { "FAIL" },
+            step["step"].as_str().unwrap_or_default(),
+            step["text"].as_str().unwrap_or_default(),
+            step["millis"],
+            usage["inputTokens"],
+            usage["outputTokens"]
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! `journeyman agent install`: packages of exact versions into a folder of the data directory.
+//!
+//! Nothing that is installed is run here: neither npm's scripts nor a source distribution's. The new folder takes the old
+//! one's place when everything is in it.
+
+use std::ffi::OsStr;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+use journeyman_core::agent::{AgentSpec, Install};
+
+use super::super::store::print;
+use super::find;
+use crate::app;
+use crate::config::{self, Settings};
+
+/// What is installed is written here, when all of it is there.
+const NOTE: &str = "installed.json";
+
+/// What is in an agent's folder.
+pub(super) fn installed(folder: &Path) -> Option<Install> {
+    serde_json::from_slice(&std::fs::read(folder.join(NOTE)).ok()?).ok()
+}
+
+/// Installs an agent.
+pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
+    let spec = find(settings, id)?;
+    let Some(install) = &spec.install else {
+        bail!("the agent {id} is not one that is installed: it starts {}", spec.command.join(" "));
+    };
+    app::make_private_dir(&settings.data_dir)?;
+    let folder = config::folder(&settings.data_dir, id);
+    let agents = folder.parent().context("the folder of agents")?;
+    std::fs::create_dir_all(agents).with_context(|| format!("{} cannot be made", agents.display()))?;
+    let aside = agents.join(format!(".{id}.before"));
+    remove(&aside)?;
+    match std::fs::rename(&folder, &aside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("{} cannot be put aside", folder.display()));
+        }
+        _ => {}
+    }
+    // Where it will be: scripts of Python have their own path in them.
+    let done = fill(&folder, install).and_then(|()| is_complete(spec, &folder));
+    let done = done.and_then(|()| Ok(std::fs::write(folder.join(NOTE), serde_json::to_vec_pretty(install)?)?));
+    if let Err(error) = done {
+        remove(&folder)?;
+        // There may have been none before.
+        let _ = std::fs::rename(&aside, &folder);
+        return Err(error.context(format!("the agent {id} was not installed; what was there before is as it was")));
+    }
+    remove(&aside)?;
+    let name = spec.name.as_deref().unwrap_or(id);
+    print(&format!(
+        "{name} is installed in {}; try it with: journeyman agent check {id} --model MODEL",
+        folder.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fill(folder: &Path, install: &Install) -> anyhow::Result<()> {
+    std::fs::create_dir(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let path = |part: &str| folder.join(part).into_os_string();
+    if !install.npm.is_empty() {
+        let mut npm = readable_by_all("npm");
+        npm.args(["install", "--prefix"]).arg(folder);
+        npm.args(["--ignore-scripts", "--no-audit", "--no-fund", "--save-exact", "--loglevel=error"]);
+        npm.args(install.before.iter().map(|day| format!("--before={day}")));
+        let hint = "npm comes with Node.js; on Debian: apt install npm";
+        carry_out(npm.arg("--").args(&install.npm), hint)?;
+    }
+    if !install.pip.is_empty() {
+        let python = python(install.python.as_deref())?;
+        let hint = "on Debian: apt install python3-venv";
+        carry_out(readable_by_all(&python).args(["-m", "venv"]).arg(path("venv")), hint)?;
+        let mut pip = readable_by_all(path("venv/bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
+        carry_out(pip.arg("--").args(&install.pip), hint)?;
+    }
+    Ok(())
+}
+
+/// A Python that is new enough.
+fn python(least: Option<&str>) -> anyhow::Result<PathBuf> {
+    let Some(least) = least else { return Ok("python3".into()) };
+    let wanted = numbers(least);
+    for name in [format!("python{least}"), "python3".to_owned()] {
+        let Ok(output) = Command::new(&name).arg("--version").output() else { continue };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if numbers(text.trim_start_matches("Python ")) >= wanted {
+            return Ok(name.into());
+        }
+    }
+    bail!("this agent needs Python {least} or later, and neither python{least} nor a python3 that is so new was found")
+}
+
+/// `3.12.1` as a pair that can be compared.
+fn numbers(version: &str) -> (u32, u32) {
+    let mut parts = version.trim().split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+/// A program whose files the users of sandboxes may read, whatever the mask of who calls us.
+fn readable_by_all(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "umask 022; exec \"$@\"", "sh"]).arg(program);
+    command
+}
+
+fn carry_out(command: &mut Command, hint: &str) -> anyhow::Result<()> {
+    let words: Vec<String> = command.get_args().skip(3).map(|word| word.to_string_lossy().into_owned()).collect();
+    let line = words.join(" ");
+    writeln!(std::io::stderr(), "$ {line}")?;
+    let status = command.status().with_context(|| format!("{line} could not be started"))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(127) => bail!("{} was not found ({hint})", words.first().map_or("a program", String::as_str)),
+        _ => bail!("{line} failed ({status})"),
+    }
+}
+
+/// Whether what the agent starts is there.
+fn is_complete(spec: &AgentSpec, folder: &Path) -> anyhow::Result<()> {
+    let own = spec.command.iter().map(Path::new).filter(|word| word.starts_with(folder));
+    match own.into_iter().find(|word| !word.exists()) {
+        Some(missing) => bail!("the packages do not hold {}", missing.display()),
+        None => Ok(()),
+    }
+}
+
+fn remove(folder: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} cannot be removed", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert!(numbers("3.12.1") >= numbers("3.12") && numbers("3.9") < numbers("3.12") && numbers("") == (0, 0));
+    }
+}

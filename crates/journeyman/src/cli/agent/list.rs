@@ -1,0 +1,56 @@
+//! `journeyman agent list`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use journeyman_core::agent::AgentSpec;
+use serde::Serialize;
+
+use super::super::store::{print_json, print_lines};
+use super::super::table::table;
+use super::install::installed;
+use crate::config::{self, Settings};
+
+/// An agent, as this machine has it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    id: String,
+    name: Option<String>,
+    /// What it speaks with models; empty: anything.
+    dialects: Vec<&'static str>,
+    state: &'static str,
+    packages: Vec<String>,
+}
+
+/// Prints them.
+pub(super) fn run(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
+    let line = |(id, spec): (&String, &AgentSpec)| Line {
+        id: id.clone(),
+        name: spec.name.clone(),
+        dialects: spec.dialects.iter().map(|dialect| dialect.name()).collect(),
+        state: state(&config::folder(&settings.data_dir, id), spec),
+        packages: spec.install.iter().flat_map(|install| install.npm.iter().chain(&install.pip)).cloned().collect(),
+    };
+    let lines: Vec<Line> = settings.agents.iter().map(line).collect();
+    if json {
+        print_json(&lines)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let row = |line: Line| {
+        let dialects = if line.dialects.is_empty() { "any".to_owned() } else { line.dialects.join(", ") };
+        [line.id, line.name.unwrap_or_default(), line.state.to_owned(), dialects, line.packages.join(" ")]
+    };
+    let rows = lines.into_iter().map(row).collect();
+    print_lines(&table(["ID", "NAME", "STATE", "MODELS", "PACKAGES"], rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn state(folder: &Path, spec: &AgentSpec) -> &'static str {
+    match (&spec.install, installed(folder)) {
+        (None, _) => "ready",
+        (Some(install), Some(found)) if found == *install => "installed",
+        (Some(_), Some(_)) => "other version",
+        (Some(_), None) => "not installed",
+    }
+}

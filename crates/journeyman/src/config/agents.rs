@@ -1,0 +1,102 @@
+//! The agents that the program knows by itself, and where they and others are on this machine.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use journeyman_core::agent::{AgentSpec, Agents};
+use journeyman_core::project::DEFAULT_AGENT;
+
+use super::text;
+
+/// By id, as they are in the folder `agents` of the sources.
+const BUNDLED: [(&str, &str); 9] = [
+    (DEFAULT_AGENT, include_str!("../../../../agents/journeyman.toml")),
+    ("claude-code", include_str!("../../../../agents/claude-code.toml")),
+    ("codex", include_str!("../../../../agents/codex.toml")),
+    ("gemini", include_str!("../../../../agents/gemini.toml")),
+    ("kimi", include_str!("../../../../agents/kimi.toml")),
+    ("opencode", include_str!("../../../../agents/opencode.toml")),
+    ("pi", include_str!("../../../../agents/pi.toml")),
+    ("qwen", include_str!("../../../../agents/qwen.toml")),
+    ("vibe", include_str!("../../../../agents/vibe.toml")),
+];
+
+/// The agents that the program knows.
+pub(super) fn bundled() -> anyhow::Result<Agents> {
+    let read = |(id, text): (&str, &str)| {
+        let spec = toml::from_str(text).with_context(|| format!("agents/{id}.toml"))?;
+        Ok((id.to_owned(), spec))
+    };
+    BUNDLED.into_iter().map(read).collect()
+}
+
+/// Where an agent is installed.
+pub(crate) fn folder(data_dir: &Path, id: &str) -> PathBuf {
+    data_dir.join("agents").join(id)
+}
+
+/// This machine's kind, as packages of npm have it in their names.
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// The same agents with what is this machine's own in its places: `{install}`, `{program}`, `{arch}`, `{path}`.
+pub(super) fn placed(agents: Agents, data_dir: &Path, program: &Path, path: &str) -> anyhow::Result<Agents> {
+    let program = text(program)?;
+    let place = |(id, spec): (String, AgentSpec)| {
+        let install = text(&folder(data_dir, &id))?;
+        let words = [("{install}", install.as_str()), ("{program}", &program), ("{arch}", arch()), ("{path}", path)];
+        let fill = |text: &String| words.iter().fold(text.clone(), |text, (word, value)| text.replace(word, value));
+        let filled = |texts: &[String]| texts.iter().map(fill).collect::<Vec<_>>();
+        let mut readable: Vec<PathBuf> =
+            spec.readable.iter().map(|path| Ok(fill(&text(path)?).into())).collect::<anyhow::Result<_>>()?;
+        if spec.install.is_some() {
+            readable.push(install.clone().into());
+        }
+        let install = spec.install.map(|mut install| {
+            install.npm = filled(&install.npm);
+            install.pip = filled(&install.pip);
+            install
+        });
+        let values = |pairs: std::collections::BTreeMap<String, String>| {
+            pairs.into_iter().map(|(name, value)| (name, fill(&value))).collect()
+        };
+        let command = filled(&spec.command);
+        let (environment, files) = (values(spec.environment), values(spec.files));
+        Ok((id, AgentSpec { command, readable, install, environment, files, ..spec }))
+    };
+    agents.into_iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_agent_that_is_known_can_be_read_and_placed() {
+        let data = Path::new("/var/lib/journeyman");
+        let all = placed(bundled().expect("bundled"), data, Path::new("/usr/bin/journeyman"), "/bin").expect("placed");
+        assert_eq!(all.len(), BUNDLED.len());
+        for (id, spec) in &all {
+            assert!(spec.name.is_some() && spec.calls_models(), "{id}");
+            let own = [spec.command.join(" "), format!("{:?}{:?}", spec.environment, spec.install)].concat();
+            for word in ["{install}", "{program}", "{arch}", "{path}"] {
+                assert!(!own.contains(word), "{id}: {own}");
+            }
+            // The token is for the environment and for files, never for arguments.
+            assert!(!spec.command.join(" ").contains("{model_token}"), "{id}");
+            assert_eq!(spec.install.is_some(), id != DEFAULT_AGENT, "{id}");
+            if let Some(install) = &spec.install {
+                let exact = |package: &String| package.trim_start_matches('@').contains('@') || package.contains("==");
+                assert!(install.npm.iter().chain(&install.pip).all(exact), "{id}: {install:?}");
+            }
+        }
+        let claude = &all["claude-code"];
+        assert!(claude.command[0].starts_with("/var/lib/journeyman/agents/claude-code/"), "{claude:?}");
+        assert_eq!(claude.readable, [data.join("agents/claude-code")]);
+    }
+}
