@@ -23,6 +23,7 @@ pub(crate) mod program {
     pub(crate) mod given;
     mod machines;
     pub(crate) mod models;
+    mod real;
     mod secrets;
     mod service;
 }

@@ -163,7 +163,7 @@ async fn answer(
     };
     let (pieces, end) = match script(&asked) {
         Reply::Text(text) => (form.text(&text), End::Closed),
-        Reply::Tool { name, arguments } => (form.tool(asked.number, &name, &arguments), End::Closed),
+        Reply::Tool { name, arguments } => (form.tool(&name, &arguments), End::Closed),
         Reply::Fault(Fault::Status(status)) => {
             let shown = [asked.header("x-api-key"), asked.header("authorization"), asked.header("x-goog-api-key")];
             let text = format!("it is no good: {}", shown.concat());

@@ -1,39 +1,37 @@
 //! One turn of an agent: start the program if it does not wait already, open its session, prompt; then keep it for a
 //! follow-up, or end it with everything that it started.
 
+mod prompt;
+mod start;
+
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt;
-use journeyman_core::agent::{AgentSpec, Places};
-use journeyman_core::egress::Allowlist;
+use journeyman_core::agent::AgentSpec;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::Report;
-use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::message::Message;
-use journeyman_core::ports::{ModelFailure, ModelRoute, ModelUse, Process, Spawn};
-use journeyman_core::project::{PermissionPolicy, SecretValue};
+use journeyman_core::ports::{ModelFailure, ModelUse, Process};
+use journeyman_core::project::SecretValue;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
-use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::acp::{
-    self, About, AcpError, Connection, Limits, Opened, Policy, SessionRequest, Stop, Streams, TurnEnd, Update,
-};
+use crate::acp::{self, AcpError, Connection, Limits, Streams, Update};
 use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
 use crate::room::Room;
 use crate::run::gone;
-use crate::ways::{self, Ways};
+use crate::ways::Ways;
 use crate::worker::Host;
 use crate::{limits, models, transcript};
+
+use self::prompt::prompt;
+use self::start::{Door, Start, is_installed, spec, start};
 
 /// What is kept of an agent's stderr, to explain a failure.
 const STDERR_BYTES: usize = 4096;
@@ -71,19 +69,6 @@ impl Stage<'_> {
         messages.retain(|message| message.delivered_at.is_some() && message.id != self.assignment.claimed.message.id);
         Ok(messages)
     }
-}
-
-/// How an agent is started: a running one is used again only for the same.
-#[derive(Debug, PartialEq, Eq)]
-struct Start {
-    spawn: Spawn,
-    policy: Policy,
-    /// What it may say in a turn.
-    output_bytes: u64,
-    /// What it may reach.
-    egress: Allowlist,
-    /// Its model, if it calls one through us.
-    route: Option<ModelRoute>,
 }
 
 /// An agent that runs and has shaken hands. Dropped, it is killed.
@@ -208,111 +193,9 @@ fn open_models(ways: &Ways, stage: &Stage<'_>) -> Result<(), Stopped> {
     door.open(account).map_err(|reason| Stopped::Failed { reason, retry: false })
 }
 
-/// Where an agent calls models, and what it shows there. One agent has one of its own.
-struct Door {
-    url: String,
-    token: String,
-    /// Where the sandbox has no network of its own.
-    outside: Option<OwnedFd>,
-}
-
-impl Door {
-    fn new(stage: &Stage<'_>) -> Result<Self, Stopped> {
-        let mut bytes = [0; 32];
-        stage.host.ids.fill(&mut bytes);
-        let token = bytes.iter().fold("jmt_".to_owned(), |token, byte| format!("{token}{byte:02x}"));
-        let (outside, port) = if stage.room.has_own_network() {
-            (None, ways::MODEL_PORT)
-        } else {
-            let (listener, port) = ways::listen_on_loopback()?;
-            (Some(listener), port)
-        };
-        Ok(Self { url: format!("http://127.0.0.1:{port}"), token, outside })
-    }
-
-    /// Tells a program of it. The token is nothing for its arguments, which others may see.
-    fn put_into(&self, spawn: &mut Spawn) {
-        if self.outside.is_none() {
-            spawn.listen.push(ways::MODEL_PORT);
-        }
-        for value in spawn.environment.values_mut() {
-            *value = models::with_door(value, &self.url, &self.token);
-        }
-        for value in &mut spawn.argv {
-            *value = models::with_door(value, &self.url, "");
-        }
-    }
-}
-
 async fn heard(complaints: JoinHandle<String>) -> String {
     let complaints = tokio::time::timeout(Duration::from_secs(1), complaints).await;
     complaints.ok().and_then(Result::ok).unwrap_or_default()
-}
-
-fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
-    let name = &stage.job().agent;
-    stage.host.agents.get(name).cloned().ok_or_else(|| {
-        let known: Vec<&str> = stage.host.agents.keys().map(String::as_str).collect();
-        let text = format!("no agent {name:?} is configured on this server; it has: {}", known.join(", "));
-        Stopped::failed(ReasonCode::UnknownAgent, text)
-    })
-}
-
-/// An agent that is to be installed first is not looked for in vain.
-fn is_installed(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), Stopped> {
-    let program = spec.command.first().map(Path::new).filter(|program| program.is_absolute());
-    if spec.install.is_none() || program.is_none_or(Path::exists) {
-        return Ok(());
-    }
-    let id = &stage.job().agent;
-    let text =
-        format!("the agent {id} is not installed on the worker's machine; run there: journeyman agent install {id}");
-    Err(Stopped::failed(ReasonCode::AgentNotStarted, text))
-}
-
-fn start(stage: &Stage<'_>, spec: &AgentSpec, route: Option<ModelRoute>) -> Start {
-    let layout = stage.room.layout();
-    let (home, tree) = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
-    let places = models::places(stage.job(), route.as_ref(), home, tree);
-    let mut environment = stage.environment.clone();
-    let own = spec.environment.iter().filter(|(_, value)| route.is_some() || !models::needs_door(value));
-    environment.extend(own.map(|(name, value)| (name.clone(), places.fill(value))));
-    let argv = spec.command.iter().map(|word| places.fill(word)).collect();
-    let argv = with_files(argv, &mut environment, spec, &places, route.is_some());
-    let mut spawn = stage.room.spawn_with_egress(argv, environment);
-    spawn.readable.extend(spec.readable.clone());
-    let policy = match stage.assignment.project.settings.sandbox.permissions {
-        PermissionPolicy::Allow => Policy::AllowOnce,
-        PermissionPolicy::Refuse => Policy::Refuse,
-    };
-    let output_bytes = stage.assignment.project.settings.limits.output_bytes();
-    Start { spawn, policy, output_bytes, egress: stage.room.egress.clone(), route }
-}
-
-/// Writes its files before the program starts, and inside of its sandbox: its home is its own, with links to anywhere.
-fn with_files(
-    argv: Vec<String>,
-    environment: &mut BTreeMap<String, String>,
-    spec: &AgentSpec,
-    places: &Places,
-    has_door: bool,
-) -> Vec<String> {
-    let files: Vec<_> = spec.files.iter().filter(|(_, text)| has_door || !models::needs_door(text)).collect();
-    if files.is_empty() {
-        return argv;
-    }
-    let mut script = String::new();
-    for (number, (path, text)) in files.into_iter().enumerate() {
-        let name = format!("JOURNEYMAN_FILE_{number}");
-        environment.insert(format!("{name}_PATH"), format!("{}/{path}", places.home));
-        environment.insert(name.clone(), places.fill(text));
-        script.push_str(&format!(
-            "mkdir -p \"$(dirname \"${name}_PATH\")\" && printf %s \"${name}\" > \"${name}_PATH\" || exit 1\n\
-             unset {name} {name}_PATH\n"
-        ));
-    }
-    script.push_str("exec \"$@\"");
-    ["/bin/sh", "-c", &script, "sh"].map(str::to_owned).into_iter().chain(argv).collect()
 }
 
 /// Opens the session, prompts; what the agent says goes into the log meanwhile.
@@ -369,133 +252,6 @@ fn counted(
     };
     reporter.note_usage(usage);
     (turn, failure)
-}
-
-async fn prompt(
-    stage: &Stage<'_>,
-    spec: &AgentSpec,
-    connection: &Connection,
-    open: &mut Option<String>,
-) -> Result<(Turn, Usage), Stopped> {
-    let (session, opened) = match open.clone() {
-        Some(session) => (session, Opened::Resumed),
-        None => {
-            let request = SessionRequest {
-                cwd: stage.room.layout().workspace,
-                previous: if spec.resume { previous(stage).await } else { None },
-                mode: spec.mode.clone(),
-                model: spec.select_model.then(|| stage.job().model.clone()),
-            };
-            let begun = Instant::now();
-            let (session, opened) = connection.open(&request).await.map_err(failed)?;
-            tell_of_session(stage, connection, opened, begun.elapsed()).await?;
-            stage.room.workspace.note_session(&session).await?;
-            *open = Some(session.clone());
-            (session, opened)
-        }
-    };
-    let text = match opened {
-        Opened::New => with_history(&stage.earlier().await?, &stage.assignment.claimed.message.prompt),
-        Opened::Resumed | Opened::Loaded => stage.assignment.claimed.message.prompt.clone(),
-    };
-    let cancel = CancellationToken::new();
-    let seconds =
-        stage.assignment.project.settings.limits.run_seconds.unwrap_or(journeyman_core::project::DEFAULT_RUN_SECONDS);
-    let watch = async {
-        tokio::select! {
-            () = stage.signals().stop.cancelled() => Ended::Interrupted,
-            () = stage.signals().shutdown.cancelled() => Ended::Shutdown,
-            () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => Ended::TimedOut,
-        }
-    };
-    let (answer, ended) = {
-        let asked = connection.prompt(&session, &text, &cancel);
-        tokio::pin!(asked);
-        tokio::select! {
-            answer = &mut asked => (answer, None),
-            ended = watch => {
-                cancel.cancel();
-                (asked.await, Some(ended))
-            }
-        }
-    };
-    match ended {
-        Some(Ended::Interrupted) => Ok((Turn { session, stopped: true }, usage(answer.ok().as_ref()))),
-        Some(Ended::Shutdown) => Err(Stopped::HandedBack),
-        Some(Ended::TimedOut) => {
-            let text = format!("the run took longer than {seconds} seconds; raise limits.runSeconds of the project");
-            Err(Stopped::failed(ReasonCode::TimedOut, text))
-        }
-        None => {
-            let end = answer.map_err(failed)?;
-            if end.stop == Stop::Refusal {
-                return Err(Stopped::failed(ReasonCode::AgentRefused, "the model refused to go on with this message"));
-            }
-            Ok((Turn { session, stopped: false }, usage(Some(&end))))
-        }
-    }
-}
-
-/// What is started, and whether it remembers.
-async fn tell_of_session(
-    stage: &Stage<'_>,
-    connection: &Connection,
-    opened: Opened,
-    took: Duration,
-) -> Result<(), Stopped> {
-    let About { who, resumes, loads } = connection.about();
-    let how = match opened {
-        Opened::Resumed => "resumed",
-        Opened::Loaded => "loaded",
-        Opened::New => "new",
-    };
-    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let data = json!({ "agent": who, "opened": how, "resumes": resumes, "loads": loads, "millis": millis });
-    let reporter = &stage.assignment.reporter;
-    let entry = TranscriptEntry { kind: TranscriptKind::Session, data, at: reporter.now() };
-    reporter.report(Report::Transcript(vec![entry])).await?;
-    Ok(())
-}
-
-async fn previous(stage: &Stage<'_>) -> Option<String> {
-    stage.room.workspace.session().await.or_else(|| stage.job().session.clone())
-}
-
-enum Ended {
-    Interrupted,
-    Shutdown,
-    TimedOut,
-}
-
-fn usage(end: Option<&TurnEnd>) -> Usage {
-    let reported = end.and_then(|end| end.usage.as_ref());
-    reported.map_or_else(Usage::default, |usage| Usage {
-        input_tokens: usage.input,
-        output_tokens: usage.output,
-        cached_tokens: usage.cached.unwrap_or(0),
-        cost_micros: None,
-    })
-}
-
-/// A session that could not be resumed is told what was asked before.
-fn with_history(earlier: &[Message], prompt: &str) -> String {
-    if earlier.is_empty() {
-        return prompt.to_owned();
-    }
-    let mut text =
-        "You continue earlier work on this repository. These messages came before, oldest first:\n".to_owned();
-    for message in earlier {
-        text.push('\n');
-        // Quoted, so that neither a model nor the test model takes them for what is asked now.
-        for line in message.prompt.lines() {
-            text.push_str("> ");
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text.push_str("\nTheir results are in the working tree. The message to carry out now:\n\n");
-    text.push_str(prompt);
-    text
 }
 
 fn failed(error: AcpError) -> Stopped {

@@ -132,3 +132,107 @@ fn an_agent_that_waits_paused_does_not_outlive_a_service_that_is_killed() {
     service.kill();
     until(&[None, Some('Z')]);
 }
+
+/// An npm that knows one package, and says what it was asked for.
+const NPM: &str = r#"#!/bin/sh
+echo "$@" >> "$(dirname "$0")/asked"
+for word; do
+    case "$word" in
+    nothing@*) exit 1 ;;
+    esac
+done
+mkdir -p "$3/node_modules/.bin"
+cp "$(dirname "$0")/agent.sh" "$3/node_modules/.bin/shell"
+"#;
+
+#[test]
+fn an_agent_is_installed_listed_and_checked() {
+    let site = site_with(
+        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"{install}/node_modules/.bin/shell\", \"{arch}\"]\n\
+         environment = { GREETING = \"love\" }\ninstall = { npm = [\"shell-agent@1.0.0\"], before = \"2026-11-21\" }\n\
+         [agents.broken]\ncommand = [\"{install}/node_modules/.bin/other\"]\ninstall = { npm = [\"nothing@1\"] }\n\
+         [agents.partial]\ncommand = [\"{install}/node_modules/.bin/other\"]\ninstall = { npm = [\"shell-agent@1\"] }\n",
+    );
+    std::fs::write(site.path("agent.sh"), SHELL_AGENT).unwrap();
+    std::fs::write(site.path("npm"), NPM).unwrap();
+    std::fs::set_permissions(site.path("npm"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", site.dir.path().display());
+    let run = |arguments: &[&str]| {
+        let output = site.command(arguments).env("PATH", &path).output().unwrap();
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        (output.status.code(), text)
+    };
+    let state = |id: &str| {
+        let all = site.succeed(&["agent", "list", "--json"]);
+        let all: serde_json::Value = serde_json::from_str(&all).unwrap();
+        let one = all.as_array().unwrap().iter().find(|one| one["id"] == id).unwrap().clone();
+        one["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((state("shell").as_str(), state("journeyman").as_str()), ("not installed", "ready"));
+
+    // A run says what is missing.
+    let service = site.start();
+    let job = create(&service, "shell", "x");
+    assert_eq!(service.settled(&job)["status"], "failed");
+    let runs = service.get(&format!("{job}/runs"));
+    assert!(runs.to_string().contains("journeyman agent install shell"), "{runs}");
+    assert_eq!(runs["runs"][0]["reason"]["code"], "agent_not_started", "{runs}");
+
+    let (code, text) = run(&["agent", "install", "shell"]);
+    assert_eq!(code, Some(0), "{text}");
+    let asked = std::fs::read_to_string(site.path("asked")).unwrap();
+    assert!(asked.contains("--ignore-scripts") && asked.contains("--before=2026-11-21"), "{asked}");
+    assert!(asked.trim_end().ends_with("-- shell-agent@1.0.0"), "{asked}");
+    assert_eq!(state("shell"), "installed");
+    service.send(&job, "again");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert!(site.file(&site.branch(), "from-the-shell.txt").is_some());
+
+    // It does what it always does, which is not what it is asked for.
+    let (code, text) = run(&["agent", "check", "shell"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("session new") && text.contains("hello.txt is not in a commit"), "{text}");
+    let (code, text) = run(&["agent", "check", "journeyman"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("session resumed") && text.matches("ok  ").count() == 3, "{text}");
+
+    // What fails leaves what was there.
+    for (id, word) in [
+        ("broken", "failed"),
+        ("partial", "do not hold"),
+        ("none", "there is no agent"),
+        ("journeyman", "is not one that is installed"),
+    ] {
+        let (code, text) = run(&["agent", "install", id]);
+        assert!(code == Some(1) && text.contains(word), "{id}: {text}");
+    }
+    let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
+    std::fs::write(site.path("config.toml"), config.replace("shell-agent@1.0.0", "nothing@2.0.0")).unwrap();
+    assert_eq!(state("shell"), "other version");
+    let (code, text) = run(&["agent", "install", "shell"]);
+    assert!(code == Some(1) && text.contains("what was there before is as it was"), "{text}");
+    assert!(site.path("data/agents/shell/node_modules/.bin/shell").exists());
+}
+
+#[test]
+fn an_agent_gets_its_files_in_its_home_and_nowhere_else() {
+    // The second time its home is full of traps: they lead nowhere but within its own sandbox.
+    let site = site_with(
+        "lease = \"3s\"\nwarm-agents = 0\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n\
+         environment = { GREETING = \"love\" }\n\
+         files = { \".config/deep/a.toml\" = \"model = \\\"{model}\\\"\\n\", \"b\" = \"$(id) `id` 'quoted' {home}\" }\n",
+    );
+    let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    let look = "cat ~/.config/deep/a.toml ~/b > seen.txt; env | grep JOURNEYMAN_FILE >> seen.txt; rm -rf ~/.config ~/b; \
+                ln -s /outside ~/.config; ln -s /etc/hostname ~/b; echo \"made with";
+    std::fs::write(site.path("agent.sh"), SHELL_AGENT.replace("echo \"made with", look)).unwrap();
+    let service = site.start();
+    let job = create(&service, "shell", "x");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let seen = site.file(&site.branch(), "seen.txt").unwrap();
+    assert_eq!(seen, "model = \"test/scripted\"\n$(id) `id` 'quoted' /home/agent", "each as it stands, and no more");
+    service.send(&job, "again");
+    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
+    assert!(!std::path::Path::new("/outside").exists());
+}

@@ -9,6 +9,8 @@ pub(super) struct Form {
     dialect: Dialect,
     pub(super) streams: bool,
     model: Value,
+    /// Of the request: answers are told apart by their ids.
+    number: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub(super) fn of(asked: &Asked) -> Option<Form> {
         "/api/chat" => (Dialect::Ollama, asked.body["stream"] != false),
         _ => return None,
     };
-    Some(Form { dialect, streams, model: asked.body["model"].clone() })
+    Some(Form { dialect, streams, model: asked.body["model"].clone(), number: asked.number })
 }
 
 impl Form {
@@ -51,7 +53,7 @@ impl Form {
         let usage = self.usage();
         match (self.dialect, self.streams) {
             (Dialect::Messages, false) => vec![
-                json!({"id": "msg_1", "type": "message", "role": "assistant", "model": model, "stop_reason": "end_turn",
+                json!({"id": self.id("msg"), "type": "message", "role": "assistant", "model": model, "stop_reason": "end_turn",
                     "content": [{"type": "text", "text": text}], "usage": usage})
                 .to_string(),
             ],
@@ -62,7 +64,7 @@ impl Form {
             ),
             (Dialect::Chat, false) => vec![self.chat_whole(json!({"role": "assistant", "content": text}), "stop")],
             (Dialect::Chat, true) => self.chat(json!({"role": "assistant", "content": text}), "stop"),
-            (Dialect::Responses, _) => self.responses(json!({"type": "message", "id": "item_1", "status": "completed",
+            (Dialect::Responses, _) => self.responses(json!({"type": "message", "id": self.id("item"), "status": "completed",
                 "role": "assistant", "content": [{"type": "output_text", "text": text, "annotations": []}]})),
             (Dialect::Contents, _) => self.contents(json!({"text": text})),
             (Dialect::Ollama, _) => self.ollama(json!({"role": "assistant", "content": text})),
@@ -70,12 +72,12 @@ impl Form {
     }
 
     /// The call of a tool, in pieces.
-    pub(super) fn tool(&self, number: usize, name: &str, arguments: &Value) -> Vec<String> {
-        let id = format!("call_{number}");
+    pub(super) fn tool(&self, name: &str, arguments: &Value) -> Vec<String> {
+        let id = self.id("call");
         let model = &self.model;
         match (self.dialect, self.streams) {
             (Dialect::Messages, false) => vec![
-                json!({"id": "msg_1", "type": "message", "role": "assistant", "model": model, "stop_reason": "tool_use",
+                json!({"id": self.id("msg"), "type": "message", "role": "assistant", "model": model, "stop_reason": "tool_use",
                     "content": [{"type": "tool_use", "id": id, "name": name, "input": arguments}], "usage": self.usage()})
                 .to_string(),
             ],
@@ -90,7 +92,7 @@ impl Form {
                 let delta = json!({"role": "assistant", "content": null, "tool_calls": [call]});
                 if streams { self.chat(delta, "tool_calls") } else { vec![self.chat_whole(delta, "tool_calls")] }
             }
-            (Dialect::Responses, _) => self.responses(json!({"type": "function_call", "id": format!("item_{number}"),
+            (Dialect::Responses, _) => self.responses(json!({"type": "function_call", "id": self.id("item"),
                 "status": "completed", "call_id": id, "name": name, "arguments": arguments.to_string()})),
             (Dialect::Contents, _) => self.contents(json!({"functionCall": {"name": name, "args": arguments}})),
             (Dialect::Ollama, _) => {
@@ -111,6 +113,10 @@ impl Form {
             Dialect::Ollama => format!("{}\n", json!({"error": text})),
             Dialect::Chat | Dialect::Contents => event(json!({"error": {"code": 503, "message": text}})),
         }
+    }
+
+    fn id(&self, kind: &str) -> String {
+        format!("{kind}_{}", self.number)
     }
 
     fn usage(&self) -> Value {
@@ -135,7 +141,7 @@ impl Form {
     fn messages(&self, block: Value, delta: Value, reason: &str) -> Vec<String> {
         let mut usage = self.usage();
         usage["output_tokens"] = json!(1);
-        let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": self.model, "content": [],
+        let message = json!({"id": self.id("msg"), "type": "message", "role": "assistant", "model": self.model, "content": [],
             "stop_reason": null, "stop_sequence": null, "usage": usage});
         [
             json!({"type": "message_start", "message": message}),
@@ -151,14 +157,14 @@ impl Form {
     }
 
     fn chat_whole(&self, message: Value, reason: &str) -> String {
-        json!({"id": "c1", "object": "chat.completion", "created": 1, "model": self.model, "usage": self.usage(),
+        json!({"id": self.id("chat"), "object": "chat.completion", "created": 1, "model": self.model, "usage": self.usage(),
             "choices": [{"index": 0, "message": message, "finish_reason": reason}]})
         .to_string()
     }
 
     fn chat(&self, delta: Value, reason: &str) -> Vec<String> {
         let chunk = |choices: Value, usage: Value| {
-            event(json!({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": self.model,
+            event(json!({"id": self.id("chat"), "object": "chat.completion.chunk", "created": 1, "model": self.model,
                 "choices": choices, "usage": usage}))
         };
         let choice = |delta: Value, reason: Value| json!([{"index": 0, "delta": delta, "finish_reason": reason}]);
@@ -173,7 +179,7 @@ impl Form {
 
     fn responses(&self, item: Value) -> Vec<String> {
         let response = |status: &str, output: Value, usage: Value| {
-            json!({"id": "resp_1", "object": "response", "created_at": 1, "status": status, "model": self.model,
+            json!({"id": self.id("resp"), "object": "response", "created_at": 1, "status": status, "model": self.model,
                 "output": output, "error": null, "usage": usage})
         };
         let done = response("completed", json!([item]), self.usage());
@@ -217,7 +223,7 @@ impl Form {
             if let Some(reason) = reason {
                 candidate["finishReason"] = json!(reason);
             }
-            json!({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r1"})
+            json!({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": self.id("r")})
         };
         if !self.streams {
             return vec![one(part, Some("STOP"), self.usage()).to_string()];

@@ -113,8 +113,10 @@ async fn step(client: &Client, job: &str, name: &str, file: &str) -> anyhow::Res
         (false, _) => run["reason"]["text"].as_str().unwrap_or("it failed").to_owned(),
     };
     let millis = millis(run);
-    Ok(json!({ "step": name, "ok": succeeded && made, "text": text, "millis": millis.and_then(|millis| u64::try_from(millis).ok()), "usage": run["usage"],
-        "reason": run["reason"]["code"] }))
+    Ok(
+        json!({ "step": name, "ok": succeeded && made, "text": text, "millis": millis.and_then(|millis| u64::try_from(millis).ok()), "usage": run["usage"],
+        "reason": run["reason"]["code"] }),
+    )
 }
 
 /// How long a run took.

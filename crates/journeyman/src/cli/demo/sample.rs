@@ -14,7 +14,7 @@ pub(in crate::cli) async fn push(git: &Git, url: &str, key: &str) -> anyhow::Res
     }
     let dir = tempfile::tempdir()?;
     let clone = dir.path().join("demo");
-    git.command(["clone", "--quiet", url]).directory(dir.path()).credential(Some(&credential)).run().await?;
+    git.command(["clone", "--quiet", url, "demo"]).directory(dir.path()).credential(Some(&credential)).run().await?;
     std::fs::write(clone.join("README.md"), README)?;
     let here = |arguments: &[&str]| git.command(arguments).directory(&clone).credential(Some(&credential));
     here(&["add", "--all"]).run().await?;

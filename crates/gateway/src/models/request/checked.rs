@@ -1,0 +1,440 @@
+//! What of a body may go through: fields, tools, and the parts of a conversation.
+
+use serde_json::{Map, Value};
+
+use super::super::path::Shape;
+use super::{FILE_TOKENS, IMAGE_TOKENS, TOLD_CHARS, TOLD_NAMES};
+
+/// The fields of a body that are let through.
+const fn known(shape: Shape) -> &'static [&'static str] {
+    match shape {
+        Shape::Messages => &[
+            "model",
+            "messages",
+            "system",
+            "max_tokens",
+            "metadata",
+            "stop_sequences",
+            "stream",
+            "temperature",
+            "thinking",
+            "tool_choice",
+            "tools",
+            "top_k",
+            "top_p",
+            "output_config",
+            "output_format",
+            "context_management",
+            "cache_control",
+        ],
+        Shape::Chat => &[
+            "model",
+            "messages",
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "stream",
+            "stream_options",
+            "temperature",
+            "top_p",
+            "top_k",
+            "min_p",
+            "max_tokens",
+            "max_completion_tokens",
+            "n",
+            "stop",
+            "seed",
+            "presence_penalty",
+            "frequency_penalty",
+            "repetition_penalty",
+            "logit_bias",
+            "logprobs",
+            "top_logprobs",
+            "response_format",
+            "reasoning_effort",
+            "reasoning",
+            "include_reasoning",
+            "verbosity",
+            "user",
+            "metadata",
+            "store",
+            "prediction",
+            "functions",
+            "function_call",
+            "modalities",
+            "prompt_cache_key",
+            "prompt_cache_retention",
+            "safety_identifier",
+            "thinking",
+            "enable_thinking",
+            "thinking_budget",
+            "chat_template_kwargs",
+        ],
+        Shape::Responses => &[
+            "model",
+            "input",
+            "instructions",
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "reasoning",
+            "store",
+            "stream",
+            "stream_options",
+            "include",
+            "temperature",
+            "top_p",
+            "max_output_tokens",
+            "metadata",
+            "text",
+            "truncation",
+            "user",
+            "prompt_cache_key",
+            "prompt_cache_retention",
+            "safety_identifier",
+            "max_tool_calls",
+            "top_logprobs",
+            "client_metadata",
+        ],
+        Shape::Contents => &[
+            "model",
+            "contents",
+            "tools",
+            "toolConfig",
+            "tool_config",
+            "systemInstruction",
+            "system_instruction",
+            "generationConfig",
+            "generation_config",
+            "safetySettings",
+            "safety_settings",
+            "labels",
+        ],
+        Shape::Ollama => &[
+            "model", "name", "messages", "prompt", "suffix", "images", "tools", "format", "options", "stream",
+            "system", "template", "raw", "think", "verbose",
+        ],
+    }
+}
+
+/// A body on its way.
+pub(super) struct Checked {
+    pub(super) shape: Shape,
+    pub(super) removed: Vec<String>,
+    pub(super) attached: u64,
+}
+
+impl Checked {
+    pub(super) fn removed(&mut self, name: &str) {
+        if self.removed.len() < TOLD_NAMES {
+            self.removed.push(name.chars().take(TOLD_CHARS).collect());
+        }
+    }
+
+    /// What refers to things that the provider keeps: they may be another job's, and their tokens are not seen.
+    pub(super) fn refuse_state(&self, fields: &Map<String, Value>) -> Result<(), String> {
+        let names: &[&str] = match self.shape {
+            Shape::Messages => &["mcp_servers", "container"],
+            Shape::Responses => &["background", "previous_response_id", "conversation", "prompt"],
+            Shape::Contents => &["cachedContent", "cached_content"],
+            Shape::Chat | Shape::Ollama => &[],
+        };
+        let is_nothing = |value: &Value| {
+            matches!(value, Value::Null | Value::Bool(false)) || value.as_array().is_some_and(Vec::is_empty)
+        };
+        match names.iter().find(|name| fields.get(**name).is_some_and(|value| !is_nothing(value))) {
+            Some(name) => {
+                Err(format!("{name} is not let through: it uses what is beyond the sandbox, by way of the provider"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Takes out what is not known: it may do anything, such as call another model.
+    pub(super) fn keep_known(&mut self, fields: &mut Map<String, Value>) {
+        let others: Vec<String> =
+            fields.keys().filter(|name| !known(self.shape).contains(&name.as_str())).cloned().collect();
+        for name in others {
+            fields.shift_remove(&name);
+            self.removed(&name);
+        }
+    }
+
+    /// Takes tools away that the provider would run.
+    pub(super) fn tools(&mut self, fields: &mut Map<String, Value>) -> Result<(), String> {
+        let Some(tools) = fields.get_mut("tools").filter(|tools| !tools.is_null()) else { return Ok(()) };
+        let tools = list(tools, "tools")?;
+        let (had, before) = (!tools.is_empty(), self.removed.len());
+        self.keep_tools(tools)?;
+        if had && tools.is_empty() {
+            let names = self.removed[before..].join(", ");
+            return Err(format!(
+                "the tools {names} are run by the provider and reach beyond the sandbox; the operator can allow them with \
+                 hosted-tools = true for this provider"
+            ));
+        }
+        Ok(())
+    }
+
+    fn keep_tools(&mut self, tools: &mut Vec<Value>) -> Result<(), String> {
+        let mut kept = Vec::with_capacity(tools.len());
+        for mut tool in std::mem::take(tools) {
+            let Some(fields) = tool.as_object_mut() else { return Err("a tool must be an object".to_owned()) };
+            if self.shape == Shape::Contents {
+                let is_run_here =
+                    |name: &String| matches!(name.as_str(), "functionDeclarations" | "function_declarations");
+                let others: Vec<String> = fields.keys().filter(|name| !is_run_here(name)).cloned().collect();
+                for name in others {
+                    fields.shift_remove(&name);
+                    self.removed(&name);
+                }
+                if fields.is_empty() {
+                    continue;
+                }
+            } else {
+                let kind = match fields.get("type") {
+                    None | Some(Value::Null) => None,
+                    Some(kind) => Some(kind.as_str().ok_or("the type of a tool must be a string")?.to_owned()),
+                };
+                if let Some(kind) = kind.filter(|kind| !is_run_here(self.shape, kind)) {
+                    self.removed(&kind);
+                    continue;
+                }
+                lower_cache(fields);
+                // A group of tools.
+                if self.shape == Shape::Responses
+                    && let Some(inner) = fields.get_mut("tools")
+                {
+                    self.keep_tools(list(inner, "tools")?)?;
+                }
+            }
+            kept.push(tool);
+        }
+        *tools = kept;
+        Ok(())
+    }
+
+    /// Looks at each part of a conversation's contents: texts, images, files, results of tools. What stands in arguments
+    /// of tools is text for the model, whatever it looks like.
+    pub(super) fn contents(&mut self, fields: &mut Map<String, Value>) -> Result<(), String> {
+        lower_cache(fields);
+        match self.shape {
+            Shape::Messages => {
+                if let Some(system) = fields.get_mut("system") {
+                    self.parts(system, "system")?;
+                }
+                for message in members(fields, "messages")? {
+                    if let Some(content) = message.get_mut("content") {
+                        self.parts(content, "content")?;
+                    }
+                }
+            }
+            Shape::Chat => {
+                for message in members(fields, "messages")? {
+                    if let Some(content) = message.get_mut("content") {
+                        self.parts(content, "content")?;
+                    }
+                }
+            }
+            Shape::Responses => {
+                if fields.get("input").is_some_and(Value::is_string) {
+                    return Ok(());
+                }
+                for item in members(fields, "input")? {
+                    self.item(item)?;
+                }
+            }
+            Shape::Contents => {
+                for name in ["systemInstruction", "system_instruction"] {
+                    if let Some(content) = fields.get_mut(name) {
+                        self.content(content)?;
+                    }
+                }
+                if let Some(contents) = fields.get_mut("contents") {
+                    for content in list(contents, "contents")? {
+                        self.content(content)?;
+                    }
+                }
+            }
+            // Its images are in the body.
+            Shape::Ollama => {}
+        }
+        Ok(())
+    }
+
+    /// A text, or a list of parts.
+    fn parts(&mut self, parts: &mut Value, name: &str) -> Result<(), String> {
+        match parts {
+            Value::Null | Value::String(_) => Ok(()),
+            Value::Array(parts) => parts.iter_mut().try_for_each(|part| self.part(part)),
+            _ => Err(format!("{name} must be a text or a list")),
+        }
+    }
+
+    fn part(&mut self, part: &mut Value) -> Result<(), String> {
+        // Short forms of a text.
+        if part.is_string() {
+            return Ok(());
+        }
+        let Some(fields) = part.as_object_mut() else { return Err("a part of a content must be an object".to_owned()) };
+        lower_cache(fields);
+        let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match self.shape {
+            Shape::Messages => {
+                self.attached += match kind.as_str() {
+                    "image" => IMAGE_TOKENS,
+                    "document" => FILE_TOKENS,
+                    "container_upload" => return Err(remote()),
+                    _ => 0,
+                };
+                // Results of tools have parts of their own, and so have documents.
+                if let Some(content) = fields.get_mut("content").filter(|content| content.is_array()) {
+                    self.parts(content, "content")?;
+                }
+                if let Some(source) = fields.get_mut("source").filter(|source| source.is_object()) {
+                    let kind = source.get("type").and_then(Value::as_str);
+                    if !matches!(kind, Some("base64" | "text" | "content")) {
+                        return Err(remote());
+                    }
+                    if let Some(content) = source.get_mut("content") {
+                        self.parts(content, "content")?;
+                    }
+                }
+                Ok(())
+            }
+            Shape::Chat => match kind.as_str() {
+                "" | "text" | "refusal" | "thinking" | "input_audio" | "reasoning" => Ok(()),
+                "image_url" => {
+                    self.attached += IMAGE_TOKENS;
+                    is_data(fields.get("image_url").map(|image| image.get("url").unwrap_or(image)))
+                }
+                "file" => {
+                    self.attached += FILE_TOKENS;
+                    let file = fields.get("file").and_then(Value::as_object).ok_or_else(remote)?;
+                    if file.get("file_id").is_some_and(|id| !id.is_null()) {
+                        return Err(remote());
+                    }
+                    is_data(file.get("file_data"))
+                }
+                _ => Err(format!(
+                    "a part of the type {} is not let through",
+                    kind.chars().take(TOLD_CHARS).collect::<String>()
+                )),
+            },
+            Shape::Responses => self.responses_part(fields),
+            Shape::Contents | Shape::Ollama => Ok(()),
+        }
+    }
+
+    /// An item of what a model is told in the responses interface.
+    fn item(&mut self, item: &mut Value) -> Result<(), String> {
+        let Some(fields) = item.as_object_mut() else { return Err("an item of input must be an object".to_owned()) };
+        match fields.get("type") {
+            // A reference may leave its type out.
+            None | Some(Value::Null) if !fields.contains_key("role") => return Err(remote()),
+            Some(Value::String(kind)) if kind == "item_reference" => return Err(remote()),
+            _ => {}
+        }
+        self.responses_part(fields)?;
+        if let Some(tools) = fields.get_mut("tools") {
+            self.keep_tools(list(tools, "tools")?)?;
+        }
+        for name in ["content", "output"] {
+            match fields.get_mut(name) {
+                Some(Value::Array(parts)) => parts.iter_mut().try_for_each(|part| self.part(part))?,
+                // What a screen looks like, for tools that use one.
+                Some(Value::Object(part)) => self.responses_part(part)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn responses_part(&mut self, fields: &Map<String, Value>) -> Result<(), String> {
+        let is_there = |name: &str| fields.get(name).is_some_and(|value| !value.is_null());
+        if ["file_url", "file_id", "container_id"].into_iter().any(is_there) {
+            return Err(remote());
+        }
+        if is_there("image_url") {
+            self.attached += IMAGE_TOKENS;
+            is_data(fields.get("image_url"))?;
+        }
+        if is_there("file_data") {
+            self.attached += FILE_TOKENS;
+        }
+        Ok(())
+    }
+
+    /// A content of Gemini.
+    fn content(&mut self, content: &mut Value) -> Result<(), String> {
+        if content.is_null() || content.is_string() {
+            return Ok(());
+        }
+        let Some(content) = content.as_object_mut() else { return Err("a content must be an object".to_owned()) };
+        let Some(parts) = content.get_mut("parts") else { return Ok(()) };
+        for part in list(parts, "parts")? {
+            let Some(fields) = part.as_object_mut() else {
+                return Err("a part of a content must be an object".to_owned());
+            };
+            for (name, value) in fields {
+                match name.as_str() {
+                    "fileData" | "file_data" => return Err(remote()),
+                    "inlineData" | "inline_data" => {
+                        let kind = value.get("mimeType").or_else(|| value.get("mime_type")).and_then(Value::as_str);
+                        let is_image = kind.is_some_and(|kind| kind.starts_with("image/"));
+                        self.attached += if is_image { IMAGE_TOKENS } else { FILE_TOKENS };
+                    }
+                    // Results of tools have parts of their own.
+                    "functionResponse" | "function_response" => self.content(value)?,
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether whoever calls runs a tool of that type, and not the provider.
+fn is_run_here(shape: Shape, kind: &str) -> bool {
+    match shape {
+        Shape::Messages => {
+            let versions = ["bash_", "text_editor_", "computer_", "memory_"];
+            kind == "custom" || versions.iter().any(|start| kind.starts_with(start))
+        }
+        Shape::Responses => {
+            matches!(kind, "function" | "custom" | "local_shell" | "apply_patch" | "namespace" | "tool_search")
+        }
+        Shape::Chat | Shape::Ollama | Shape::Contents => matches!(kind, "function" | "custom"),
+    }
+}
+
+/// A cache that lasts an hour costs more to fill than one that lasts five minutes, which is the price that is known.
+fn lower_cache(fields: &mut Map<String, Value>) {
+    if let Some(cache) = fields.get_mut("cache_control").and_then(Value::as_object_mut) {
+        cache.shift_remove("ttl");
+    }
+}
+
+fn list<'a>(value: &'a mut Value, name: &str) -> Result<&'a mut Vec<Value>, String> {
+    value.as_array_mut().ok_or_else(|| format!("{name} must be a list"))
+}
+
+fn members<'a>(fields: &'a mut Map<String, Value>, name: &str) -> Result<&'a mut [Value], String> {
+    match fields.get_mut(name) {
+        Some(Value::Array(members)) => Ok(members),
+        None | Some(Value::Null) => Ok(&mut []),
+        Some(_) => Err(format!("{name} must be a list")),
+    }
+}
+
+/// Whether an address holds what it stands for.
+fn is_data(address: Option<&Value>) -> Result<(), String> {
+    match address.and_then(Value::as_str) {
+        Some(address) if address.starts_with("data:") => Ok(()),
+        _ => Err(remote()),
+    }
+}
+
+fn remote() -> String {
+    "an image, file or item that the provider would fetch is not let through: send it in the body itself".to_owned()
+}

@@ -1,0 +1,116 @@
+//! Agents of other people, as they are installed from their packages, with a scripted model: `make test-agents`.
+
+use std::io::Write;
+
+use journeyman_testkit::{Asked, Reply};
+use serde_json::{Value, json};
+
+use super::given::Service;
+use super::models::{Models, create, is_told_a_result, last_run, served};
+
+/// A model that runs what stands between `RUN<` and `>` in what it was told last, with whatever tool for commands it is
+/// offered, and is content then.
+fn obedient(asked: &Asked) -> Reply {
+    let tools = asked.tools();
+    let told = asked.body.to_string();
+    let command =
+        told.rsplit_once("RUN<").and_then(|(_, rest)| rest.split_once('>')).map(|(command, _)| command.to_owned());
+    let Some(command) = command.filter(|_| !tools.is_empty() && !is_told_a_result(asked)) else {
+        return Reply::Text("It is done.".to_owned());
+    };
+    let known = ["Bash", "bash", "shell_command", "exec_command", "shell", "run_shell_command", "Shell", "execute"];
+    let Some(name) = known.into_iter().find(|name| tools.iter().any(|tool| tool == name)) else {
+        return Reply::Text(format!("there is no tool for commands among {tools:?}"));
+    };
+    let arguments = match name {
+        "exec_command" => json!({ "cmd": command }),
+        "shell" => json!({ "command": ["/bin/sh", "-c", command] }),
+        _ => json!({ "command": command, "description": "Do what was asked for" }),
+    };
+    Reply::Tool { name: name.to_owned(), arguments }
+}
+
+fn sessions(service: &Service, job: &str) -> Vec<Value> {
+    let events = service.events(job);
+    let all = events.as_array().unwrap().iter().filter(|event| event["type"] == "agent.session");
+    all.map(|event| event["data"].clone()).collect()
+}
+
+/// Three turns: a first one, one of the process that waits, one after the service was killed.
+fn works(id: &str, model: &str) {
+    let models = Models::start(obedient);
+    let (site, service) = served(&models, "");
+    site.succeed(&["agent", "install", id]);
+    let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "agent": id })));
+    assert_eq!(status, 200, "{answer}");
+    let check = |service: &Service, job: &str, file: &str, number: usize| {
+        let record = service.settled(job);
+        let run = last_run(service, job);
+        assert_eq!(record["status"], "completed", "{id} {number}: {run:#} {:#}", service.events(job));
+        let made = site.file(&site.branch(), file);
+        assert!(made.is_some(), "{id} {number}: {file} is not in the commit: {:#}", service.events(job));
+        assert!(run["usage"]["inputTokens"].as_u64().unwrap() > 0, "{id} {number}: {run}");
+    };
+    let job = create(&service, model, "Please do this: RUN<echo one-apple |tee one.txt>");
+    check(&service, &job, "one.txt", 1);
+    service.send(&job, "And now: RUN<echo two |tee two.txt>");
+    check(&service, &job, "two.txt", 2);
+    assert_eq!(sessions(&service, &job).len(), 1, "{id}: the process has waited");
+    service.kill();
+    let service = site.start_wrapped({
+        let mut with_keys = std::process::Command::new("env");
+        with_keys.args(["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"].map(|name| format!("{name}=sk-x")));
+        with_keys
+    });
+    let before = models.server.asked().len();
+    service.send(&job, "At last: RUN<echo three |tee three.txt>");
+    check(&service, &job, "three.txt", 3);
+    let told: String = models.server.asked()[before..].iter().map(|asked| asked.body.to_string()).collect();
+    assert!(told.contains("one-apple"), "{id}: it does not remember: {told}");
+    let sessions = sessions(&service, &job);
+    let (who, how) = (sessions[0]["agent"].as_str().unwrap(), sessions[1]["opened"].as_str().unwrap());
+    let calls = models.server.asked().len();
+    writeln!(std::io::stdout(), "| {id} | {who} | {how} | {} | {calls} |", sessions[0]["millis"]).unwrap();
+}
+
+#[test]
+#[ignore = "installs from npm; run by make test-agents"]
+fn claude_code() {
+    works("claude-code", "anthropic/claude-sonnet-4-5");
+}
+
+#[test]
+#[ignore = "installs from npm; run by make test-agents"]
+fn codex() {
+    works("codex", "openai/gpt-5");
+}
+
+#[test]
+#[ignore = "installs from npm; run by make test-agents"]
+fn opencode() {
+    works("opencode", "openai/gpt-5");
+}
+
+#[test]
+#[ignore = "installs from npm; run by make test-agents"]
+fn qwen() {
+    works("qwen", "openai/gpt-5");
+}
+
+#[test]
+#[ignore = "installs from npm; run by make test-agents"]
+fn kimi() {
+    works("kimi", "openai/gpt-5");
+}
+
+#[test]
+#[ignore = "installs from npm; run by make test-agents"]
+fn gemini() {
+    works("gemini", "gemini/gemini-2.5-pro");
+}
+
+#[test]
+#[ignore = "installs from npm; run by make test-agents"]
+fn pi() {
+    works("pi", "openai/gpt-5");
+}

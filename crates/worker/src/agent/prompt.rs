@@ -1,0 +1,143 @@
+//! A message to an agent's session, until it is answered, cancelled or too late.
+
+use std::time::{Duration, Instant};
+
+use journeyman_core::agent::AgentSpec;
+use journeyman_core::job::command::Report;
+use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
+use journeyman_core::message::Message;
+use journeyman_core::run::{ReasonCode, Usage};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{Stage, Turn, failed};
+use crate::acp::{About, Connection, Opened, SessionRequest, Stop, TurnEnd};
+use crate::failure::Stopped;
+
+/// Opens the session where it is not open, and asks; how the turn ended, and what the agent says that it used.
+pub(super) async fn prompt(
+    stage: &Stage<'_>,
+    spec: &AgentSpec,
+    connection: &Connection,
+    open: &mut Option<String>,
+) -> Result<(Turn, Usage), Stopped> {
+    let (session, opened) = match open.clone() {
+        Some(session) => (session, Opened::Resumed),
+        None => {
+            let request = SessionRequest {
+                cwd: stage.room.layout().workspace,
+                previous: if spec.resume { previous(stage).await } else { None },
+                mode: spec.mode.clone(),
+                model: spec.select_model.then(|| stage.job().model.clone()),
+            };
+            let begun = Instant::now();
+            let (session, opened) = connection.open(&request).await.map_err(failed)?;
+            tell_of_session(stage, connection, opened, begun.elapsed()).await?;
+            stage.room.workspace.note_session(&session).await?;
+            *open = Some(session.clone());
+            (session, opened)
+        }
+    };
+    let text = match opened {
+        Opened::New => with_history(&stage.earlier().await?, &stage.assignment.claimed.message.prompt),
+        Opened::Resumed | Opened::Loaded => stage.assignment.claimed.message.prompt.clone(),
+    };
+    let cancel = CancellationToken::new();
+    let seconds =
+        stage.assignment.project.settings.limits.run_seconds.unwrap_or(journeyman_core::project::DEFAULT_RUN_SECONDS);
+    let watch = async {
+        tokio::select! {
+            () = stage.signals().stop.cancelled() => Ended::Interrupted,
+            () = stage.signals().shutdown.cancelled() => Ended::Shutdown,
+            () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => Ended::TimedOut,
+        }
+    };
+    let (answer, ended) = {
+        let asked = connection.prompt(&session, &text, &cancel);
+        tokio::pin!(asked);
+        tokio::select! {
+            answer = &mut asked => (answer, None),
+            ended = watch => {
+                cancel.cancel();
+                (asked.await, Some(ended))
+            }
+        }
+    };
+    match ended {
+        Some(Ended::Interrupted) => Ok((Turn { session, stopped: true }, usage(answer.ok().as_ref()))),
+        Some(Ended::Shutdown) => Err(Stopped::HandedBack),
+        Some(Ended::TimedOut) => {
+            let text = format!("the run took longer than {seconds} seconds; raise limits.runSeconds of the project");
+            Err(Stopped::failed(ReasonCode::TimedOut, text))
+        }
+        None => {
+            let end = answer.map_err(failed)?;
+            if end.stop == Stop::Refusal {
+                return Err(Stopped::failed(ReasonCode::AgentRefused, "the model refused to go on with this message"));
+            }
+            Ok((Turn { session, stopped: false }, usage(Some(&end))))
+        }
+    }
+}
+
+/// What is started, and whether it remembers.
+async fn tell_of_session(
+    stage: &Stage<'_>,
+    connection: &Connection,
+    opened: Opened,
+    took: Duration,
+) -> Result<(), Stopped> {
+    let About { who, resumes, loads } = connection.about();
+    let how = match opened {
+        Opened::Resumed => "resumed",
+        Opened::Loaded => "loaded",
+        Opened::New => "new",
+    };
+    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let data = json!({ "agent": who, "opened": how, "resumes": resumes, "loads": loads, "millis": millis });
+    let reporter = &stage.assignment.reporter;
+    let entry = TranscriptEntry { kind: TranscriptKind::Session, data, at: reporter.now() };
+    reporter.report(Report::Transcript(vec![entry])).await?;
+    Ok(())
+}
+
+async fn previous(stage: &Stage<'_>) -> Option<String> {
+    stage.room.workspace.session().await.or_else(|| stage.job().session.clone())
+}
+
+enum Ended {
+    Interrupted,
+    Shutdown,
+    TimedOut,
+}
+
+fn usage(end: Option<&TurnEnd>) -> Usage {
+    let reported = end.and_then(|end| end.usage.as_ref());
+    reported.map_or_else(Usage::default, |usage| Usage {
+        input_tokens: usage.input,
+        output_tokens: usage.output,
+        cached_tokens: usage.cached.unwrap_or(0),
+        cost_micros: None,
+    })
+}
+
+/// A session that could not be resumed is told what was asked before.
+fn with_history(earlier: &[Message], prompt: &str) -> String {
+    if earlier.is_empty() {
+        return prompt.to_owned();
+    }
+    let mut text =
+        "You continue earlier work on this repository. These messages came before, oldest first:\n".to_owned();
+    for message in earlier {
+        text.push('\n');
+        // Quoted, so that neither a model nor the test model takes them for what is asked now.
+        for line in message.prompt.lines() {
+            text.push_str("> ");
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text.push_str("\nTheir results are in the working tree. The message to carry out now:\n\n");
+    text.push_str(prompt);
+    text
+}
