@@ -102,19 +102,22 @@ pub struct Places {
     pub home: String,
     /// `{workspace}`: the workspace, as it sees it.
     pub workspace: String,
+    /// `{permission}`: `allow`, or `ask` where the project refuses something.
+    pub permission: &'static str,
 }
 
 impl Places {
     /// `text` with the words replaced.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
-        let Self { model, dialect, model_name, home, workspace } = self;
+        let Self { model, dialect, model_name, home, workspace, permission } = self;
         let words = [
-            ("{model}", model),
+            ("{model}", model.as_str()),
             ("{dialect}", dialect),
             ("{model_name}", model_name),
             ("{home}", home),
             ("{workspace}", workspace),
+            ("{permission}", permission),
         ];
         words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
     }

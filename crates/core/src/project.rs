@@ -194,8 +194,55 @@ impl LimitSettings {
 pub struct SandboxSettings {
     /// How permission requests of an agent are answered.
     pub permissions: PermissionPolicy,
+    /// By what an agent wants to do; what is not among them: as `permissions` says.
+    pub permission_kinds: BTreeMap<ToolKind, PermissionPolicy>,
     /// What programs may reach: destinations and presets ([`crate::egress`]).
     pub egress: Vec<String>,
+}
+
+/// What an agent wants to do, as it says itself (the kinds of tool calls of the Agent Client Protocol, version 1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// Read files or data.
+    Read,
+    /// Change files.
+    Edit,
+    /// Remove files or data.
+    Delete,
+    /// Move or rename files.
+    Move,
+    /// Search.
+    Search,
+    /// Run commands.
+    Execute,
+    /// Think.
+    Think,
+    /// Get something from elsewhere.
+    Fetch,
+    /// Work in another mode.
+    SwitchMode,
+    /// Anything else, and what it gives no kind for.
+    Other,
+}
+
+impl ToolKind {
+    /// Its name in the protocol.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::Move => "move",
+            Self::Search => "search",
+            Self::Execute => "execute",
+            Self::Think => "think",
+            Self::Fetch => "fetch",
+            Self::SwitchMode => "switch_mode",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// How permission requests of an agent are answered.

@@ -154,7 +154,7 @@ impl Agent {
         let (sender, updates) = mpsc::channel(256);
         let connected = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
-            connected = acp::connect(streams, limits, start.policy, sender) => connected.map_err(failed),
+            connected = acp::connect(streams, limits, start.policy.clone(), sender) => connected.map_err(failed),
         };
         match connected {
             Ok(connection) => {
@@ -200,7 +200,7 @@ async fn heard(complaints: JoinHandle<String>) -> String {
 
 /// Opens the session, prompts; what the agent says goes into the log meanwhile.
 async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Result<Turn, Stopped> {
-    let Agent { connection, updates, session, process, ways, .. } = agent;
+    let Agent { start, connection, updates, session, process, ways, .. } = agent;
     let door = ways.models.clone();
     let limits = &stage.assignment.project.settings.limits;
     // What came after the turn before is no news of this one.
@@ -215,7 +215,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
             stopped = limits::watch(&**process, &stage.room.workspace, limits) => Err(stopped),
-            turn = prompt(stage, spec, connection, session) => turn,
+            turn = prompt(stage, (spec, start.policy.refuses()), connection, session) => turn,
         };
         let used = match &door {
             Some(door) => Some(door.close().await),

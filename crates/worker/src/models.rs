@@ -45,7 +45,12 @@ pub(crate) fn route(
 }
 
 /// What the words of a spec stand for.
-pub(crate) fn places(job: &Job, route: Option<&ModelRoute>, home: String, workspace: String) -> Places {
+pub(crate) fn places(
+    job: &Job,
+    route: Option<&ModelRoute>,
+    (home, workspace): (String, String),
+    refuses: bool,
+) -> Places {
     let model = job.model.clone();
     let (dialect, model_name) = match route {
         Some(route) => (route.dialect.name().to_owned(), route.name.clone()),
@@ -55,7 +60,8 @@ pub(crate) fn places(job: &Job, route: Option<&ModelRoute>, home: String, worksp
             None => (String::new(), model.clone()),
         },
     };
-    Places { model, dialect, model_name, home, workspace }
+    let permission = if refuses { "ask" } else { "allow" };
+    Places { model, dialect, model_name, home, workspace, permission }
 }
 
 /// Whether a text needs a door to the models.

@@ -233,6 +233,66 @@ impl From<SecretUse> for project::SecretUse {
     }
 }
 
+/// What an agent wants to do, as it says itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// Read files or data.
+    Read,
+    /// Change files.
+    Edit,
+    /// Remove files or data.
+    Delete,
+    /// Move or rename files.
+    Move,
+    /// Search.
+    Search,
+    /// Run commands.
+    Execute,
+    /// Think.
+    Think,
+    /// Get something from elsewhere.
+    Fetch,
+    /// Work in another mode.
+    SwitchMode,
+    /// Anything else, and what it gives no kind for.
+    Other,
+}
+
+impl From<project::ToolKind> for ToolKind {
+    fn from(kind: project::ToolKind) -> Self {
+        match kind {
+            project::ToolKind::Read => Self::Read,
+            project::ToolKind::Edit => Self::Edit,
+            project::ToolKind::Delete => Self::Delete,
+            project::ToolKind::Move => Self::Move,
+            project::ToolKind::Search => Self::Search,
+            project::ToolKind::Execute => Self::Execute,
+            project::ToolKind::Think => Self::Think,
+            project::ToolKind::Fetch => Self::Fetch,
+            project::ToolKind::SwitchMode => Self::SwitchMode,
+            project::ToolKind::Other => Self::Other,
+        }
+    }
+}
+
+impl From<ToolKind> for project::ToolKind {
+    fn from(kind: ToolKind) -> Self {
+        match kind {
+            ToolKind::Read => Self::Read,
+            ToolKind::Edit => Self::Edit,
+            ToolKind::Delete => Self::Delete,
+            ToolKind::Move => Self::Move,
+            ToolKind::Search => Self::Search,
+            ToolKind::Execute => Self::Execute,
+            ToolKind::Think => Self::Think,
+            ToolKind::Fetch => Self::Fetch,
+            ToolKind::SwitchMode => Self::SwitchMode,
+            ToolKind::Other => Self::Other,
+        }
+    }
+}
+
 impl From<Permissions> for project::PermissionPolicy {
     fn from(permissions: Permissions) -> Self {
         match permissions {
@@ -248,6 +308,8 @@ impl From<Permissions> for project::PermissionPolicy {
 pub struct Sandbox {
     /// How permission requests are answered.
     pub permissions: Permissions,
+    /// By what an agent wants to do; what is not among them: as `permissions` says.
+    pub permission_kinds: BTreeMap<ToolKind, Permissions>,
     /// What programs may reach: `name:port`, or the name of a preset, such as `npm`.
     pub egress: Vec<String>,
 }
@@ -417,7 +479,13 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
                 },
             }
         },
-        sandbox: Sandbox { permissions: settings.sandbox.permissions.into(), egress: settings.sandbox.egress },
+        sandbox: Sandbox {
+            permissions: settings.sandbox.permissions.into(),
+            permission_kinds: (settings.sandbox.permission_kinds.into_iter())
+                .map(|(kind, policy)| (kind.into(), policy.into()))
+                .collect(),
+            egress: settings.sandbox.egress,
+        },
         environment: settings.environment,
         setup: settings.setup,
         secret_uses: (settings.secret_uses.into_iter())

@@ -236,3 +236,29 @@ fn an_agent_gets_its_files_in_its_home_and_nowhere_else() {
     assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
     assert!(!std::path::Path::new("/outside").exists());
 }
+
+#[test]
+fn what_a_project_refuses_by_kind_is_refused_and_told() {
+    let site = site();
+    let service = site.start();
+    let told = |sandbox: serde_json::Value| {
+        let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "sandbox": sandbox })));
+        assert_eq!(status, 200, "{answer}");
+        let job = service.create("[[ask may I?]]");
+        assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+        let events = service.events(&job);
+        let answered = events.as_array().unwrap().iter().find(|event| event["type"] == "permission.answered");
+        let data = answered.unwrap_or_else(|| panic!("{events:#}"))["data"].clone();
+        (data["granted"].clone(), data["kind"].clone())
+    };
+    assert_eq!(told(json!({})), (json!(true), json!("allow_once")));
+    // It says nothing of what kind it is.
+    assert_eq!(told(json!({ "permissionKinds": { "execute": "refuse" } })), (json!(true), json!("allow_once")));
+    assert_eq!(told(json!({ "permissionKinds": { "other": "refuse" } })), (json!(false), json!("reject_once")));
+    let inverse = json!({ "permissions": "refuse", "permissionKinds": { "other": "allow" } });
+    assert_eq!(told(inverse), (json!(true), json!("allow_once")));
+    let wrong = json!({ "sandbox": { "permissionKinds": { "teleport": "refuse" } } });
+    let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(wrong));
+    assert_eq!(status, 400, "{answer}");
+    assert!(answer["error"].as_str().unwrap().contains("sandbox.permissionKinds"), "{answer}");
+}

@@ -83,7 +83,8 @@ fn moments(before: &Job, change: &Change) -> (Option<Moment>, Option<Moment>) {
     if change.rows.iter().any(|row| matches!(row, Row::RunEnded { .. })) {
         return (Some(Moment::Published), Some(Moment::Finished));
     }
-    if change.log.iter().any(|line| line.kind.starts_with("agent.")) {
+    // What it says of its session comes before.
+    if change.log.iter().any(|line| line.kind.starts_with("agent.") && line.kind != "agent.session") {
         return (None, Some(Moment::Prompted));
     }
     if publishing(&change.job) && !publishing(before) {

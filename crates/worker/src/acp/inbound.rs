@@ -128,7 +128,7 @@ impl Inbound {
         if method == ASK_PERMISSION {
             let cancelling = *self.phase.borrow() == Phase::Cancelling;
             // The protocol wants "cancelled" for all that is asked in a turn that is being cancelled.
-            let kinds: &[&str] = if cancelling { &[] } else { self.policy.kinds() };
+            let kinds: &[&str] = if cancelling { &[] } else { self.policy.answer(params).kinds() };
             let decision = permission::decide(params, kinds);
             self.report(decision.update).await;
             stripped = decision.answer;

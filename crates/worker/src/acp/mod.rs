@@ -33,7 +33,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use connection::{About, Connection, connect};
 pub use error::AcpError;
-pub use permission::Policy;
+pub use permission::{Answer, Policy};
 pub use session::{Opened, SessionRequest};
 pub use translate::{Stop, TurnEnd, Update, Usage};
 

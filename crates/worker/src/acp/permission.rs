@@ -3,6 +3,8 @@
 //! Invariant: an option is chosen by its `kind`, never by its place or its name, and only a kind that we know is
 //! chosen. One agent lists `allow_always` first, another sends `allow_once` twice.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::lines::head;
@@ -12,15 +14,50 @@ use super::translate::Update;
 const TITLE_CHARS: usize = 500;
 
 /// How an agent's requests for a permission are answered. The sandbox, and not this answer, is what protects the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Where the next says nothing.
+    pub usual: Answer,
+    /// By what the agent wants to do: the `kind` of its tool call, `other` where it gives none that is known.
+    pub by_tool: BTreeMap<String, Answer>,
+}
+
+/// How one request is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum Answer {
     /// Allow: once where that is offered, always where nothing narrower is.
     AllowOnce,
     /// Refuse: once where that is offered, always where nothing narrower is.
     Refuse,
 }
 
+/// What tool calls without a kind that is known are.
+const OTHER: &str = "other";
+
+/// The kinds of tool calls in version 1 of the protocol.
+const TOOL_KINDS: [&str; 9] = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
+
 impl Policy {
+    /// All is allowed.
+    pub const ALLOW: Self = Self { usual: Answer::AllowOnce, by_tool: BTreeMap::new() };
+
+    /// All is refused.
+    pub const REFUSE: Self = Self { usual: Answer::Refuse, by_tool: BTreeMap::new() };
+
+    /// Whether anything is refused: then the agent is to ask.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        self.usual == Answer::Refuse || self.by_tool.values().any(|answer| *answer == Answer::Refuse)
+    }
+
+    /// The answer to a request.
+    pub(super) fn answer(&self, params: &Value) -> Answer {
+        let kind = params.pointer("/toolCall/kind").and_then(Value::as_str).filter(|kind| TOOL_KINDS.contains(kind));
+        self.by_tool.get(kind.unwrap_or(OTHER)).copied().unwrap_or(self.usual)
+    }
+}
+
+impl Answer {
     /// The kinds of options that may be chosen, the best one first.
     pub(super) fn kinds(self) -> &'static [&'static str] {
         match self {
@@ -77,7 +114,7 @@ mod tests {
     use super::*;
 
     /// The option that is chosen from options of these kinds; options are called `0`, `1`, …
-    fn chosen(kinds: &[&str], policy: Policy) -> Option<(String, bool)> {
+    fn chosen(kinds: &[&str], policy: Answer) -> Option<(String, bool)> {
         let options: Vec<Value> = kinds
             .iter()
             .enumerate()
@@ -102,25 +139,38 @@ mod tests {
     #[test]
     fn the_kind_decides_whatever_the_order() {
         let always_first = ["allow_always", "reject_once", "allow_once", "allow_once"];
-        assert_eq!(chosen(&always_first, Policy::AllowOnce), Some(("2".to_owned(), true)));
-        assert_eq!(chosen(&always_first, Policy::Refuse), Some(("1".to_owned(), false)));
-        assert_eq!(chosen(&["reject_once", "allow_always"], Policy::AllowOnce), Some(("1".to_owned(), true)));
-        assert_eq!(chosen(&["allow_once", "reject_always"], Policy::Refuse), Some(("1".to_owned(), false)));
+        assert_eq!(chosen(&always_first, Answer::AllowOnce), Some(("2".to_owned(), true)));
+        assert_eq!(chosen(&always_first, Answer::Refuse), Some(("1".to_owned(), false)));
+        assert_eq!(chosen(&["reject_once", "allow_always"], Answer::AllowOnce), Some(("1".to_owned(), true)));
+        assert_eq!(chosen(&["allow_once", "reject_always"], Answer::Refuse), Some(("1".to_owned(), false)));
     }
 
     #[test]
     fn unknown_kinds_are_refused() {
-        assert_eq!(chosen(&["allow_forever", "reject_once"], Policy::AllowOnce), Some(("1".to_owned(), false)));
-        assert_eq!(chosen(&["allow_forever"], Policy::AllowOnce), None);
-        assert_eq!(chosen(&["allow_once"], Policy::Refuse), None);
-        assert_eq!(chosen(&[], Policy::AllowOnce), None);
+        assert_eq!(chosen(&["allow_forever", "reject_once"], Answer::AllowOnce), Some(("1".to_owned(), false)));
+        assert_eq!(chosen(&["allow_forever"], Answer::AllowOnce), None);
+        assert_eq!(chosen(&["allow_once"], Answer::Refuse), None);
+        assert_eq!(chosen(&[], Answer::AllowOnce), None);
     }
 
     #[test]
     fn a_request_without_sense_is_refused() {
         for params in [Value::Null, json!([]), json!({ "options": "all" })] {
-            let decision = decide(&params, Policy::AllowOnce.kinds());
+            let decision = decide(&params, Answer::AllowOnce.kinds());
             assert_eq!(decision.answer, json!({ "outcome": { "outcome": "cancelled" } }));
         }
+    }
+
+    #[test]
+    fn what_the_agent_wants_to_do_decides() {
+        let by_tool = [("fetch", Answer::Refuse), ("other", Answer::Refuse)];
+        let by_tool = by_tool.map(|(kind, answer)| (kind.to_owned(), answer)).into();
+        let policy = Policy { usual: Answer::AllowOnce, by_tool };
+        let answer = |call: Value| policy.answer(&json!({ "toolCall": call }));
+        assert_eq!(answer(json!({ "kind": "edit" })), Answer::AllowOnce);
+        for refused in [json!({ "kind": "fetch" }), json!({ "kind": "teleport" }), json!({ "kind": 1 }), json!({})] {
+            assert_eq!(answer(refused.clone()), Answer::Refuse, "{refused}");
+        }
+        assert!(policy.refuses() && Policy::REFUSE.refuses() && !Policy::ALLOW.refuses());
     }
 }

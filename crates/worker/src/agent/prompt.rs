@@ -17,7 +17,7 @@ use crate::failure::Stopped;
 /// Opens the session where it is not open, and asks; how the turn ended, and what the agent says that it used.
 pub(super) async fn prompt(
     stage: &Stage<'_>,
-    spec: &AgentSpec,
+    (spec, refuses): (&AgentSpec, bool),
     connection: &Connection,
     open: &mut Option<String>,
 ) -> Result<(Turn, Usage), Stopped> {
@@ -27,7 +27,8 @@ pub(super) async fn prompt(
             let request = SessionRequest {
                 cwd: stage.room.layout().workspace,
                 previous: if spec.resume { previous(stage).await } else { None },
-                mode: spec.mode.clone(),
+                // Where something may be refused it is to ask.
+                mode: spec.mode.clone().filter(|_| !refuses),
                 model: spec.select_model.then(|| stage.job().model.clone()),
             };
             let begun = Instant::now();

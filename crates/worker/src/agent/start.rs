@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use journeyman_core::agent::{AgentSpec, Places};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{ModelRoute, Spawn};
-use journeyman_core::project::PermissionPolicy;
+use journeyman_core::project::{PermissionPolicy, SandboxSettings};
 use journeyman_core::run::ReasonCode;
 
 use super::Stage;
-use crate::acp::Policy;
+use crate::acp::{Answer, Policy};
 use crate::failure::Stopped;
 use crate::{models, ways};
 
@@ -50,8 +50,9 @@ pub(super) fn is_installed(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), St
 
 pub(super) fn start(stage: &Stage<'_>, spec: &AgentSpec, route: Option<ModelRoute>) -> Start {
     let layout = stage.room.layout();
-    let (home, tree) = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
-    let places = models::places(stage.job(), route.as_ref(), home, tree);
+    let policy = policy(&stage.assignment.project.settings.sandbox);
+    let folders = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
+    let places = models::places(stage.job(), route.as_ref(), folders, policy.refuses());
     let mut environment = stage.environment.clone();
     let own = spec.environment.iter().filter(|(_, value)| route.is_some() || !models::needs_door(value));
     environment.extend(own.map(|(name, value)| (name.clone(), places.fill(value))));
@@ -59,12 +60,18 @@ pub(super) fn start(stage: &Stage<'_>, spec: &AgentSpec, route: Option<ModelRout
     let argv = with_files(argv, &mut environment, spec, &places, route.is_some());
     let mut spawn = stage.room.spawn_with_egress(argv, environment);
     spawn.readable.extend(spec.readable.clone());
-    let policy = match stage.assignment.project.settings.sandbox.permissions {
-        PermissionPolicy::Allow => Policy::AllowOnce,
-        PermissionPolicy::Refuse => Policy::Refuse,
-    };
     let output_bytes = stage.assignment.project.settings.limits.output_bytes();
     Start { spawn, policy, output_bytes, egress: stage.room.egress.clone(), route }
+}
+
+/// How the project answers what an agent asks for.
+fn policy(settings: &SandboxSettings) -> Policy {
+    let answer = |policy: PermissionPolicy| match policy {
+        PermissionPolicy::Allow => Answer::AllowOnce,
+        PermissionPolicy::Refuse => Answer::Refuse,
+    };
+    let by_tool = settings.permission_kinds.iter().map(|(kind, policy)| (kind.name().to_owned(), answer(*policy)));
+    Policy { usual: answer(settings.permissions), by_tool: by_tool.collect() }
 }
 
 /// Writes its files before the program starts, and inside of its sandbox: its home is its own, with links to anywhere.

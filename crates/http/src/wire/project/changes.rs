@@ -10,7 +10,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{CodeHostKind, Permissions, SecretUse};
+use super::{CodeHostKind, Permissions, SecretUse, ToolKind};
 
 /// What a client may set of a project. Left out: kept as it is, or the default at creation; `null`: the default.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -138,9 +138,13 @@ pub struct BudgetChanges {
 
 /// How a project's agents are contained.
 #[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct SandboxChanges {
     /// How permission requests are answered; `allow` unless given.
     pub permissions: Option<Permissions>,
+    /// By what an agent wants to do; as `permissions` says unless given. `null` removes an entry.
+    #[schema(value_type = Option<BTreeMap<String, Permissions>>)]
+    pub permission_kinds: Option<BTreeMap<ToolKind, Permissions>>,
     /// What programs may reach by https: `name:port`, or the name of a preset (`cargo`, `composer`, `debian`, `go`, `hex`,
     /// `maven`, `npm`, `nuget`, `pub`, `pypi`, `rubygems`); nothing unless given.
     #[schema(max_items = 200)]
@@ -208,6 +212,9 @@ impl ProjectChanges {
             },
             sandbox: SandboxSettings {
                 permissions: sandbox.permissions.unwrap_or_default().into(),
+                permission_kinds: (sandbox.permission_kinds.unwrap_or_default().into_iter())
+                    .map(|(kind, policy)| (kind.into(), policy.into()))
+                    .collect(),
                 egress: sandbox.egress.unwrap_or_default(),
             },
             environment: self.environment.unwrap_or_default(),

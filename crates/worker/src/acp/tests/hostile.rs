@@ -20,7 +20,7 @@ async fn junk_between_the_messages_is_skipped() {
         agent.say(answer).await;
         assert_eq!(agent.hear().await, None);
     });
-    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::EndTurn);
@@ -37,7 +37,7 @@ async fn a_line_above_the_limit_ends_the_connection() {
         // The client has closed its side.
         assert_eq!(agent.hear().await, None);
     });
-    let (connection, _updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
     let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
     let told = format!("the agent sent a line of more than {LINE_BYTES} bytes");
@@ -56,7 +56,7 @@ async fn an_agent_that_never_ends_is_broken_off() {
             agent.message(&"x".repeat(LINE_BYTES / 2)).await;
         }
     });
-    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let drain = tokio::spawn(async move { while updates.recv().await.is_some() {} });
     let error = connection.prompt(&session, "do it", &CancellationToken::new()).await.unwrap_err();
     assert_eq!(error, AcpError::TooMuch { bytes: TOTAL_BYTES });
@@ -79,7 +79,7 @@ async fn what_an_agent_may_say_is_counted_anew_for_each_turn() {
             prompt = agent.hear_method("session/prompt").await;
         }
     });
-    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let drain = tokio::spawn(async move { while updates.recv().await.is_some() {} });
     for _ in 0..4 {
         connection.prompt(&session, "do it", &CancellationToken::new()).await.unwrap();
@@ -96,7 +96,7 @@ async fn an_end_in_mid_turn_is_told_after_what_was_said() {
         agent.message("last words").await;
         agent.raw(b"{\"jsonrpc\":\"2.0\",\"id").await;
     });
-    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
     let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
     assert_eq!(error, AcpError::Exited);
@@ -114,7 +114,7 @@ async fn a_cancellation_that_is_ignored_ends_in_a_time_out() {
         fire.cancel();
         agent.linger().await;
     });
-    let (connection, _updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
     let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
     let what = "session/cancel".to_owned();
     assert_eq!(error, AcpError::Timeout { what, seconds: 1 });
@@ -138,7 +138,7 @@ async fn requests_that_were_not_offered_are_answered_each() {
         agent.answer(&prompt, json!({ "stopReason": "end_turn" })).await;
         agent.linger().await;
     });
-    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::EndTurn);

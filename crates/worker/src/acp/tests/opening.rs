@@ -27,7 +27,7 @@ async fn neither_files_nor_terminals_are_offered() {
         agent.answer(&request, json!({ "sessionId": "s1" })).await;
         agent.linger().await;
     });
-    let (connection, _updates) = connected(streams, Policy::AllowOnce).await;
+    let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
     assert_eq!(session, ("s1".to_owned(), Opened::New));
     // The agent's streams end with the connection.
@@ -43,7 +43,7 @@ async fn another_version_is_told() {
         agent.linger().await;
     });
     let (sender, _updates) = mpsc::channel(1);
-    let error = connect(streams, limits(), Policy::Refuse, sender).await.unwrap_err();
+    let error = connect(streams, limits(), Policy::REFUSE, sender).await.unwrap_err();
     assert_eq!(error, AcpError::Version(2));
 }
 
@@ -53,7 +53,7 @@ async fn a_silent_agent_is_not_waited_for() {
     let (sender, _updates) = mpsc::channel(1);
     let mut limits = limits();
     limits.start_timeout = std::time::Duration::from_millis(50);
-    let error = connect(streams, limits, Policy::Refuse, sender).await.unwrap_err();
+    let error = connect(streams, limits, Policy::REFUSE, sender).await.unwrap_err();
     let what = "initialize".to_owned();
     assert_eq!(error, AcpError::Timeout { what, seconds: 1 });
 }
@@ -73,7 +73,7 @@ async fn what_is_repeated_while_loading_is_dropped() {
         agent.answer(&prompt, json!({ "stopReason": "end_turn" })).await;
         agent.linger().await;
     });
-    let (connection, mut updates) = connected(streams, Policy::AllowOnce).await;
+    let (connection, mut updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
     assert_eq!(session, ("old".to_owned(), Opened::Loaded));
     // The late repetition has to be read before the turn begins, or it is news.
@@ -99,7 +99,7 @@ async fn resume_comes_before_load_and_load_before_new() {
         agent.answer(&request, json!({ "sessionId": "fresh" })).await;
         agent.linger().await;
     });
-    let (connection, _updates) = connected(streams, Policy::AllowOnce).await;
+    let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
     assert_eq!(session, ("old".to_owned(), Opened::Resumed));
     let session = connection.open(&continued()).await.unwrap();
@@ -139,7 +139,7 @@ async fn model_and_mode_are_set_where_they_are_offered() {
         agent.answer(&request, json!({ "sessionId": "s3" })).await;
         assert!(agent.hear().await.is_none());
     });
-    let (connection, _updates) = connected(streams, Policy::AllowOnce).await;
+    let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let request = SessionRequest { mode: Some("yolo".to_owned()), model: Some("large".to_owned()), ..wanted() };
     for session in ["s1", "s2", "s3"] {
         let opened = connection.open(&request).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_new_session_without_an_id_is_an_error() {
         agent.answer(&request, json!({})).await;
         agent.linger().await;
     });
-    let (connection, _updates) = connected(streams, Policy::AllowOnce).await;
+    let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let error = connection.open(&wanted()).await.unwrap_err();
     assert!(matches!(error, AcpError::Protocol(_)), "{error:?}");
 }

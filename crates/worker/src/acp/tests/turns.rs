@@ -49,7 +49,7 @@ async fn updates_are_there_in_order_before_the_answer_is() {
         agent.answer(&prompt, json!({ "stopReason": "end_turn", "usage": usage })).await;
         agent.linger().await;
     });
-    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(
@@ -79,7 +79,7 @@ async fn permissions_are_refused_by_policy_and_where_the_kind_is_unknown() {
         agent.answer(&prompt, json!({ "stopReason": "refusal" })).await;
         agent.linger().await;
     });
-    let (connection, mut updates, session) = opened(streams, Policy::Refuse).await;
+    let (connection, mut updates, session) = opened(streams, Policy::REFUSE).await;
     let cancel = CancellationToken::new();
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Refusal);
@@ -98,7 +98,7 @@ async fn an_unknown_stop_reason_is_not_an_error_and_a_second_turn_follows() {
         agent.answer(&prompt, json!({ "stopReason": "max_turn_requests" })).await;
         agent.linger().await;
     });
-    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
     let end = connection.prompt(&session, "one", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Unknown("out_of_coffee".to_owned()));
@@ -125,7 +125,7 @@ async fn a_cancelled_turn_is_cancelled_once() {
         agent.answer(&prompt, json!({ "stopReason": "cancelled" })).await;
         assert_eq!(agent.hear().await, None);
     });
-    let (connection, mut updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Cancelled);
     assert_eq!(told(&mut updates), [permission(None, false), message("stopping")]);
@@ -147,7 +147,7 @@ async fn an_error_after_a_cancellation_is_its_end() {
         agent.refuse(&prompt, -32800, "cancelled").await;
         agent.linger().await;
     });
-    let (connection, _updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Cancelled);
 }
@@ -159,7 +159,7 @@ async fn an_error_is_the_agents_and_its_message_is_cut() {
         agent.refuse(&prompt, -32000, &"ä".repeat(5_000)).await;
         agent.linger().await;
     });
-    let (connection, _updates, session) = opened(streams, Policy::AllowOnce).await;
+    let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
     let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
     let message = "ä".repeat(2_000);
@@ -185,7 +185,7 @@ async fn a_full_channel_slows_the_agent_and_loses_nothing() {
         agent.linger().await;
     });
     let (sender, mut updates) = mpsc::channel(1);
-    let connection = connect(streams, limits(), Policy::AllowOnce, sender).await.unwrap();
+    let connection = connect(streams, limits(), Policy::ALLOW, sender).await.unwrap();
     let (session, _) = connection.open(&wanted()).await.unwrap();
     assert_eq!(told(&mut updates), [message("too early")]);
     let reader = tokio::spawn(async move {
