@@ -17,8 +17,8 @@ pub use gateway::{
     ModelRoute, ModelTotals, ModelUse, ProviderTotals,
 };
 pub use sandbox::{
-    Containing, Containment, Exhausted, Exit, Guarantee, Layout, Process, Resources, Sandbox, SandboxError, Spawn,
-    Spawned,
+    Containing, Containment, Exhausted, Exit, Guarantee, Image, Layout, Process, Resources, Sandbox, SandboxError,
+    Spawn, Spawned,
 };
 pub use store::{
     Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,

@@ -198,6 +198,23 @@ pub struct SandboxSettings {
     pub permission_kinds: BTreeMap<ToolKind, PermissionPolicy>,
     /// What programs may reach: destinations and presets ([`crate::egress`]).
     pub egress: Vec<String>,
+    /// The image of its containers; `None`: the server's.
+    pub image: Option<String>,
+    /// When it is fetched.
+    pub pull: PullPolicy,
+}
+
+/// When an image is fetched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PullPolicy {
+    /// When it is not there.
+    #[default]
+    Missing,
+    /// At the first use, and again after a while.
+    Always,
+    /// By hand.
+    Never,
 }
 
 /// What an agent wants to do, as it says itself (the kinds of tool calls of the Agent Client Protocol, version 1).

@@ -8,7 +8,6 @@
 mod arguments;
 mod etc;
 mod launcher;
-mod probe;
 mod program;
 
 use std::ffi::OsString;
@@ -29,6 +28,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::OnceCell;
 
 use crate::cgroup::{Cgroups, Controller};
+use crate::probe::{Trial, probe};
 use crate::search;
 use crate::shim::{Answer, Pass, Plan, converse};
 use crate::users::{UserRange, Users};
@@ -45,6 +45,11 @@ const COMPLAINT_BYTES: u64 = 4096;
 
 /// It has said it by then.
 const COMPLAINT_TIME: Duration = Duration::from_secs(2);
+
+/// How the back end is mended where no sandbox comes about.
+const MEND: &str = "install bubblewrap 0.8 or newer (apt-get install bubblewrap), and allow user namespaces: \
+                    sysctl user.max_user_namespaces must not be 0, and on Ubuntu \
+                    kernel.apparmor_restrict_unprivileged_userns must be 0 or bwrap have a profile";
 
 /// How the back end works.
 #[derive(Debug, Clone)]
@@ -141,7 +146,20 @@ impl Sandbox for Bubblewrap {
     }
 
     async fn probe(&self) -> Vec<Guarantee> {
-        probe::probe(self).await
+        let folder = &self.settings.folder;
+        let hidden = ["/etc/shadow", "/root", "/var", "/sys", "/run/docker.sock", "/boot"].map(PathBuf::from);
+        let is_shown = |path: &PathBuf| self.settings.readable.iter().any(|shown| shown.starts_with(path));
+        let hidden = hidden.into_iter().filter(|path| !is_shown(path)).chain([folder.join("etc/passwd")]).collect();
+        let trial = Trial {
+            back_end: self,
+            program: vec![arguments::SHIM.to_owned()],
+            folder: folder.join("probe"),
+            hidden,
+            limits: &|controller| self.cgroups.has(controller),
+            has_users: self.users.is_some(),
+            mend: MEND,
+        };
+        probe(&trial).await
     }
 
     fn layout(&self, _workspace: &Path, _home: &Path) -> Layout {

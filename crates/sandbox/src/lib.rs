@@ -1,15 +1,19 @@
-//! Where agents run: [`Bubblewrap`] contains them, [`NoSandbox`] does not and is named so.
+//! Where agents run: [`Bubblewrap`] and [`Container`] contain them, [`NoSandbox`] does not and is named so.
 
 mod bubblewrap;
 mod cgroup;
+mod container;
+mod first;
 mod inspect;
 mod none;
+mod probe;
 mod search;
 mod shim;
 mod tree;
 mod users;
 
 pub use bubblewrap::{Bubblewrap, BubblewrapSettings};
+pub use container::{Container, ContainerSettings};
 pub use none::NoSandbox;
 pub use shim::run_if_asked;
 pub use users::UserRange;

@@ -1,6 +1,6 @@
 //! The first program inside a sandbox: `journeyman sandbox-shim`.
 //!
-//! It is process 1 of its namespace. It learns what to start from a socket at its input, so that neither its arguments nor its
+//! It is process 1 of its namespace. It learns what to start from a socket, at its input or at a path, so that neither its arguments nor its
 //! environment hold anything; opens the listeners of the sandbox's loopback and gives them to the service, which so
 //! needs no path into the sandbox; takes away from itself what programs have no use for; starts the one program, and
 //! reaps whatever is left behind. With its end the kernel ends everything in the namespace.
@@ -35,7 +35,7 @@ pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<Exi
     if asked != SUBCOMMAND {
         return None;
     }
-    Some(match serve() {
+    Some(match serve(arguments.next()) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let _ = writeln!(io::stderr(), "error: the sandbox could not be set up: {error}");
@@ -44,8 +44,8 @@ pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<Exi
     })
 }
 
-/// The service's end of the socket is where others have their input.
-fn serve() -> io::Result<u8> {
+/// The service's end of the socket is where others have their input, or at the path that is given.
+fn serve(door: Option<OsString>) -> io::Result<u8> {
     // Whatever the service was started with stays outside.
     // SAFETY: the call only marks descriptors; none is used or closed here.
     #[expect(unsafe_code, reason = "the call has no safe form")]
@@ -53,7 +53,10 @@ fn serve() -> io::Result<u8> {
     if marked != 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut service = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut service = match door {
+        Some(path) => UnixStream::connect(path)?,
+        None => UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?),
+    };
     let plan: Plan = wire::read(&mut service)?;
     let listeners = listen(&plan.listen)?;
     let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();

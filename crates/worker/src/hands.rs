@@ -8,8 +8,8 @@ use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
-use journeyman_core::ports::{BlobError, Forge};
-use journeyman_core::project::{CODE_HOST_TOKEN, Project, SecretUse, SecretValue};
+use journeyman_core::ports::{BlobError, Forge, Image};
+use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::agent::{self, Agent, Stage, Turn};
@@ -44,6 +44,7 @@ impl Executor for Host {
             resources: assignment.project.settings.limits.resources(),
             // It was read when it was stored.
             egress: Allowlist::read(&assignment.project.settings.sandbox.egress).unwrap_or_default(),
+            image: image(&assignment.project.settings.sandbox),
         };
         let (project, secrets) = (&assignment.project, secrets(self, assignment).await?);
         let [setup, agent] =
@@ -204,6 +205,10 @@ impl Hands<'_> {
         let seen = tokio::task::spawn_blocking(move || survey(&tree, large_from)).await;
         Ok(seen.map_err(std::io::Error::other)??)
     }
+}
+
+fn image(settings: &SandboxSettings) -> Option<Image> {
+    settings.image.clone().map(|name| Image { name, pull: settings.pull })
 }
 
 /// What every program in the workspace gets: little of the machine's.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use journeyman_core::egress::Allowlist;
-use journeyman_core::ports::{Layout, Resources, Sandbox, Spawn, Spawned};
+use journeyman_core::ports::{Image, Layout, Resources, Sandbox, Spawn, Spawned};
 
 use crate::failure::Stopped;
 use crate::ways;
@@ -20,6 +20,8 @@ pub(crate) struct Room {
     pub(crate) resources: Resources,
     /// What they may reach.
     pub(crate) egress: Allowlist,
+    /// What they find as their system, where sandboxes have images.
+    pub(crate) image: Option<Image>,
 }
 
 impl Room {
@@ -34,6 +36,7 @@ impl Room {
             writable: Vec::new(),
             listen: Vec::new(),
             resources: self.resources,
+            image: self.image.clone(),
         }
     }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
+use crate::project::PullPolicy;
+
 /// One thing that a sandbox promises, and whether it holds on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarantee {
@@ -81,6 +83,17 @@ pub struct Spawn {
     pub listen: Vec<u16>,
     /// How much it may use.
     pub resources: Resources,
+    /// What it finds as its system, where the back end has images; `None`: the back end's own choice.
+    pub image: Option<Image>,
+}
+
+/// A container's image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Such as `docker.io/library/node:22`.
+    pub name: String,
+    /// When it is fetched.
+    pub pull: PullPolicy,
 }
 
 impl fmt::Debug for Spawn {

@@ -36,6 +36,9 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
     for (field, name) in [("agent", &project.agent), ("model", &project.model)] {
         check_name(field, name)?;
     }
+    if let Some(image) = &settings.sandbox.image {
+        check_name("sandbox.image", image)?;
+    }
     if let Some(user) = &settings.code_host.username {
         check_name("codeHost.username", user)?;
     }
@@ -132,7 +135,8 @@ mod tests {
     #[test]
     fn each_refused_field_is_named() {
         type Spoil = fn(&mut Project);
-        let cases: [(Spoil, &str); 19] = [
+        let cases: [(Spoil, &str); 20] = [
+            (|p| p.settings.sandbox.image = Some("a\nb".into()), "sandbox.image"),
             (|p| p.repository = "shop".into(), "repository"),
             (|p| p.reference = Some("a b".into()), "branch or ref"),
             (|p| p.settings.pull_request.base = Some("-x".into()), "branch or ref"),

@@ -312,6 +312,44 @@ pub struct Sandbox {
     pub permission_kinds: BTreeMap<ToolKind, Permissions>,
     /// What programs may reach: `name:port`, or the name of a preset, such as `npm`.
     pub egress: Vec<String>,
+    /// The image of its containers, where the server runs agents in containers; `null`: the server's.
+    #[schema(required)]
+    pub image: Option<String>,
+    /// When it is fetched.
+    pub pull: Pull,
+}
+
+/// When an image is fetched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pull {
+    /// When it is not there.
+    #[default]
+    Missing,
+    /// At the first use, and again after ten minutes.
+    Always,
+    /// By hand.
+    Never,
+}
+
+impl From<project::PullPolicy> for Pull {
+    fn from(policy: project::PullPolicy) -> Self {
+        match policy {
+            project::PullPolicy::Missing => Self::Missing,
+            project::PullPolicy::Always => Self::Always,
+            project::PullPolicy::Never => Self::Never,
+        }
+    }
+}
+
+impl From<Pull> for project::PullPolicy {
+    fn from(pull: Pull) -> Self {
+        match pull {
+            Pull::Missing => Self::Missing,
+            Pull::Always => Self::Always,
+            Pull::Never => Self::Never,
+        }
+    }
 }
 
 /// All projects that the key may see.
@@ -485,6 +523,8 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
                 .map(|(kind, policy)| (kind.into(), policy.into()))
                 .collect(),
             egress: settings.sandbox.egress,
+            image: settings.sandbox.image,
+            pull: settings.sandbox.pull.into(),
         },
         environment: settings.environment,
         setup: settings.setup,

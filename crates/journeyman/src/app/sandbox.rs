@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ports::Sandbox;
-use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, NoSandbox};
+use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, Container, ContainerSettings, NoSandbox};
 
 use super::make_private_dir;
 use crate::config::{SandboxKind, Settings};
@@ -23,17 +23,7 @@ pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn 
     Ok(match chosen.kind {
         SandboxKind::None => Arc::new(NoSandbox),
         SandboxKind::Bubblewrap => {
-            let data = &settings.data_dir;
-            make_private_dir(data)?;
-            let folder = data.join("sandbox");
-            let roots = vec![data.join("workspaces"), data.join("spares")];
-            let group = rustix::process::geteuid().is_root().then_some(chosen.users.first);
-            for dir in [data, &data.join("mirrors")].into_iter().chain(&roots) {
-                make_private_dir(dir)?;
-                let given = group.map_or(Ok(()), |group| let_pass(dir, group));
-                given.with_context(|| format!("{} cannot be given to the group of sandboxes", dir.display()))?;
-            }
-            std::fs::create_dir_all(&folder)?;
+            let (folder, roots) = folders(settings)?;
             Arc::new(Bubblewrap::new(BubblewrapSettings {
                 program: chosen.bwrap.clone(),
                 path: settings.path.clone(),
@@ -44,10 +34,57 @@ pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn 
                 renew: by == Asker::Service,
                 roots,
                 users: chosen.users,
-                name: name(data),
+                name: name(&settings.data_dir),
             })?)
         }
+        SandboxKind::Container => {
+            let (folder, roots) = folders(settings)?;
+            Arc::new(Container::new(ContainerSettings {
+                socket: engine(chosen.engine.as_deref())?,
+                image: chosen.image.clone(),
+                program: chosen.program.clone(),
+                readable: chosen.readable.clone(),
+                folder,
+                renew: by == Asker::Service,
+                roots,
+                users: chosen.users,
+                name: name(&settings.data_dir),
+                owner: owner(&settings.data_dir),
+            }))
+        }
     })
+}
+
+/// The back end's own folder, and those of workspaces, all made.
+fn folders(settings: &Settings) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+    let data = &settings.data_dir;
+    make_private_dir(data)?;
+    let roots = vec![data.join("workspaces"), data.join("spares")];
+    let group = rustix::process::geteuid().is_root().then_some(settings.sandbox.users.first);
+    for dir in [data, &data.join("mirrors")].into_iter().chain(&roots) {
+        make_private_dir(dir)?;
+        let given = group.map_or(Ok(()), |group| let_pass(dir, group));
+        given.with_context(|| format!("{} cannot be given to the group of sandboxes", dir.display()))?;
+    }
+    let folder = data.join("sandbox");
+    std::fs::create_dir_all(&folder)?;
+    Ok((folder, roots))
+}
+
+/// The socket of a container engine: that which is named, or the first that is there.
+fn engine(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let user = rustix::process::getuid();
+    let usual = [
+        "/run/docker.sock".to_owned(),
+        "/run/podman/podman.sock".to_owned(),
+        format!("/run/user/{user}/docker.sock"),
+        format!("/run/user/{user}/podman/podman.sock"),
+    ];
+    let mut usual = usual.map(PathBuf::from).into_iter();
+    named.map(Path::to_owned).or_else(|| usual.find(|path| path.exists())).context(
+        "no container engine was found: name the socket of Docker or Podman as container-engine (podman system service \
+         serves one), or leave sandbox = \"container\" out",
+    )
 }
 
 /// Who wants a sandbox.
@@ -63,7 +100,7 @@ pub(crate) enum Asker {
 pub(crate) fn given_up(settings: &Settings) -> Vec<String> {
     match settings.sandbox.kind {
         SandboxKind::None => journeyman_sandbox::GUARANTEES.map(str::to_owned).to_vec(),
-        SandboxKind::Bubblewrap => settings.sandbox.allow_degraded.clone(),
+        SandboxKind::Bubblewrap | SandboxKind::Container => settings.sandbox.allow_degraded.clone(),
     }
 }
 
@@ -97,7 +134,11 @@ fn shim(program: &Path, folder: &Path) -> io::Result<PathBuf> {
 
 /// A name for this process among all on the machine that have sandboxes, a command beside a service among them.
 fn name(data: &Path) -> String {
+    format!("{}-{}", owner(data), std::process::id())
+}
+
+/// A name for all processes with a data directory.
+fn owner(data: &Path) -> String {
     let hash = Fingerprint::of("sandbox", data.as_os_str().as_encoded_bytes()).0;
-    let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("{hash}-{}", std::process::id())
+    hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }

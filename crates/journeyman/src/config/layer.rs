@@ -146,6 +146,16 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) egress_private: Option<Vec<IpNet>>,
 
+    /// The socket of Docker or Podman, with sandbox = container [default: the first that is there of /run/docker.sock,
+    /// /run/podman/podman.sock and those of the user]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) container_engine: Option<PathBuf>,
+
+    /// The image that programs find as their system there, unless their project names another; it has git and a shell
+    /// [default: none]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) container_image: Option<String>,
+
     /// How long a model's provider may be silent before a call fails [default: 10m]
     #[arg(long, value_name = "TIME")]
     pub(crate) model_timeout: Option<Span>,
@@ -184,6 +194,8 @@ pub(crate) enum SandboxKind {
     /// In namespaces of their own.
     #[default]
     Bubblewrap,
+    /// In containers of Docker or Podman.
+    Container,
     /// With all that the service has.
     None,
 }
@@ -232,6 +244,8 @@ impl Layer {
             sandbox_readable: self.sandbox_readable.or(weaker.sandbox_readable),
             sandbox_users: self.sandbox_users.or(weaker.sandbox_users),
             egress_private: self.egress_private.or(weaker.egress_private),
+            container_engine: self.container_engine.or(weaker.container_engine),
+            container_image: self.container_image.or(weaker.container_image),
             model_timeout: self.model_timeout.or(weaker.model_timeout),
             bwrap: self.bwrap.or(weaker.bwrap),
             git: self.git.or(weaker.git),

@@ -74,6 +74,9 @@ pub(crate) struct SandboxSettings {
     /// Networks that may be reached though they are not public.
     pub(crate) egress_private: Vec<IpNet>,
     pub(crate) bwrap: PathBuf,
+    /// The socket of a container engine, if one is named.
+    pub(crate) engine: Option<PathBuf>,
+    pub(crate) image: Option<String>,
     /// This program, which is also the first one in a sandbox.
     pub(crate) program: PathBuf,
 }
@@ -205,6 +208,8 @@ impl Settings {
                 readable: readable(layer.sandbox_readable.unwrap_or_default())?,
                 users: users(layer.sandbox_users)?,
                 egress_private: layer.egress_private.unwrap_or_default(),
+                engine: layer.container_engine,
+                image: layer.container_image,
                 bwrap: layer.bwrap.unwrap_or_else(|| PathBuf::from("bwrap")),
                 program: program.to_owned(),
             },

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ports::{Exhausted, Exit, Process};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
 use super::launcher::Launcher;
 use crate::cgroup::Cgroup;
-use crate::tree::Tree;
+use crate::first::First;
 
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -24,17 +24,11 @@ pub(super) struct Program {
     child: Option<Child>,
     /// Readable when bwrap has ended.
     over: AsyncFd<OwnedFd>,
-    /// The first process inside, once it is known. With it all others end, before it is over itself
-    /// (pid_namespaces(7)).
+    /// The first process inside, once it is known.
     first: Option<First>,
     group: Option<Cgroup>,
     launcher: Launcher,
     exit: Option<Exit>,
-}
-
-struct First {
-    handle: OwnedFd,
-    tree: Tree,
 }
 
 impl Program {
@@ -50,13 +44,12 @@ impl Program {
 
     /// The first process is there.
     pub(super) fn begin(&mut self, pid: Pid, handle: OwnedFd) {
-        self.first = Some(First { handle, tree: Tree::of(pid) });
+        self.first = Some(First::of(pid, handle));
     }
 
     pub(super) fn kill(&mut self) {
         if let Some(first) = &self.first {
-            // It is gone already, then.
-            let _ = pidfd_send_signal(&first.handle, Signal::KILL);
+            first.kill();
         } else if let Some(leader) = self.child.as_ref().map(Pid::from_child) {
             // What is to become the first process is in its group, and would wait for it for ever.
             let _ = kill_process_group(leader, Signal::KILL);
@@ -78,14 +71,14 @@ impl Process for Program {
 
     async fn pause(&mut self) -> bool {
         match &self.first {
-            Some(first) => first.tree.stop().await,
+            Some(first) => first.pause().await,
             None => false,
         }
     }
 
     fn resume(&mut self) {
         if let Some(first) = &self.first {
-            first.tree.signal(Signal::CONT);
+            first.resume();
         }
     }
 
@@ -95,9 +88,7 @@ impl Process for Program {
 
     async fn end(&mut self) -> Exit {
         if let Some(first) = self.first.as_ref().filter(|_| self.exit.is_none()) {
-            first.tree.signal(Signal::TERM);
-            // What is paused does not hear of it.
-            first.tree.signal(Signal::CONT);
+            first.ask_to_end();
         }
         if let Ok(exit) = tokio::time::timeout(GRACE, self.wait()).await {
             return exit;

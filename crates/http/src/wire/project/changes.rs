@@ -10,7 +10,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{CodeHostKind, Permissions, SecretUse, ToolKind};
+use super::{CodeHostKind, Permissions, Pull, SecretUse, ToolKind};
 
 /// What a client may set of a project. Left out: kept as it is, or the default at creation; `null`: the default.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -149,6 +149,11 @@ pub struct SandboxChanges {
     /// `maven`, `npm`, `nuget`, `pub`, `pypi`, `rubygems`); nothing unless given.
     #[schema(max_items = 200)]
     pub egress: Option<Vec<String>>,
+    /// The image of its containers, where the server runs agents in containers; the server's unless given.
+    #[schema(min_length = 1, max_length = 200)]
+    pub image: Option<String>,
+    /// When it is fetched; `missing` unless given.
+    pub pull: Option<Pull>,
 }
 
 /// A project that is to be: its schema alone, because a creation is read as the patch of an empty document.
@@ -216,6 +221,8 @@ impl ProjectChanges {
                     .map(|(kind, policy)| (kind.into(), policy.into()))
                     .collect(),
                 egress: sandbox.egress.unwrap_or_default(),
+                image: sandbox.image,
+                pull: sandbox.pull.unwrap_or_default().into(),
             },
             environment: self.environment.unwrap_or_default(),
             setup: self.setup,

@@ -1,4 +1,4 @@
-//! Runs a real sandbox and looks at what holds in it.
+//! Runs a real sandbox of a back end and looks at what holds in it.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,7 +10,6 @@ use journeyman_core::ports::{Exhausted, Guarantee, Resources, Sandbox, Spawn, Sp
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
-use super::{Bubblewrap, arguments};
 use crate::GUARANTEES;
 use crate::cgroup::Controller;
 use crate::inspect::{self, Findings, Task};
@@ -22,14 +21,9 @@ const MEMORY: u64 = 256 << 20;
 const PROCESSES: u32 = 48;
 
 /// How long it may take.
-const TIME: Duration = Duration::from_secs(30);
+const TIME: Duration = Duration::from_secs(60);
 
-/// How the back end is to be mended where no sandbox comes about.
-const MEND: &str = "install bubblewrap 0.8 or newer (apt-get install bubblewrap), and allow user namespaces: \
-                    sysctl user.max_user_namespaces must not be 0, and on Ubuntu \
-                    kernel.apparmor_restrict_unprivileged_userns must be 0 or bwrap have a profile";
-
-/// The same where a folder is closed.
+/// How it is mended where a folder is closed.
 const PASS: &str = "the users that sandboxes have must be able to pass all folders above the data directory (chmod o+x): \
                     choose another data-dir, such as /var/lib/journeyman";
 
@@ -37,49 +31,58 @@ const PASS: &str = "the users that sandboxes have must be able to pass all folde
 const GROUPS: &str = "no control group can be made for sandboxes; run the service as root, or under systemd with \
                       Delegate=yes in its unit";
 
+/// What a back end tells of itself.
+pub(crate) struct Trial<'a> {
+    pub(crate) back_end: &'a dyn Sandbox,
+    /// This program, with the words before it that start it inside.
+    pub(crate) program: Vec<String>,
+    /// A folder of the probe's own.
+    pub(crate) folder: PathBuf,
+    /// What programs must not see.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Whose limits there are groups for.
+    pub(crate) limits: &'a (dyn Fn(Controller) -> bool + Send + Sync),
+    /// Whether each workspace has a user of its own.
+    pub(crate) has_users: bool,
+    /// How it is mended where no sandbox comes about.
+    pub(crate) mend: &'static str,
+}
+
 /// What the back end promises, as it was found.
-pub(super) async fn probe(back_end: &Bubblewrap) -> Vec<Guarantee> {
-    match tokio::time::timeout(TIME, look(back_end)).await {
-        Ok(Ok((findings, exhausted))) => judge(back_end, &findings, exhausted),
-        Ok(Err(detail)) => none_holds(&detail),
-        Err(_) => none_holds("it takes longer than 30 seconds"),
+pub(crate) async fn probe(trial: &Trial<'_>) -> Vec<Guarantee> {
+    match tokio::time::timeout(TIME, look(trial)).await {
+        Ok(Ok((findings, exhausted))) => judge(trial, &findings, exhausted),
+        Ok(Err(detail)) => none_holds(trial, &detail),
+        Err(_) => none_holds(trial, "it takes longer than a minute"),
     }
 }
 
-fn none_holds(detail: &str) -> Vec<Guarantee> {
-    let mend = if detail.contains("Permission denied") { PASS } else { MEND };
-    let note = format!("{detail}; {mend}");
+fn none_holds(trial: &Trial<'_>, detail: &str) -> Vec<Guarantee> {
+    let note = format!("{detail}; {}", if detail.contains("Permission denied") { PASS } else { trial.mend });
     GUARANTEES.into_iter().map(|name| Guarantee { name, holds: false, note: note.clone() }).collect()
 }
 
-async fn look(back_end: &Bubblewrap) -> Result<(Findings, Option<Exhausted>), String> {
+async fn look(trial: &Trial<'_>) -> Result<(Findings, Option<Exhausted>), String> {
     let text = |error: std::io::Error| error.to_string();
     // On the host's loopback, where nothing from a sandbox may come.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
     let port = listener.local_addr().map_err(text)?.port();
-    let root = back_end.settings.folder.join("probe");
-    let (workspace, home) = (root.join("tree"), root.join("home"));
+    let (workspace, home) = (trial.folder.join("tree"), trial.folder.join("home"));
     for dir in [&workspace, &home] {
         std::fs::create_dir_all(dir).map_err(text)?;
     }
-    std::fs::set_permissions(&root, std::fs::Permissions::from_mode(0o755)).map_err(text)?;
+    std::fs::set_permissions(&trial.folder, std::fs::Permissions::from_mode(0o755)).map_err(text)?;
     let folders = [workspace.clone(), home.clone()];
-    back_end.adopt(&folders).await.map_err(|error| error.to_string())?;
-    let hidden = ["/etc/shadow", "/root", "/var", "/sys", "/run/docker.sock", "/boot"].map(PathBuf::from);
-    let is_shown = |path: &PathBuf| back_end.settings.readable.iter().any(|shown| shown.starts_with(path));
+    trial.back_end.adopt(&folders).await.map_err(|error| error.to_string())?;
     let task = Task {
-        hidden: hidden
-            .into_iter()
-            .filter(|path| !is_shown(path))
-            .chain([back_end.settings.folder.join("etc/passwd")])
-            .collect(),
+        hidden: trial.hidden.clone(),
         port,
         threads: PROCESSES as usize + 16,
         memory_bytes: usize::try_from(MEMORY / 2 * 3).unwrap_or_default(),
     };
     let task = serde_json::to_string(&task).map_err(|error| error.to_string())?;
     let spawn = Spawn {
-        argv: vec![arguments::SHIM.to_owned(), inspect::SUBCOMMAND.to_owned(), task],
+        argv: trial.program.iter().cloned().chain([inspect::SUBCOMMAND.to_owned(), task]).collect(),
         environment: BTreeMap::new(),
         workspace,
         home,
@@ -91,7 +94,7 @@ async fn look(back_end: &Bubblewrap) -> Result<(Findings, Option<Exhausted>), St
         },
         ..Spawn::default()
     };
-    let spawned = back_end.spawn(spawn).await.map_err(|error| error.to_string())?;
+    let spawned = trial.back_end.spawn(spawn).await.map_err(|error| error.to_string())?;
     hear(spawned).await
 }
 
@@ -106,11 +109,12 @@ async fn hear(spawned: Spawned) -> Result<(Findings, Option<Exhausted>), String>
     read.await.map_err(|error| error.to_string())?;
     let exit = process.wait().await;
     let exhausted = process.exhausted();
+    process.end().await;
     let findings = serde_json::from_str(&said).map_err(|_| format!("it ended with {exit:?}: {}", complaint.trim()))?;
     Ok((findings, exhausted))
 }
 
-fn judge(back_end: &Bubblewrap, found: &Findings, exhausted: Option<Exhausted>) -> Vec<Guarantee> {
+fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> Vec<Guarantee> {
     let status = |field: &str| {
         let value = found.status.iter().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         value.map_or("", str::trim)
@@ -118,7 +122,7 @@ fn judge(back_end: &Bubblewrap, found: &Findings, exhausted: Option<Exhausted>) 
     let no_capability = ["CapPrm", "CapEff", "CapBnd", "CapAmb"].iter().all(|set| is_zero(status(set)));
     let no_privileges = no_capability && status("NoNewPrivs") == "1";
     let limits = |controller, seen: bool, name, holds: &str| {
-        let has = back_end.cgroups.has(controller);
+        let has = (trial.limits)(controller);
         let note = match (has, seen) {
             (true, true) => holds.to_owned(),
             (true, false) => "a control group was made, but its limit was not kept".to_owned(),
@@ -158,7 +162,7 @@ fn judge(back_end: &Bubblewrap, found: &Findings, exhausted: Option<Exhausted>) 
         told(
             "privileges",
             no_privileges,
-            if back_end.users.is_some() { "none, and a user of its own on the host" } else { "none" },
+            if trial.has_users { "none, and a user of its own on the host" } else { "none" },
             format!("its state is {:?}", found.status),
         ),
         told(

@@ -1,0 +1,43 @@
+//! The first process of a sandbox, as the host holds it: with it all others end, before it is over itself
+//! (pid_namespaces(7)).
+
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, Signal, pidfd_send_signal};
+
+use crate::tree::Tree;
+
+/// It, and all below.
+#[derive(Debug)]
+pub(crate) struct First {
+    handle: OwnedFd,
+    tree: Tree,
+}
+
+impl First {
+    /// `handle` is the process's descriptor (pidfd_open(2)).
+    pub(crate) fn of(pid: Pid, handle: OwnedFd) -> Self {
+        Self { handle, tree: Tree::of(pid) }
+    }
+
+    pub(crate) fn kill(&self) {
+        // It is gone already, then.
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+    }
+
+    /// Stops all below; false if they could not be held.
+    pub(crate) async fn pause(&self) -> bool {
+        self.tree.stop().await
+    }
+
+    pub(crate) fn resume(&self) {
+        self.tree.signal(Signal::CONT);
+    }
+
+    /// Asks all below to end.
+    pub(crate) fn ask_to_end(&self) {
+        self.tree.signal(Signal::TERM);
+        // What is paused does not hear of it.
+        self.tree.signal(Signal::CONT);
+    }
+}
