@@ -1,6 +1,6 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: demo test test-agents check chaos simulate bench fmt setup setup-test openapi
+.PHONY: demo test test-agents test-containers check chaos simulate bench fmt setup setup-test openapi
 
 ## Set up what is missing, build, show the main job step by step, and serve on until Ctrl-C.
 demo: setup
@@ -9,6 +9,11 @@ demo: setup
 ## Set up what is missing, then run all tests.
 test: setup-test
 	cargo test --workspace --locked
+
+## Install Podman where no container engine is, and run the tests of sandboxes in containers, which else are skipped.
+test-containers:
+	@sh scripts/setup.sh test-containers
+	cargo test --locked --package journeyman --test main -- program::container --nocapture
 
 ## Install agents of other people from npm, 2.5 GB, and have each do three turns in its sandbox with a scripted model.
 test-agents:

@@ -2,7 +2,8 @@
 # Installs what building and running need and what is missing: git, bubblewrap (the sandbox of agents) and a C compiler
 # (SQLite, the TLS library); with the
 # argument "test" also a PostgreSQL server, which the tests start for themselves, and what sets clocks wrong and cuts
-# networks in the storm; with "test-agents" npm. Only Debian and its kin are known; elsewhere it says what to install by hand.
+# networks in the storm; with "test-agents" npm; with
+# "test-containers" Podman. Only Debian and its kin are known; elsewhere it says what to install by hand.
 set -eu
 
 missing=""
@@ -15,6 +16,10 @@ if [ "${1:-}" = test ]; then
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
     ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing libfaketime"
     command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
+fi
+if [ "${1:-}" = test-containers ] && [ ! -e /run/docker.sock ]; then
+    command -v podman >/dev/null 2>&1 || missing="$missing podman"
+    command -v runc >/dev/null 2>&1 || missing="$missing runc"
 fi
 if [ "${1:-}" = test-agents ]; then
     command -v npm >/dev/null 2>&1 || missing="$missing npm"

@@ -139,6 +139,11 @@ impl Target {
         }
     }
 
+    /// Whether its server is reached by https.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.base_url.starts_with("https:")
+    }
+
     /// The key, if it is known.
     pub(crate) fn key(&self) -> Option<&str> {
         match &self.key {

@@ -54,6 +54,8 @@ pub struct ModelSettings {
 pub struct Models {
     settings: ModelSettings,
     client: reqwest::Client,
+    /// Why there is no https, if there is none.
+    no_tls: Option<String>,
     spending: Arc<dyn SpendingStore>,
     clock: Arc<dyn Clock>,
     totals: Totals,
@@ -70,20 +72,34 @@ impl Models {
     /// With these settings.
     ///
     /// # Errors
-    /// The HTTP client could not be made: the machine has no certificates, for example.
+    /// The HTTP client could not be made.
     pub fn new(
         settings: ModelSettings,
         spending: Arc<dyn SpendingStore>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NoClient> {
-        let client = reqwest::Client::builder()
-            // A provider that sends us elsewhere would be sent the key there.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIME)
-            // Calls share no connection: one that its caller does not read would stop the others.
-            .http1_only()
-            .build()?;
-        Ok(Self { settings, client, spending, clock, totals: Totals::default(), reading: Semaphore::new(READING) })
+        let client = || {
+            reqwest::Client::builder()
+                // A provider that sends us elsewhere would be sent the key there.
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(CONNECT_TIME)
+                // Calls share no connection: one that its caller does not read would stop the others.
+                .http1_only()
+        };
+        // A machine without certificates can still call models of its own.
+        let (client, no_tls) = match client().build() {
+            Ok(client) => (client, None),
+            Err(error) => (client().tls_certs_only([]).build()?, Some(format!("{error:?}"))),
+        };
+        Ok(Self {
+            settings,
+            client,
+            no_tls,
+            spending,
+            clock,
+            totals: Totals::default(),
+            reading: Semaphore::new(READING),
+        })
     }
 
     /// What was called so far.

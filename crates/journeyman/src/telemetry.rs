@@ -16,6 +16,8 @@ pub(crate) fn begin(settings: &Settings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.log)
         .with_context(|| format!("log {:?} is no filter; write a level such as info", settings.log))?;
     let log = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // Whoever has read it may be gone: that is to be told to nobody, by a panic least of all.
+    let log = log.log_internal_errors(false);
     match settings.log_format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => log.json().flatten_event(true).init(),

@@ -18,6 +18,7 @@ pub(crate) mod program {
     mod agents;
     mod client;
     mod commands;
+    mod container;
     mod containment;
     mod disk;
     pub(crate) mod given;

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use genai::Client;
 use genai::chat::{ChatOptions, ChatRequest, ChatStreamEvent, ReasoningEffort};
-use genai::{Client, WebConfig};
 use journeyman_core::model::Dialect;
 use tokio_util::sync::CancellationToken;
 
@@ -43,10 +43,14 @@ pub(crate) struct Caller {
 impl Caller {
     /// Prepares the calls.
     pub(crate) fn new(target: Target) -> Result<Self, ModelError> {
-        let client = Client::builder()
-            .with_web_config(WebConfig::default().with_connect_timeout(CONNECT_TIMEOUT))
-            .build()
-            .map_err(|error| ModelError::Client(error.to_string()))?;
+        let mut web = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
+        if !target.has_tls() {
+            // A machine without certificates has no use for them.
+            web = web.tls_certs_only([]);
+        }
+        let web = web.build().map_err(|error| ModelError::Client(format!("{error:?}")))?;
+        let client = Client::builder().with_reqwest(web).build();
+        let client = client.map_err(|error| ModelError::Client(error.to_string()))?;
         let options = options(&target);
         Ok(Self { client, target, options })
     }

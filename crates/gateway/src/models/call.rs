@@ -183,6 +183,11 @@ impl Call {
         }
         let name = account.given.model.as_str();
         let url = account.provider.url(&self.path.rest, &self.parameters);
+        if let Some(why) = models.no_tls.as_ref().filter(|_| url.scheme() == "https") {
+            let failure = failure::no_tls(name, why);
+            drop(caller.send(self.refusal(StatusCode::BAD_GATEWAY, &failure.reason.text)));
+            return End::failed(failure);
+        }
         let request = match &self.prepared {
             Some(prepared) => {
                 let json = HeaderValue::from_static("application/json");

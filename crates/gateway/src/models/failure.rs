@@ -59,6 +59,15 @@ pub(crate) fn unreachable(model: &str, error: &reqwest::Error) -> ModelFailure {
     ModelFailure { reason: Reason::new(code, text), may_pass: true }
 }
 
+/// One that is reached by https, on a machine that cannot.
+pub(crate) fn no_tls(model: &str, why: &str) -> ModelFailure {
+    let text = format!(
+        "the provider of {model} is reached by https, and the service found no certificates on its machine when it began \
+         (apt install ca-certificates, and start it again): {why}"
+    );
+    ModelFailure { reason: Reason::new(ReasonCode::ModelUnavailable, text), may_pass: false }
+}
+
 /// One that said nothing for too long.
 pub(crate) fn silent(model: &str, silence: Duration) -> ModelFailure {
     let text = format!("the provider of {model} said nothing for {} seconds", silence.as_secs());
