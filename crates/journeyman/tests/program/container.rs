@@ -55,7 +55,10 @@ fn engine() -> Option<Engine> {
     // Some machines have control groups that only one of them knows.
     let runtime = ["crun", "runc"].into_iter().find(|runtime| works(&["podman", "--runtime", runtime]));
     let Some(runtime) = runtime else {
-        writeln!(std::io::stderr(), "skipped: no engine (make test-containers installs Podman)").unwrap();
+        #[expect(clippy::print_stderr, reason = "to whoever runs the tests")]
+        {
+            eprintln!("skipped: no engine (make test-containers installs Podman)");
+        }
         return None;
     };
     let socket = dir.path().join("podman.sock");

@@ -281,3 +281,21 @@ fn a_job_never_works_on_the_branch_that_it_would_be_merged_into() {
     assert!(runs["runs"][0]["reason"]["text"].as_str().unwrap().contains("choose another"), "{runs}");
     assert_eq!(git(&site.repository(), &["rev-parse", "main"]), before);
 }
+
+#[test]
+fn a_service_whose_log_nobody_reads_any_more_stops_when_it_is_told_to() {
+    let site = site();
+    let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut process = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut log = std::io::BufReader::new(process.stderr.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut log, &mut line).unwrap();
+    assert!(line.contains("serving"), "{line}");
+    drop(log);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&process), rustix::process::Signal::TERM).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while process.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < end, "it does not stop");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
