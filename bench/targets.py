@@ -46,6 +46,11 @@ TARGETS: dict[str, list[Target]] = {
     "turns.nothing-cpu": [at_most(30)],
     "turns.pull-rate": [at_least(20)],
     "turns.pull-cpu": [at_most(80)],
+    "sandbox.start": [at_most(40)],
+    "sandbox.end": [at_most(20)],
+    "sandbox.added": [at_most(1)],
+    "sandbox.added-first": [at_most(1)],
+    "sandbox.printed": [at_most(16)],
     "memory.idle": [at_most(40)],
     # "0" in words; in numbers: nothing that a measurement of resident memory can tell from 0.
     "memory.per-job": [at_most(16)],

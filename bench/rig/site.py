@@ -26,9 +26,10 @@ PROMPT = "Add a test for the parser. " * 18  # about 500 bytes
 
 
 class Site:
-    """A data directory, and at most one server on it."""
+    """A data directory, and at most one server on it; `settings` and `tables` are more of its configuration."""
 
-    def __init__(self, program: Path, folder: Path, database_url: str | None = None, workers: int = 4):
+    def __init__(self, program: Path, folder: Path, database_url: str | None = None, workers: int = 4,
+                 settings: str = "", tables: str = ""):
         self.program, self.folder, self.database_url, self.workers = program, folder, database_url, workers
         self.server: subprocess.Popen | None = None
         self.port = 0
@@ -40,9 +41,9 @@ class Site:
         master_key = folder / "master.key"
         master_key.touch(0o600)
         master_key.write_text(secrets.token_hex(32) + "\n")
-        settings = SETTINGS + f'master-key-file = "{master_key}"\n'
-        settings += f'database-url = "{database_url}"\n' if database_url else ""
-        (folder / "config.toml").write_text(settings + IDLE_AGENT + PROBE_AGENT)
+        whole = SETTINGS + settings + f'master-key-file = "{master_key}"\n'
+        whole += f'database-url = "{database_url}"\n' if database_url else ""
+        (folder / "config.toml").write_text(whole + IDLE_AGENT + PROBE_AGENT + tables)
         try:
             self.key = self.command("key", "create", "--name", "bench").strip().splitlines()[-1]
         except Failed as error:

@@ -218,7 +218,7 @@ fn body(owner: &str, order: &Order<'_>) -> ContainerCreateBody {
         mount(&spawn.home, HOME, false),
         mount(&spawn.workspace, WORKSPACE, false),
     ];
-    for (paths, read_only) in [(readable.as_ref(), true), (&spawn.readable[..], true), (&spawn.writable[..], false)] {
+    for (paths, read_only) in [(*readable, true), (&spawn.readable[..], true), (&spawn.writable[..], false)] {
         mounts.extend(paths.iter().map(|path| mount(path, &path.to_string_lossy(), read_only)));
     }
     let scratch = format!("rw,exec,nosuid,nodev,size={SCRATCH_BYTES},mode=1777");

@@ -1,0 +1,161 @@
+"""The sandbox: its start and its end, the way to a model, and what an agent prints.
+
+The start is the difference of two installations side by side, one with `sandbox = "none"`: from the answer to a job's first
+message to its agent being prompted. The end is from an agent's last word to the moment when nothing is left in the control
+group of its sandbox, so with all that the service does between.
+"""
+
+import http.server
+import json
+import statistics
+import threading
+import time
+from pathlib import Path
+
+from rig.figures import Figure
+from rig.machine import Skip
+from rig.processes import resident_kib
+from rig.site import BENCH, PROBE_AGENT
+
+from .dispatch import prompted
+
+JOB_COUNT = 12
+CALLS = 300
+PRINTED = 200  # MB
+
+FIGURES = [
+    Figure("start", "a sandbox, until its agent is prompted, over a bare process, p50", "ms"),
+    Figure("bare", "the same for a bare process, from the answer to the message, p50", "ms"),
+    Figure("end", "an agent's last word → nothing left in its control group, p50", "ms"),
+    Figure("straight", "a call of a model on loopback, straight, to its end, p50", "ms"),
+    Figure("added", "what the service adds to it, p50", "ms"),
+    Figure("added-first", "what it adds to the first byte of the answer, p50", "ms"),
+    Figure("printed", f"memory that the service has more after an agent has printed {PRINTED} MB", "MiB"),
+]
+
+NONE = 'sandbox = "none"\n'
+COLD = "warm-agents = 0\n"
+# The small agent writes no session, for which others get a moment.
+ENDER = PROBE_AGENT.replace("[agents.probe]", "[agents.ender]\nflush-millis = 0")
+
+
+def measure(session, program, note) -> None:
+    with note.covering("start"), note.covering("bare"):
+        bare, contained = (_cold(session, program, settings) for settings in (NONE, ""))
+        note("bare", bare)
+        note("start", contained - bare)
+    with note.covering("end"):
+        note("end", _end(session, program))
+    with note.covering("straight"), note.covering("added"):
+        _calls(session, program, note)
+    with note.covering("printed"):
+        note("printed", _printed(session, program))
+
+
+def _cold(session, program, settings) -> float:
+    with session.site(program, settings=settings) as site:
+        site.finish(site.create("[[say x]]"))
+        delays = []
+        for _ in range(JOB_COUNT):
+            job = site.create(agent="probe")
+            answered = time.time()
+            site.finish(job)
+            delays.append((prompted(site, job)[0][0] - answered) * 1000)
+    session.drop(site)
+    return statistics.median(delays)
+
+
+def _end(session, program) -> float:
+    with session.site(program, settings=COLD, tables=ENDER) as site:
+        site.finish(site.create("[[say x]]"))
+        folder = _groups(site.server.pid)
+        delays = []
+        for _ in range(JOB_COUNT):
+            job = site.create(agent="ender")
+            while not _members(folder):
+                time.sleep(0.0002)
+            # What it says is stored a moment later; its group is looked at meanwhile.
+            while _members(folder):
+                time.sleep(0.0002)
+            over = time.time()
+            site.finish(job)
+            delays.append((over - prompted(site, job)[0][0]) * 1000)
+    session.drop(site)
+    return statistics.median(delays)
+
+
+def _groups(pid: int) -> Path:
+    """The folder of the service's control groups for processes."""
+    roots = [Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")]
+    found = [path for root in roots if root.is_dir() for path in root.rglob(f"journeyman-*-{pid}") if path.is_dir()]
+    if not found:
+        raise Skip("the service has no control groups here")
+    return found[0]
+
+
+def _members(folder: Path) -> bool:
+    return any(path.read_text() for path in folder.glob("*/cgroup.procs"))
+
+
+class Model(http.server.BaseHTTPRequestHandler):
+    """A model that answers at once, in two pieces."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self):  # noqa: N802 (the name is the library's)
+        self.rfile.read(int(self.headers["content-length"]))
+        begun = {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 9, "output_tokens": 1}}}
+        events = [begun, {"type": "message_delta", "usage": {"output_tokens": 9}}, {"type": "message_stop"}]
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            piece = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, *_):
+        pass
+
+
+def _agent(straight: str) -> str:
+    text = (BENCH / "model_agent.py").read_text()
+    environment = {"MODEL_URL": "{model_url}", "MODEL_TOKEN": "{model_token}", "STRAIGHT_URL": straight}
+    pairs = ", ".join(f'{name} = "{value}"' for name, value in environment.items())
+    return f"[agents.caller]\ncommand = [\"python3\", \"-c\", '''\n{text}''']\nenvironment = {{ {pairs} }}\n"
+
+
+def _calls(session, program, note) -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    key = session.folder()
+    key.write_text("sk-x\n")
+    tables = f'[models.anthropic]\nbase-url = "{url}"\nkey-file = "{key}"\n'
+    try:
+        with session.site(program, settings=NONE, tables=_agent(url) + tables) as site:
+            job = site.create(f"compare {CALLS}", agent="caller", model="anthropic/m")
+            site.finish(job)
+            said = "".join(event["data"]["text"] for event in site.events(job) if event["type"] == "agent.message")
+        session.drop(site)
+    finally:
+        server.shutdown()
+    found = json.loads(said.removeprefix("measured "))
+    (first_through, through), (first_straight, straight) = found["through"], found["straight"]
+    note("straight", straight)
+    note("added", through - straight)
+    note("added-first", first_through - first_straight)
+
+
+def _printed(session, program) -> float:
+    with session.site(program, tables=_agent("")) as site:
+        small = site.create("print 10 1000", agent="caller", model="test/scripted")
+        site.finish(small)
+        before = resident_kib(site.server.pid)
+        site.finish(site.create(f"print {PRINTED * 10} 100000", agent="caller", model="test/scripted"))
+        after = resident_kib(site.server.pid)
+    session.drop(site)
+    return (after - before) / 1024

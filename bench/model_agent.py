@@ -1,0 +1,61 @@
+# An agent that calls a model again and again, in turn through the service and straight, and says how long each took: to the
+# first byte of the answer, and to its end. Only where it has the host's network can it do both. Asked to `print COUNT BYTES`,
+# it sends COUNT updates of BYTES that mean nothing to anybody.
+import http.client, json, os, re, statistics, sys, time, urllib.parse
+
+
+def call(url, token):
+    place = urllib.parse.urlsplit(url)
+    connection = CONNECTIONS.setdefault(url, http.client.HTTPConnection(place.hostname, place.port))
+    begun = time.perf_counter()
+    connection.request("POST", "/v1/messages", BODY, {"content-type": "application/json", "x-api-key": token})
+    answer = connection.getresponse()
+    assert answer.status == 200, answer.read()
+    answer.read1(1)
+    first = time.perf_counter()
+    answer.read()
+    return (first - begun) * 1000, (time.perf_counter() - begun) * 1000
+
+
+def compare(count):
+    through, straight = (os.environ["MODEL_URL"], os.environ["MODEL_TOKEN"]), (os.environ["STRAIGHT_URL"], "x")
+    times = {way: [call(*way) for _ in range(20)] and [] for way in (through, straight)}
+    for _ in range(count):
+        for way, list_ in times.items():
+            list_.append(call(*way))
+    return {name: [statistics.median(one[place] for one in times[way]) for place in (0, 1)]
+            for name, way in (("through", through), ("straight", straight))}
+
+
+def say(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def update(content):
+    say({"method": "session/update", "params": {"sessionId": "s", "update": content}})
+
+
+CONNECTIONS = {}
+BODY = json.dumps({"model": "m", "stream": True, "max_tokens": 99, "messages": [
+    {"role": "user", "content": "Add a test for the parser. " * 400}]})
+
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {}
+    if message.get("method") == "initialize":
+        result = {"protocolVersion": 1, "agentCapabilities": {}}
+    elif message.get("method") == "session/new":
+        result = {"sessionId": "s"}
+    elif message.get("method") == "session/prompt":
+        text = message["params"]["prompt"][0]["text"]
+        if found := re.search(r"print (\d+) (\d+)", text):
+            filler = "x" * int(found[2])
+            for _ in range(int(found[1])):
+                update({"sessionUpdate": "nothing_that_is_known", "text": filler})
+        if found := re.search(r"compare (\d+)", text):
+            update({"sessionUpdate": "agent_message_chunk",
+                    "content": {"type": "text", "text": "measured " + json.dumps(compare(int(found[1])))}})
+        result = {"stopReason": "end_turn"}
+    if "id" in message:
+        say({"id": message["id"], "result": result})
