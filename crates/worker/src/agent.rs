@@ -201,7 +201,7 @@ async fn heard(complaints: JoinHandle<String>) -> String {
 /// Opens the session, prompts; what the agent says goes into the log meanwhile.
 async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Result<Turn, Stopped> {
     let Agent { start, connection, updates, session, process, ways, .. } = agent;
-    let door = ways.models.clone();
+    let (door, teller) = (ways.models.clone(), ways.teller());
     let limits = &stage.assignment.project.settings.limits;
     // What came after the turn before is no news of this one.
     while updates.try_recv().is_ok() {}
@@ -215,7 +215,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
             stopped = limits::watch(&**process, &stage.room.workspace, limits) => Err(stopped),
-            turn = prompt(stage, (spec, start.policy.refuses()), connection, session) => turn,
+            turn = prompt(stage, (spec, start.policy.refuses()), (&*connection, &teller), session) => turn,
         };
         let used = match &door {
             Some(door) => Some(door.close().await),

@@ -145,7 +145,8 @@ impl<'a> Clerk<'a> {
         if let Some(path) = line.as_deref().and_then(|line| line.strip_prefix("large ")) {
             let most = self.large_from.unwrap_or_default();
             let text = format!(
-                "{path:?} has more bytes than the most, {most}; remove it, or raise limits.fileBytes of the project"
+                "{path:?} has more bytes than the most, {most} (limits.fileBytes of the project); what the turn has done is taken \
+                 back, so say in the next message how to do without"
             );
             return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
         }

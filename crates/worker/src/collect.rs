@@ -85,9 +85,13 @@ pub(crate) async fn collect(
     import(room, mirror).await?;
     let changes = mirror.changes(&turn.head, &head).await.map_err(|error| refused(&error))?;
     let changes = changes.filter(|changes| changes.commits.last() == Some(&head));
-    let changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
+    let mut changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
     if changes.commits.len() > MOST_COMMITS {
         return Err(refused(&format!("there are more than {MOST_COMMITS} of them")));
+    }
+    if changes.merge {
+        // What was in a parent from elsewhere is new here all the same.
+        changes.files.extend(mirror.difference(&turn.head, &head).await?);
     }
     mirror.keep(&format!("{}/head", about.job.id), &head).await?;
     // Where all is a commit of files of which none is large, none is in the commit.
@@ -126,10 +130,14 @@ fn refused(why: &impl std::fmt::Display) -> Stopped {
 /// Refuses what must not be pushed, in whichever commit it is: repositories inside the repository, and files that code
 /// hosts do not take.
 async fn check(mirror: &Mirror, changes: &Changes, file_bytes: Option<u64>) -> Result<(), Stopped> {
-    let refuse = |text: String| Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
+    let refuse = |text: String| {
+        let text =
+            format!("{text}; what the turn has done is taken back, so say in the next message how to do without");
+        Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
+    };
     for Change { old_mode, new_mode, path, .. } in &changes.files {
         if new_mode == GITLINK && old_mode != GITLINK {
-            return refuse(format!("{path:?} is a git repository of its own; remove it, or name it in .gitignore"));
+            return refuse(format!("{path:?} is a git repository of its own, which .gitignore does not name"));
         }
         if path == ".gitmodules" {
             return refuse(format!("{path:?} was changed: repositories in the repository are not an agent's to add"));
@@ -144,7 +152,7 @@ async fn check(mirror: &Mirror, changes: &Changes, file_bytes: Option<u64>) -> R
         if size.parse::<u64>().is_ok_and(|size| size > most) {
             let path = &change.path;
             return refuse(format!(
-                "{path:?} has {size} bytes and the most is {most}; remove it, or raise limits.fileBytes of the project"
+                "{path:?} has {size} bytes and the most is {most} (limits.fileBytes of the project)"
             ));
         }
     }

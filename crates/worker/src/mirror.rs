@@ -140,6 +140,8 @@ pub(crate) struct Changes {
     pub(crate) commits: Vec<Sha>,
     /// Of all of them.
     parents: HashSet<String>,
+    /// Whether one of them has several parents: what it brings is told against the first alone.
+    pub(crate) merge: bool,
     /// Each file as each commit changes it.
     pub(crate) files: Vec<Change>,
 }
@@ -173,7 +175,9 @@ impl Changes {
             } else {
                 let mut words = field.trim_start_matches('\n').split(' ');
                 changes.commits.extend(words.next().and_then(|commit| commit.parse().ok()));
-                changes.parents.extend(words.map(str::to_owned));
+                let parents: Vec<&str> = words.filter(|parent| !parent.is_empty()).collect();
+                changes.merge |= parents.len() > 1;
+                changes.parents.extend(parents.into_iter().map(str::to_owned));
             }
         }
         changes
@@ -284,6 +288,14 @@ impl Mirror {
         Ok(changes.parents.contains(base.as_str()).then_some(changes))
     }
 
+    /// What differs between two commits, whatever lies between them.
+    pub(crate) async fn difference(&self, base: &Sha, head: &Sha) -> Result<Vec<Change>, GitError> {
+        let arguments =
+            ["diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-abbrev", base.as_str(), head.as_str(), "--"];
+        let told = self.git.at(&self.path, arguments).run().await?.stdout;
+        Ok(Changes::read(&String::from_utf8_lossy(&told)).files)
+    }
+
     /// Keeps a commit of a job from being swept away, and gives it a name for people who look.
     pub(crate) async fn keep(&self, name: &str, commit: &Sha) -> Result<(), Stopped> {
         self.git.at(&self.path, ["update-ref", &format!("refs/jobs/{name}"), commit.as_str()]).run().await?;
@@ -316,7 +328,8 @@ mod tests {
         );
         let changes = Changes::read(&told);
         assert_eq!(changes.commits, [b.parse().unwrap(), c.parse().unwrap()]);
-        assert_eq!(changes.parents, [a.clone(), b].into());
+        assert_eq!(changes.parents, [a.clone(), b.clone()].into());
+        assert!(!changes.merge && Changes::read(&format!("{c} {b} {a}\0")).merge);
         let files: Vec<_> = changes.files.iter().map(|file| (file.new_mode.as_str(), file.path.as_str())).collect();
         assert_eq!(files, [("100644", ":odd \n path"), ("160000", "x")]);
         assert_eq!(changes.files[0].object, a);

@@ -37,10 +37,12 @@ pub(crate) struct Ways {
     _egress: Option<Gate>,
 }
 
-/// Something that happened at a way out.
+/// Something that happened beside what an agent says.
 pub(crate) enum Told {
     Egress(EgressDecision),
     Model(ModelCall),
+    /// A session was opened, not at a way out but told on the same way: nobody waits for it to be stored.
+    Session(Value),
 }
 
 impl Ways {
@@ -99,6 +101,7 @@ fn line(told: Told) -> (TranscriptKind, Value) {
             let kind = if allowed { TranscriptKind::EgressAllowed } else { TranscriptKind::EgressDenied };
             (kind, json!({ "destination": destination, "reason": reason }))
         }
+        Told::Session(data) => (TranscriptKind::Session, data),
         Told::Model(ModelCall::Denied { reason }) => (TranscriptKind::ModelDenied, json!({ "reason": reason })),
         Told::Model(ModelCall::Made { model, tokens, cost_micros, millis, failure }) => {
             let data = json!({

@@ -183,6 +183,18 @@ fn commits_that_git_finds_damaged_are_refused() {
     let modules = r"[submodule \x]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n";
     let (_, reason) = place.done(&format!("[[run printf '{modules}' > .gitmodules]]"));
     assert!(reason["text"].as_str().unwrap_or_default().contains(".gitmodules"), "{reason}");
+    // By a merge whose first parent had it once: against that nothing is new.
+    place.site.people_commit(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n");
+    std::fs::remove_file(place.site.path("people/.gitmodules")).unwrap();
+    place.site.people_commit("after", "x");
+    let merge = "[[run old=$(git log --diff-filter=A --format=%H -- .gitmodules); git update-ref HEAD $(echo x | git \
+                 commit-tree $old^{tree} -p $old -p HEAD); git reset -q --hard]]";
+    let (job, reason) = place.done(merge);
+    assert!(
+        reason["text"].as_str().unwrap_or_default().contains(".gitmodules"),
+        "{reason} {:#}",
+        place.service.events(&job)
+    );
 }
 
 #[test]

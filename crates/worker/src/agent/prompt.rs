@@ -3,22 +3,22 @@
 use std::time::{Duration, Instant};
 
 use journeyman_core::agent::AgentSpec;
-use journeyman_core::job::command::Report;
-use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::message::Message;
 use journeyman_core::run::{ReasonCode, Usage};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 
 use super::{Stage, Turn, failed};
 use crate::acp::{About, Connection, Opened, SessionRequest, Stop, TurnEnd};
 use crate::failure::Stopped;
+use crate::ways::Told;
 
 /// Opens the session where it is not open, and asks; how the turn ended, and what the agent says that it used.
 pub(super) async fn prompt(
     stage: &Stage<'_>,
     (spec, refuses): (&AgentSpec, bool),
-    connection: &Connection,
+    (connection, teller): (&Connection, &Sender<Told>),
     open: &mut Option<String>,
 ) -> Result<(Turn, Usage), Stopped> {
     let (session, opened) = match open.clone() {
@@ -33,7 +33,8 @@ pub(super) async fn prompt(
             };
             let begun = Instant::now();
             let (session, opened) = connection.open(&request).await.map_err(failed)?;
-            tell_of_session(stage, connection, opened, begun.elapsed()).await?;
+            // What does not fit is not told.
+            let _ = teller.try_send(Told::Session(about(connection, opened, begun.elapsed())));
             stage.room.workspace.note_session(&session).await?;
             *open = Some(session.clone());
             (session, opened)
@@ -82,12 +83,7 @@ pub(super) async fn prompt(
 }
 
 /// What is started, and whether it remembers.
-async fn tell_of_session(
-    stage: &Stage<'_>,
-    connection: &Connection,
-    opened: Opened,
-    took: Duration,
-) -> Result<(), Stopped> {
+fn about(connection: &Connection, opened: Opened, took: Duration) -> Value {
     let About { who, resumes, loads } = connection.about();
     let how = match opened {
         Opened::Resumed => "resumed",
@@ -95,11 +91,7 @@ async fn tell_of_session(
         Opened::New => "new",
     };
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let data = json!({ "agent": who, "opened": how, "resumes": resumes, "loads": loads, "millis": millis });
-    let reporter = &stage.assignment.reporter;
-    let entry = TranscriptEntry { kind: TranscriptKind::Session, data, at: reporter.now() };
-    reporter.report(Report::Transcript(vec![entry])).await?;
-    Ok(())
+    json!({ "agent": who, "opened": how, "resumes": resumes, "loads": loads, "millis": millis })
 }
 
 async fn previous(stage: &Stage<'_>) -> Option<String> {
