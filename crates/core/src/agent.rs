@@ -83,6 +83,11 @@ pub struct Install {
     pub python: Option<String>,
 }
 
+impl Install {
+    /// The file in its folder that is there when all of it is.
+    pub const NOTE: &str = "installed.json";
+}
+
 /// Where models are called, in a spec.
 pub const MODEL_URL: &str = "{model_url}";
 

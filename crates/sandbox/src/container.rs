@@ -4,7 +4,7 @@
 //!
 //! Invariants: nothing is in the environment or the arguments of the first process but what the image itself says; who
 //! comes through the door is the first process of the container that was started for it; what the image says of a
-//! loader is not asked.
+//! loader is not asked; with the service a container ends.
 
 mod door;
 mod engine;
@@ -14,6 +14,7 @@ mod runtime;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::ports::{Guarantee, Image, Layout, Sandbox, SandboxError, Spawn, Spawned};
 use journeyman_core::project::PullPolicy;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::sync::OnceCell;
 
@@ -101,6 +103,7 @@ impl Container {
             let engine = Engine::connect(socket, owner).await?;
             if *renew {
                 engine.remove_all().await?;
+                Door::remove_all(folder).map_err(|error| unavailable(&error))?;
             }
             let runtime = Runtime::write(folder, program).map_err(|error| unavailable(&error))?;
             Ok(Ready { engine, runtime })
@@ -146,7 +149,7 @@ impl Sandbox for Container {
             program: Runtime::usual_words(&self.settings.program),
             folder: folder.join("probe"),
             hidden: engines.into_iter().chain([folder.clone(), socket.clone()]).collect(),
-            limits: &|controller| self.cgroups.has(controller),
+            limits: &|controller| self.groups_are_used() && self.cgroups.has(controller),
             has_users: self.users.is_some(),
             mend: MEND,
         };
@@ -167,6 +170,8 @@ impl Sandbox for Container {
 
     async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError> {
         let Some(users) = &self.users else { return Ok(()) };
+        // What a dead service has left running may be at work in them.
+        self.ready().await?;
         let (users, folders) = (Arc::clone(users), folders.to_owned());
         let given = tokio::task::spawn_blocking(move || users.give(&folders)).await;
         given.map_err(io::Error::other).and_then(|given| given).map_err(|error| unavailable(&error))
@@ -183,22 +188,17 @@ impl Sandbox for Container {
         let (readable, has_users) = (&self.settings.readable[..], self.users.is_some());
         let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, door: &door };
         let container = engine.start(&order).await?;
-        let (stream, first) = match self.meet(engine, &container, &door).await {
-            Ok(met) => met,
-            Err(error) => {
-                engine.remove(&container).await;
-                return Err(error);
-            }
-        };
+        let (stream, first) = self.meet(engine, &container.id, &door).await?;
         let handle = pidfd_open(first, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
-        let doors = group.doors().map_err(failed)?;
-        let running = Program::new(engine.clone(), container, first, handle, group).map_err(failed)?;
+        self.is_as_ordered(first, &order).map_err(failed)?;
+        let doors = if self.groups_are_used() { group.doors().map_err(failed)? } else { Vec::new() };
+        let mut running = Program::new(container, first, handle, group).map_err(failed)?;
         let plan = Plan {
             argv: self.started(runtime, spawn.argv),
             environment: environment(&image.environment, spawn.environment),
             directory: WORKSPACE.into(),
             listen: spawn.listen,
-            processes: spawn.resources.processes.filter(|_| !self.cgroups.has(Controller::Processes)),
+            processes: spawn.resources.processes.filter(|_| !self.groups_are_used()),
             file_bytes: spawn.resources.file_bytes,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
@@ -207,18 +207,51 @@ impl Sandbox for Container {
         let pass = Pass { streams: [input.into(), output.into(), errors.into()], doors };
         let set_up = tokio::task::spawn_blocking(move || set_up(stream, &plan, &pass, first)).await;
         match set_up.map_err(io::Error::other).and_then(|answer| answer) {
-            Ok((listeners, Answer::Started)) => {
+            Ok((listeners, Answer::Started, stream)) => {
+                running.begin(stream).map_err(failed)?;
                 let (stdin, stdout, stderr) = (stdin.into(), stdout.into(), stderr.into());
                 Ok(Spawned { stdin, stdout, stderr, listeners, process: Box::new(running) })
             }
-            Ok((_, Answer::Failed { not_found: true, .. })) => Err(SandboxError::NotFound(program)),
-            Ok((_, Answer::Failed { detail, .. })) => Err(SandboxError::Failed { program, detail }),
+            Ok((_, Answer::Failed { not_found: true, .. }, _)) => Err(SandboxError::NotFound(program)),
+            Ok((_, Answer::Failed { detail, .. }, _)) => Err(SandboxError::Failed { program, detail }),
             Err(error) => Err(SandboxError::Unavailable(running.complaint(&error).await)),
         }
     }
 }
 
 impl Container {
+    /// Whether the groups that we make take the engine's place, and nothing of its limits is lost by that.
+    fn groups_are_used(&self) -> bool {
+        let all = [Controller::Memory, Controller::Processes, Controller::Cpu];
+        self.users.is_some() && all.into_iter().all(|controller| self.cgroups.has(controller))
+    }
+
+    /// Whether what we have mounted is where it belongs: engines follow links of an image, by which one of our folders may
+    /// have taken another's place, and so a program the shim's.
+    fn is_as_ordered(&self, first: Pid, order: &Order<'_>) -> io::Result<()> {
+        let root = PathBuf::from(format!("/proc/{}/root", first.as_raw_pid()));
+        let root = openat(CWD, &root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let runtime = &order.runtime.folder;
+        for (there, ours) in [
+            (runtime::INSIDE, runtime.clone()),
+            ("/etc/ld.so.preload", runtime.join("nothing")),
+            (door::INSIDE, order.door.folder().to_owned()),
+            (HOME, order.spawn.home.clone()),
+            (WORKSPACE, order.spawn.workspace.clone()),
+        ] {
+            let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+            let found = openat2(&root, there, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
+            let note = found.and_then(fstat).map_err(io::Error::from);
+            let ours = ours.metadata()?;
+            if !note.is_ok_and(|note| (note.st_dev, note.st_ino) == (ours.dev(), ours.ino())) {
+                let text =
+                    format!("the image has something else in the place of {there}, such as a link; take another");
+                return Err(io::Error::other(text));
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for whoever comes through the door, who must be the container's first process.
     async fn meet(&self, engine: &Engine, container: &str, door: &Door) -> Result<(UnixStream, Pid), SandboxError> {
         let come = tokio::select! {
@@ -241,9 +274,15 @@ impl Container {
     }
 }
 
-fn set_up(mut socket: UnixStream, plan: &Plan, pass: &Pass, first: Pid) -> io::Result<(Vec<OwnedFd>, Answer)> {
+fn set_up(
+    mut socket: UnixStream,
+    plan: &Plan,
+    pass: &Pass,
+    first: Pid,
+) -> io::Result<(Vec<OwnedFd>, Answer, UnixStream)> {
     let is_it = |shim: Pid| if shim == first { Ok(()) } else { Err(io::Error::other("it is not the first process")) };
-    converse(&mut socket, plan, pass, is_it)
+    let (listeners, answer) = converse(&mut socket, plan, pass, is_it)?;
+    Ok((listeners, answer, socket))
 }
 
 /// What the image sets, and over it what the program is given; of two search paths the image's where ours is the usual one.

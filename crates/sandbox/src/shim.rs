@@ -10,7 +10,7 @@ mod syscalls;
 mod wire;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -20,6 +20,12 @@ use rustix::process::{Pid, WaitOptions, wait};
 
 use crate::inspect;
 pub(crate) use wire::{Answer, Pass, Plan, converse};
+
+/// The exit code of a sandbox whose service is gone.
+const GONE: u8 = 1;
+
+/// Enough to wait with.
+const EAR_STACK_BYTES: usize = 64 << 10;
 
 /// The argument that makes this program the shim.
 pub(crate) const SUBCOMMAND: &str = "sandbox-shim";
@@ -53,6 +59,7 @@ fn serve(door: Option<OsString>) -> io::Result<u8> {
     if marked != 0 {
         return Err(io::Error::last_os_error());
     }
+    let is_container = door.is_some();
     let mut service = match door {
         Some(path) => UnixStream::connect(path)?,
         None => UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?),
@@ -75,8 +82,23 @@ fn serve(door: Option<OsString>) -> io::Result<u8> {
         }
     };
     wire::write(&mut service, &Answer::Started)?;
-    drop(service);
-    reap_until(child)
+    if !is_container {
+        // The other back end ends with the service by itself.
+        drop(service);
+        return reap_until(child);
+    }
+    let ear = service.try_clone()?;
+    std::thread::Builder::new().stack_size(EAR_STACK_BYTES).spawn(move || end_with(ear))?;
+    let code = reap_until(child)?;
+    // It may be gone.
+    let _ = service.write_all(&[code]);
+    Ok(code)
+}
+
+/// Ends the sandbox when the service does, which says nothing more.
+fn end_with(mut service: UnixStream) {
+    let _ = service.read(&mut [0]);
+    std::process::exit(GONE.into());
 }
 
 fn listen(ports: &[u16]) -> io::Result<Vec<TcpListener>> {

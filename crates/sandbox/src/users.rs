@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, chownat, openat, openat2, statat};
 use rustix::process::{Gid, Uid};
 
 /// Numbers of users that nobody else on the machine has.
@@ -114,7 +114,9 @@ fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
     // By paths from the top, because a descriptor for each level is too many for some repositories.
     let mut next = vec![PathBuf::from(".")];
     while let Some(path) = next.pop() {
-        let mut dir = Dir::new(openat(&top, &path, flags, Mode::empty())?)?;
+        // Whatever may have become a link meanwhile.
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let mut dir = Dir::new(openat2(&top, &path, flags, Mode::empty(), within)?)?;
         while let Some(entry) = dir.read() {
             let entry = entry?;
             let name = entry.file_name();

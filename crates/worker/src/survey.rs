@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use journeyman_core::idempotency::Fingerprint;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, openat, openat2, statat};
 
 /// The longest path that the kernel follows in one piece (limits.h), and so the longest that git can store.
 const PATH_BYTES: usize = 4096;
@@ -46,8 +46,11 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
     let mut next = vec![PathBuf::new()];
     while let Some(path) = next.pop() {
         let here = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
-        let Ok(dir) = openat(&top, here, flags, Mode::empty()) else { continue };
-        for entry in Dir::new(dir)? {
+        // Where something is at work, a folder may have become a link to anywhere.
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let Ok(dir) = openat2(&top, here, flags, Mode::empty(), within) else { continue };
+        let mut dir = Dir::new(dir)?;
+        while let Some(entry) = dir.read() {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." || path == Path::new(".git") && name == b"objects" {
@@ -59,7 +62,7 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
                 continue;
             }
             // It may be gone again, where something is at work.
-            let Ok(note) = statat(&top, &path, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(note) = statat(dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = FileType::from_raw_mode(note.st_mode);
             let size = u64::try_from(note.st_size).unwrap_or_default();
             seen.bytes += (u64::try_from(note.st_blocks).unwrap_or_default() * 512).max(ENTRY_BYTES);

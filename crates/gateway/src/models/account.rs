@@ -40,6 +40,8 @@ struct Used {
     /// By the run, in millionths of a US dollar, with what is set aside.
     spent: u64,
     failure: Option<ModelFailure>,
+    /// Whether a call with tools was made: those carry a turn, and others (a title, a summary) say nothing of how it went.
+    has_main: bool,
 }
 
 /// Money that is set aside for a call.
@@ -141,13 +143,21 @@ impl Account {
     }
 
     /// Counts a call that the provider was asked for, and has answered to the end or not.
-    pub(crate) fn count(&self, tokens: &Tokens, cost: Option<u64>, failure: Option<&ModelFailure>, is_whole: bool) {
+    pub(crate) fn count(
+        &self,
+        tokens: &Tokens,
+        cost: Option<u64>,
+        failure: Option<&ModelFailure>,
+        (is_whole, has_tools): (bool, bool),
+    ) {
         let mut used = self.used();
         if failure.is_none() || *tokens != Tokens::default() {
             used.usage = Some(used.usage.unwrap_or_default().plus(tokens, cost));
         }
+        let counts = has_tools || !used.has_main;
+        used.has_main |= has_tools;
         // What was cut by its caller tells nothing of the provider.
-        if failure.is_some() || is_whole {
+        if counts && (failure.is_some() || is_whole) {
             used.failure = failure.cloned();
         }
     }

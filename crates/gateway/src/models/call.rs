@@ -162,7 +162,8 @@ impl Call {
     ) {
         let Self { account, models, .. } = self;
         let tokens = told.tokens.unwrap_or_default();
-        account.count(&tokens, cost, failure, is_whole);
+        let has_tools = self.prepared.as_ref().is_some_and(|prepared| prepared.has_tools);
+        account.count(&tokens, cost, failure, (is_whole, has_tools));
         let outcome = failure.map_or_else(|| "ok".to_owned(), |failure| code_name(failure.reason.code));
         models.totals.add(&account.prefix, outcome, &tokens, cost);
         account.tell(ModelCall::Made {

@@ -43,6 +43,8 @@ pub(crate) struct Prepared {
     pub(crate) answers: u64,
     /// Tokens that images and files may have beyond their bytes.
     pub(crate) attached: u64,
+    /// Whether the model may call tools: then the turn goes on by this call.
+    pub(crate) has_tools: bool,
     /// What was taken out.
     pub(crate) removed: Vec<String>,
 }
@@ -75,18 +77,17 @@ pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared
     if fields.keys().any(|name| name != "model" && name.eq_ignore_ascii_case("model")) {
         return Err("the body names its model twice".to_owned());
     }
-    let mut checked = Checked { shape: path.shape, removed: Vec::new(), attached: 0 };
+    let mut checked = Checked { shape: path.shape, removed: Vec::new(), attached: 0, open: rules.hosted_tools };
     for name in PRICED {
         if fields.shift_remove(name).is_some() {
             checked.removed(name);
         }
     }
-    if !rules.hosted_tools {
-        checked.refuse_state(fields)?;
-        checked.keep_known(fields);
-        checked.tools(fields)?;
-        checked.contents(fields)?;
-    }
+    checked.refuse_state(fields)?;
+    checked.keep_known(fields);
+    checked.tools(fields)?;
+    checked.contents(fields)?;
+    let has_tools = fields.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty());
     if path.shape == Shape::Chat && fields.get("stream") == Some(&Value::Bool(true)) {
         let options = fields.entry("stream_options").or_insert_with(|| json!({}));
         match options.as_object_mut() {
@@ -101,7 +102,7 @@ pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared
     }
     let body = serde_json::to_vec(&value).map_err(|error| error.to_string())?.into();
     let Checked { removed, attached, .. } = checked;
-    Ok(Prepared { body, model, most_output, answers, attached, removed })
+    Ok(Prepared { body, model, most_output, answers, attached, has_tools, removed })
 }
 
 /// What the model may write: in one answer, and how many answers. Of several words the largest counts.

@@ -200,6 +200,35 @@ async fn a_call_that_went_well_makes_an_earlier_failure_good() {
 }
 
 #[tokio::test]
+async fn a_call_beside_the_turn_does_not_decide_about_it() {
+    let server = ModelServer::start(|asked| match asked.body["system"].as_str() {
+        Some("fail") => Reply::Fault(Fault::Status(529)),
+        _ => Reply::Text("hello".to_owned()),
+    })
+    .await;
+    let call = |system: &str, tools: bool| {
+        let tools = if tools { json!([{"name": "t", "input_schema": {}}]) } else { json!([]) };
+        json!({"model": "m", "max_tokens": 9, "messages": [], "system": system, "tools": tools})
+    };
+    for (calls, fails) in [
+        // A title that is not made after the last answer, or before the first.
+        (vec![("go", true), ("fail", false)], false),
+        (vec![("fail", false), ("go", true)], false),
+        // And one that is made does not mend the turn.
+        (vec![("go", true), ("fail", true), ("go", false)], true),
+        (vec![("fail", true), ("go", true)], false),
+        // Without tools each may be the last word.
+        (vec![("go", false), ("fail", false)], true),
+    ] {
+        let house = open(Dialect::Anthropic, &server).await;
+        for (system, tools) in &calls {
+            house.post("/v1/messages", &call(system, *tools)).send().await.unwrap().text().await.unwrap();
+        }
+        assert_eq!(house.close().await.failure.is_some(), fails, "{calls:?}");
+    }
+}
+
+#[tokio::test]
 async fn closing_cuts_what_is_under_way() {
     let server = ModelServer::start(|_| Reply::Fault(Fault::SilenceInStream)).await;
     let house = open(Dialect::Anthropic, &server).await;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, open_folder, site_with};
+use super::given::{Service, Site, is_running, open_folder, site_with};
 use super::models::{Models, create, last_run};
 
 const IMAGE: &str = "localhost/journeyman-test:latest";
@@ -165,6 +165,7 @@ fn agents_run_in_containers_of_their_projects_image() {
         json!({ "limits": { "memoryBytes": null }, "sandbox": { "image": "localhost/none:1", "pull": "never" } }),
     );
     let lost = service.create("x");
+    service.until(&lost, "run.started", 1);
     let reason = || last_run(&service, &lost)["reason"].clone();
     let end = Instant::now() + Duration::from_secs(60);
     while reason()["text"].is_null() {
@@ -176,13 +177,18 @@ fn agents_run_in_containers_of_their_projects_image() {
 
     // What a killed service leaves is gone with the next, which ends what it has itself.
     patch(&service, json!({ "sandbox": { "image": null } }));
-    let long = service.create("[[run touch ~/begun; sleep 600]]");
+    let long = service.create("[[run touch ~/begun; sleep 6173]]");
     let end = Instant::now() + Duration::from_secs(60);
     while !home(&site, &long).join("begun").exists() {
         assert!(Instant::now() < end, "{:#}", service.events(&long));
         std::thread::sleep(Duration::from_millis(50));
     }
+    assert!(is_running(&["sleep", "6173"]));
     service.kill();
+    while is_running(&["sleep", "6173"]) {
+        assert!(Instant::now() < end, "it outlives its service");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     assert!(containers(&engine) > before);
     let mut service = site.start();
     let (status, answer) = service.call("POST", &format!("{long}/cancel"), None);

@@ -15,6 +15,9 @@ use tokio::net::UnixListener;
 /// Where it is inside.
 pub(super) const INSIDE: &str = "/run/journeyman-door";
 
+/// Of the folder of the back end.
+const DOORS: &str = "doors";
+
 /// The socket's name.
 pub(super) const SOCKET: &str = "socket";
 
@@ -27,7 +30,7 @@ pub(super) struct Door {
 impl Door {
     /// With the files that tell programs who they are.
     pub(super) fn make(folder: &Path, (user, group): (u32, u32)) -> io::Result<Self> {
-        let doors = folder.join("doors");
+        let doors = folder.join(DOORS);
         std::fs::create_dir_all(&doors)?;
         for dir in [folder, &doors] {
             std::fs::set_permissions(dir, Permissions::from_mode(0o711))?;
@@ -47,6 +50,14 @@ impl Door {
         // Those who could pass our folders could come too: who it was is looked at.
         std::fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
         Ok(Self { folder, listener })
+    }
+
+    /// Those of a process that is dead.
+    pub(super) fn remove_all(folder: &Path) -> io::Result<()> {
+        match std::fs::remove_dir_all(folder.join(DOORS)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Where it is on the host.

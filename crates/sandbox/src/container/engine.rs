@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bollard::errors::Error;
-use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountType, ResourcesUlimits};
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, Mount, MountBindOptions, MountType, ResourcesUlimits,
+};
 use bollard::query_parameters::{
     CreateImageOptionsBuilder, ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
     StartContainerOptions, WaitContainerOptions,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::{StreamExt, TryStreamExt};
-use journeyman_core::ports::{Exit, Image, SandboxError, Spawn};
+use journeyman_core::ports::{Image, SandboxError, Spawn};
 use journeyman_core::project::PullPolicy;
 use rustix::process::{Pid, Resource, getrlimit};
 
@@ -34,9 +36,6 @@ const FRESH: Duration = Duration::from_secs(600);
 /// How long fetching one may take.
 const PULL_TIME: Duration = Duration::from_secs(1800);
 
-/// How long the engine may take to say how a container has ended.
-const EXIT_TIME: Duration = Duration::from_secs(10);
-
 /// Bytes that `/tmp` and `/dev/shm` may have each; they count as memory too.
 const SCRATCH_BYTES: i64 = 1 << 30;
 
@@ -44,7 +43,7 @@ const SCRATCH_BYTES: i64 = 1 << 30;
 const LABEL: &str = "journeyman.owner";
 
 /// Variables by which a loader would be told to load more.
-const LOADER_VARIABLES: [&str; 3] = ["LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT="];
+const LOADER_VARIABLES: [&str; 5] = ["LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "LD_DEBUG=", "GLIBC_TUNABLES="];
 
 /// A container engine.
 #[derive(Clone)]
@@ -62,6 +61,30 @@ pub(super) struct Present {
     name: String,
     /// What it sets.
     pub(super) environment: BTreeMap<String, String>,
+}
+
+/// A container. Dropped, it is killed and removed.
+pub(super) struct Started {
+    pub(super) engine: Engine,
+    pub(super) id: String,
+}
+
+impl Started {
+    /// Kills and removes it now.
+    pub(super) async fn remove(mut self) {
+        if let Err(error) = self.engine.remove(&self.id).await {
+            tracing::warn!(container = self.id, %error, "it is removed at the next start");
+        }
+        self.id.clear();
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if !self.id.is_empty() {
+            self.engine.remove_later(std::mem::take(&mut self.id));
+        }
+    }
 }
 
 /// What to start.
@@ -95,7 +118,7 @@ impl Engine {
         let all = self.docker.list_containers(Some(options)).await;
         let all = all.map_err(|error| failed("containers could not be listed", &error))?;
         for container in all.into_iter().filter_map(|container| container.id) {
-            self.remove(&container).await;
+            self.remove(&container).await?;
         }
         Ok(())
     }
@@ -121,7 +144,16 @@ impl Engine {
             there
         };
         let there = there.map_err(|error| failed(&format!("there is no image {name}"), &error))?;
-        let variables = there.config.and_then(|config| config.env).unwrap_or_default();
+        let config = there.config.unwrap_or_default();
+        let volumes = config.volumes.unwrap_or_default();
+        if !volumes.is_empty() {
+            let text = format!(
+                "the image {name} declares volumes ({}), which would be room without a limit; take one that declares none",
+                volumes.join(", ")
+            );
+            return Err(SandboxError::Unavailable(text));
+        }
+        let variables = config.env.unwrap_or_default();
         let split =
             |variable: String| variable.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
         Ok(Present { name: name.clone(), environment: variables.into_iter().filter_map(split).collect() })
@@ -139,16 +171,19 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts a container whose first process is the shim; its id.
-    pub(super) async fn start(&self, order: &Order<'_>) -> Result<String, SandboxError> {
+    /// Starts a container whose first process is the shim.
+    pub(super) async fn start(&self, order: &Order<'_>) -> Result<Started, SandboxError> {
         let text = "no container could be made";
         let made = self.docker.create_container(None, body(&self.owner, order)).await;
-        let container = made.map_err(|error| failed(text, &error))?.id;
-        if let Err(error) = self.docker.start_container(&container, None::<StartContainerOptions>).await {
-            self.remove(&container).await;
-            return Err(failed(text, &error));
+        let id = made.map_err(|error| failed(text, &error))?.id;
+        let started = Started { engine: self.clone(), id };
+        match self.docker.start_container(&started.id, None::<StartContainerOptions>).await {
+            Ok(()) => Ok(started),
+            Err(error) => {
+                started.remove().await;
+                Err(failed(text, &error))
+            }
         }
-        Ok(container)
     }
 
     /// Comes back when a container has ended; what it said.
@@ -176,30 +211,24 @@ impl Engine {
         pid.ok_or_else(|| SandboxError::Unavailable("the container has ended already".to_owned()))
     }
 
-    /// How a container has ended whose first process is over.
-    pub(super) async fn exit(&self, container: &str) -> Exit {
-        let mut ended = std::pin::pin!(self.docker.wait_container(container, None::<WaitContainerOptions>));
-        let code = match tokio::time::timeout(EXIT_TIME, ended.next()).await {
-            Ok(Some(Ok(ended))) => ended.status_code,
-            Ok(Some(Err(Error::DockerContainerWaitError { code, .. }))) => code,
-            _ => return Exit::Signal(0),
-        };
-        Exit::Code(i32::try_from(code).unwrap_or(1))
-    }
-
-    pub(super) async fn remove(&self, container: &str) {
+    /// Kills and removes one; no error if it is gone or goes already.
+    async fn remove(&self, container: &str) -> Result<(), SandboxError> {
         let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
         match self.docker.remove_container(container, Some(options)).await {
-            Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {}
-            Err(error) => tracing::warn!(container, %error, "a container could not be removed"),
+            Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+            Err(error) => Err(failed("a container could not be removed", &error)),
         }
     }
 
     /// Removes one, whoever waits for something else meanwhile. What is left where nobody can is removed at the next start.
-    pub(super) fn remove_later(&self, container: String) {
+    fn remove_later(&self, container: String) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let engine = self.clone();
-            runtime.spawn(async move { engine.remove(&container).await });
+            runtime.spawn(async move {
+                if let Err(error) = engine.remove(&container).await {
+                    tracing::warn!(container, %error, "it is removed at the next start");
+                }
+            });
         }
     }
 }
@@ -230,6 +259,8 @@ fn body(owner: &str, order: &Order<'_>) -> ContainerCreateBody {
         user: Some(format!("{user}:{group}")),
         working_dir: Some("/".to_owned()),
         hostname: Some("sandbox".to_owned()),
+        // An image's own would run beside the shim and not below it.
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         labels: Some(HashMap::from([(LABEL.to_owned(), owner.to_owned())])),
         host_config: Some(HostConfig {
             network_mode: Some("none".to_owned()),

@@ -1,7 +1,8 @@
 //! A program that runs in a container.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use journeyman_core::ports::{Exhausted, Exit, Process};
 use rustix::process::Pid;
 use tokio::io::unix::AsyncFd;
 
-use super::engine::Engine;
+use super::engine::Started;
 use crate::cgroup::Cgroup;
 use crate::first::First;
 
@@ -18,29 +19,49 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// One container. Dropped, it is killed and removed.
 pub(super) struct Program {
-    engine: Engine,
-    container: String,
+    /// `None` once it was removed.
+    container: Option<Started>,
     first: First,
     /// Readable when its first process has ended.
     over: AsyncFd<OwnedFd>,
     group: Cgroup,
+    /// The shim's: it says how the program has ended, and ends itself when we are gone.
+    socket: Option<UnixStream>,
     exit: Option<Exit>,
 }
 
 impl Program {
-    pub(super) fn new(engine: Engine, container: String, pid: Pid, handle: OwnedFd, group: Cgroup) -> io::Result<Self> {
+    pub(super) fn new(container: Started, pid: Pid, handle: OwnedFd, group: Cgroup) -> io::Result<Self> {
         let over = handle.try_clone()?;
         // SAFETY: an `OwnedFd` has one number as long as it lives, and nobody else closes it.
         #[expect(unsafe_code, reason = "the descriptor must stay the same")]
         let over = unsafe { AsyncFd::register(over) }?;
-        Ok(Self { engine, container, first: First::of(pid, handle), over, group, exit: None })
+        Ok(Self { container: Some(container), first: First::of(pid, handle), over, group, socket: None, exit: None })
+    }
+
+    /// The program has begun.
+    pub(super) fn begin(&mut self, socket: UnixStream) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        self.socket = Some(socket);
+        Ok(())
     }
 
     /// What the shim said before it ended.
-    pub(super) async fn complaint(self, error: &io::Error) -> String {
+    pub(super) async fn complaint(mut self, error: &io::Error) -> String {
         self.first.kill();
-        let said = self.engine.said(&self.container).await;
+        let Some(container) = self.container.take() else { return error.to_string() };
+        let said = container.engine.said(&container.id).await;
+        container.remove().await;
         if said.is_empty() { error.to_string() } else { said }
+    }
+
+    /// As the shim has told; without a word it was killed.
+    fn told(&mut self) -> Exit {
+        let mut code = [0];
+        match self.socket.as_mut().map(|socket| socket.read_exact(&mut code)) {
+            Some(Ok(())) => Exit::Code(i32::from(code[0])),
+            _ => Exit::Signal(9),
+        }
     }
 }
 
@@ -52,7 +73,7 @@ impl Process for Program {
         }
         // It fails only when the runtime shuts down.
         let _ = self.over.readable().await;
-        let exit = self.engine.exit(&self.container).await;
+        let exit = self.told();
         *self.exit.insert(exit)
     }
 
@@ -79,7 +100,9 @@ impl Process for Program {
                 self.wait().await
             }
         };
-        self.engine.remove(&std::mem::take(&mut self.container)).await;
+        if let Some(container) = self.container.take() {
+            container.remove().await;
+        }
         exit
     }
 }
@@ -88,9 +111,6 @@ impl Drop for Program {
     fn drop(&mut self) {
         if self.exit.is_none() {
             self.first.kill();
-        }
-        if !self.container.is_empty() {
-            self.engine.remove_later(std::mem::take(&mut self.container));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-use journeyman_core::agent::{AgentSpec, Places};
+use journeyman_core::agent::{AgentSpec, Install, Places};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{ModelRoute, Spawn};
 use journeyman_core::project::{PermissionPolicy, SandboxSettings};
@@ -39,7 +39,7 @@ pub(super) fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
 /// An agent that is to be installed first is not looked for in vain.
 pub(super) fn is_installed(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), Stopped> {
     // What it was installed into is among what it may read.
-    if spec.install.is_none() || spec.readable.iter().all(|path| path.exists()) {
+    if spec.install.is_none() || spec.readable.iter().any(|path| path.join(Install::NOTE).exists()) {
         return Ok(());
     }
     let id = &stage.job().agent;

@@ -122,9 +122,30 @@ pub(super) struct Checked {
     pub(super) shape: Shape,
     pub(super) removed: Vec<String>,
     pub(super) attached: u64,
+    /// Whether what reaches beyond the sandbox may stay: then it is looked at for its price alone.
+    pub(super) open: bool,
 }
 
 impl Checked {
+    /// Something that the provider would fetch.
+    fn remote(&self) -> Result<(), String> {
+        self.refuse(
+            "an image, file or item that the provider would fetch is not let through: send it in the body itself",
+        )
+    }
+
+    fn refuse(&self, why: &str) -> Result<(), String> {
+        if self.open { Ok(()) } else { Err(why.to_owned()) }
+    }
+
+    /// Whether an address holds what it stands for.
+    fn is_data(&self, address: Option<&Value>) -> Result<(), String> {
+        match address.and_then(Value::as_str) {
+            Some(address) if address.starts_with("data:") => Ok(()),
+            _ => self.remote(),
+        }
+    }
+
     pub(super) fn removed(&mut self, name: &str) {
         if self.removed.len() < TOLD_NAMES {
             self.removed.push(name.chars().take(TOLD_CHARS).collect());
@@ -143,20 +164,27 @@ impl Checked {
             matches!(value, Value::Null | Value::Bool(false)) || value.as_array().is_some_and(Vec::is_empty)
         };
         match names.iter().find(|name| fields.get(**name).is_some_and(|value| !is_nothing(value))) {
-            Some(name) => {
-                Err(format!("{name} is not let through: it uses what is beyond the sandbox, by way of the provider"))
-            }
+            Some(name) => self.refuse(&format!(
+                "{name} is not let through: it uses what is beyond the sandbox, by way of the provider"
+            )),
             None => Ok(()),
         }
     }
 
     /// Takes out what is not known: it may do anything, such as call another model.
     pub(super) fn keep_known(&mut self, fields: &mut Map<String, Value>) {
+        if self.open {
+            return;
+        }
         let others: Vec<String> =
             fields.keys().filter(|name| !known(self.shape).contains(&name.as_str())).cloned().collect();
         for name in others {
             fields.shift_remove(&name);
             self.removed(&name);
+        }
+        // What a template of a server of one's own is given is a program's input; of it what is plain.
+        if let Some(template) = fields.get_mut("chat_template_kwargs").and_then(Value::as_object_mut) {
+            template.retain(|_, value| value.is_boolean());
         }
     }
 
@@ -184,7 +212,8 @@ impl Checked {
                 let is_run_here =
                     |name: &String| matches!(name.as_str(), "functionDeclarations" | "function_declarations");
                 let others: Vec<String> = fields.keys().filter(|name| !is_run_here(name)).cloned().collect();
-                for name in others {
+                let stays = self.open;
+                for name in others.into_iter().filter(|_| !stays) {
                     fields.shift_remove(&name);
                     self.removed(&name);
                 }
@@ -196,7 +225,7 @@ impl Checked {
                     None | Some(Value::Null) => None,
                     Some(kind) => Some(kind.as_str().ok_or("the type of a tool must be a string")?.to_owned()),
                 };
-                if let Some(kind) = kind.filter(|kind| !is_run_here(self.shape, kind)) {
+                if let Some(kind) = kind.filter(|kind| !self.open && !is_run_here(self.shape, kind)) {
                     self.removed(&kind);
                     continue;
                 }
@@ -284,7 +313,10 @@ impl Checked {
                 self.attached += match kind.as_str() {
                     "image" => IMAGE_TOKENS,
                     "document" => FILE_TOKENS,
-                    "container_upload" => return Err(remote()),
+                    "container_upload" => {
+                        self.remote()?;
+                        FILE_TOKENS
+                    }
                     _ => 0,
                 };
                 // Results of tools have parts of their own, and so have documents.
@@ -294,7 +326,7 @@ impl Checked {
                 if let Some(source) = fields.get_mut("source").filter(|source| source.is_object()) {
                     let kind = source.get("type").and_then(Value::as_str);
                     if !matches!(kind, Some("base64" | "text" | "content")) {
-                        return Err(remote());
+                        self.remote()?;
                     }
                     if let Some(content) = source.get_mut("content") {
                         self.parts(content, "content")?;
@@ -303,23 +335,25 @@ impl Checked {
                 Ok(())
             }
             Shape::Chat => match kind.as_str() {
-                "" | "text" | "refusal" | "thinking" | "input_audio" | "reasoning" => Ok(()),
+                "text" | "refusal" | "thinking" | "input_audio" | "reasoning" => Ok(()),
                 "image_url" => {
                     self.attached += IMAGE_TOKENS;
-                    is_data(fields.get("image_url").map(|image| image.get("url").unwrap_or(image)))
+                    self.is_data(fields.get("image_url").map(|image| image.get("url").unwrap_or(image)))
                 }
                 "file" => {
                     self.attached += FILE_TOKENS;
-                    let file = fields.get("file").and_then(Value::as_object).ok_or_else(remote)?;
+                    let Some(file) = fields.get("file").and_then(Value::as_object) else { return self.remote() };
                     if file.get("file_id").is_some_and(|id| !id.is_null()) {
-                        return Err(remote());
+                        return self.remote();
                     }
-                    is_data(file.get("file_data"))
+                    self.is_data(file.get("file_data"))
                 }
-                _ => Err(format!(
-                    "a part of the type {} is not let through",
-                    kind.chars().take(TOLD_CHARS).collect::<String>()
-                )),
+                // Short forms of some servers, in which a part says by its field what it is.
+                "" if fields.keys().all(|name| matches!(name.as_str(), "text" | "type" | "cache_control")) => Ok(()),
+                _ => {
+                    let kind: String = kind.chars().take(TOLD_CHARS).collect();
+                    self.refuse(&format!("a part of the type {kind:?} is not let through"))
+                }
             },
             Shape::Responses => self.responses_part(fields),
             Shape::Contents | Shape::Ollama => Ok(()),
@@ -331,8 +365,8 @@ impl Checked {
         let Some(fields) = item.as_object_mut() else { return Err("an item of input must be an object".to_owned()) };
         match fields.get("type") {
             // A reference may leave its type out.
-            None | Some(Value::Null) if !fields.contains_key("role") => return Err(remote()),
-            Some(Value::String(kind)) if kind == "item_reference" => return Err(remote()),
+            None | Some(Value::Null) if !fields.contains_key("role") => self.remote()?,
+            Some(Value::String(kind)) if kind == "item_reference" => self.remote()?,
             _ => {}
         }
         self.responses_part(fields)?;
@@ -353,11 +387,11 @@ impl Checked {
     fn responses_part(&mut self, fields: &Map<String, Value>) -> Result<(), String> {
         let is_there = |name: &str| fields.get(name).is_some_and(|value| !value.is_null());
         if ["file_url", "file_id", "container_id"].into_iter().any(is_there) {
-            return Err(remote());
+            self.remote()?;
         }
         if is_there("image_url") {
             self.attached += IMAGE_TOKENS;
-            is_data(fields.get("image_url"))?;
+            self.is_data(fields.get("image_url"))?;
         }
         if is_there("file_data") {
             self.attached += FILE_TOKENS;
@@ -378,7 +412,10 @@ impl Checked {
             };
             for (name, value) in fields {
                 match name.as_str() {
-                    "fileData" | "file_data" => return Err(remote()),
+                    "fileData" | "file_data" => {
+                        self.remote()?;
+                        self.attached += FILE_TOKENS;
+                    }
                     "inlineData" | "inline_data" => {
                         let kind = value.get("mimeType").or_else(|| value.get("mime_type")).and_then(Value::as_str);
                         let is_image = kind.is_some_and(|kind| kind.starts_with("image/"));
@@ -425,16 +462,4 @@ fn members<'a>(fields: &'a mut Map<String, Value>, name: &str) -> Result<&'a mut
         None | Some(Value::Null) => Ok(&mut []),
         Some(_) => Err(format!("{name} must be a list")),
     }
-}
-
-/// Whether an address holds what it stands for.
-fn is_data(address: Option<&Value>) -> Result<(), String> {
-    match address.and_then(Value::as_str) {
-        Some(address) if address.starts_with("data:") => Ok(()),
-        _ => Err(remote()),
-    }
-}
-
-fn remote() -> String {
-    "an image, file or item that the provider would fetch is not let through: send it in the body itself".to_owned()
 }

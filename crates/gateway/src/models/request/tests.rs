@@ -118,6 +118,12 @@ fn what_reaches_beyond_the_sandbox_is_refused() {
             json!({"messages": [{"content": [{"type": "file", "file": {"file_data": "https://evil"}}]}]}),
             "fetch",
         ),
+        (Shape::Chat, json!({"messages": [{"content": [{"image_url": "http://10.0.0.1/"}]}]}), "not let through"),
+        (
+            Shape::Chat,
+            json!({"messages": [{"content": [{"type": 5, "video_url": "http://10.0.0.1/"}]}]}),
+            "not let through",
+        ),
         (Shape::Chat, json!({"MODEL": "dear"}), "twice"),
         (Shape::Chat, json!({"max_tokens": "many"}), "whole number"),
     ] {

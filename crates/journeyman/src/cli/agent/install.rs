@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -16,12 +17,9 @@ use super::find;
 use crate::app;
 use crate::config::{self, Settings};
 
-/// What is installed is written here, when all of it is there.
-const NOTE: &str = "installed.json";
-
 /// What is in an agent's folder.
 pub(super) fn installed(folder: &Path) -> Option<Install> {
-    serde_json::from_slice(&std::fs::read(folder.join(NOTE)).ok()?).ok()
+    serde_json::from_slice(&std::fs::read(folder.join(Install::NOTE)).ok()?).ok()
 }
 
 /// Installs an agent.
@@ -34,7 +32,16 @@ pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
     let folder = config::folder(&settings.data_dir, id);
     let agents = folder.parent().context("the folder of agents")?;
     std::fs::create_dir_all(agents).with_context(|| format!("{} cannot be made", agents.display()))?;
+    let lock = std::fs::File::create(agents.join(".lock"))?;
+    if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        bail!("another agent is being installed; wait for it");
+    }
     let aside = agents.join(format!(".{id}.before"));
+    // One that was interrupted has left what was there before aside, and what it had come to in its place.
+    if installed(&folder).is_none() && aside.exists() {
+        remove(&folder)?;
+        std::fs::rename(&aside, &folder)?;
+    }
     remove(&aside)?;
     match std::fs::rename(&folder, &aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -44,7 +51,7 @@ pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
     }
     // Where it will be: scripts of Python have their own path in them.
     let done = fill(&folder, install).and_then(|()| is_complete(spec, &folder));
-    let done = done.and_then(|()| Ok(std::fs::write(folder.join(NOTE), serde_json::to_vec_pretty(install)?)?));
+    let done = done.and_then(|()| Ok(std::fs::write(folder.join(Install::NOTE), serde_json::to_vec_pretty(install)?)?));
     if let Err(error) = done {
         remove(&folder)?;
         // There may have been none before.
@@ -62,6 +69,7 @@ pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
 
 fn fill(folder: &Path, install: &Install) -> anyhow::Result<()> {
     std::fs::create_dir(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
     let path = |part: &str| folder.join(part).into_os_string();
     if !install.npm.is_empty() {
         let mut npm = readable_by_all("npm");
