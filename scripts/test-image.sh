@@ -1,5 +1,6 @@
 #!/bin/sh
 # An image for tests without a registry: a shell, git and a few tools out of this machine's own files. Prints it as a tar.
+# With the argument "link" its /home/agent leads elsewhere.
 set -eu
 
 dir=$(mktemp -d)
@@ -19,4 +20,7 @@ done
 # What links lead to, in their places.
 sort -u "$dir/list" | tar -C / -chf - --no-recursion -T - 2>/dev/null | tar -C "$dir/root" -xf -
 echo "secret of the image" > "$dir/root/root/file"
+if [ "${1:-}" = link ]; then
+    mkdir -p "$dir/root/home" "$dir/root/workspace" && ln -s /workspace "$dir/root/home/agent"
+fi
 tar -C "$dir/root" -cf - .

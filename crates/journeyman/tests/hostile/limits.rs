@@ -73,6 +73,20 @@ fn a_disk_that_fills_up_ends_its_run() {
 }
 
 #[test]
+fn files_without_content_fill_a_disk_too_and_holes_are_no_way_around() {
+    let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
+    let fill = "perl -e 'for (1 .. 60000) { open(F, \">\", \"$ENV{HOME}/f$_\"); close(F) } sleep 30'";
+    let (code, text) = reason(&service, &format!("[[run {fill}]]"));
+    assert_eq!(code, "disk_limit", "{text}");
+    // Longer than all of its room may be: it cannot be made.
+    let job = service.create("[[run truncate -s 10T hole; wc -c < hole > size; rm -f hole; true]] [[write a|1]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let diff = service.text(&format!("{job}/diff"));
+    assert!(!diff.contains("10995116277760") && diff.contains("+++ b/a"), "{diff}");
+    is_well(&service);
+}
+
+#[test]
 fn a_run_that_takes_too_long_ends() {
     let (_site, service) = service(&json!({ "runSeconds": 1 }));
     let (code, text) = reason(&service, "[[run while :; do :; done]]");

@@ -198,6 +198,25 @@ fn commits_that_git_finds_damaged_are_refused() {
 }
 
 #[test]
+fn what_is_no_file_brings_nothing_of_the_host_along() {
+    let place = place();
+    let plant = "ln -s /etc/passwd link; ln -s /proc/1/environ environment; ln -s .. above; mkfifo pipe; mknod device c 1 8; \
+                 mkdir closed; echo x > closed/x; chmod 000 closed; printf 'version https://git-lfs.github.com/spec/v1\\noid \
+                 sha256:00\\nsize 9\\n' > big.bin; echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes; true";
+    let (job, reason) = place.done(&format!("[[run {plant}]] [[write a|1]]"));
+    assert!(reason.is_null(), "{reason} {:#}", place.service.events(&job));
+    assert_eq!(place.file("link").as_deref(), Some("/etc/passwd"), "a link is committed as what it says");
+    assert_eq!(place.file("environment").as_deref(), Some("/proc/1/environ"));
+    assert_eq!((place.file("pipe"), place.file("device"), place.file("a").as_deref()), (None, None, Some("1\n")));
+    assert!(place.file("big.bin").unwrap().starts_with("version https://git-lfs"), "a pointer is a file");
+    let diff = place.service.text(&format!("{job}/diff"));
+    assert!(!diff.contains("root:x:0"), "{diff}");
+    // Its folders are removed all the same.
+    place.service.send(&job, "[[run rm -f link]]");
+    assert_eq!(place.service.settled(&job)["status"], "completed", "{:#}", place.service.events(&job));
+}
+
+#[test]
 fn odd_names_are_names() {
     let place = place();
     let names = r#"printf 1 > "$(printf 'a\nb')"; printf 2 > ./-rf; printf 3 > "$(printf '\377\376')"; printf 4 > '$(touch x)'; printf 5 > 'q"uo te'"#;

@@ -17,6 +17,8 @@ struct Engine {
     socket: PathBuf,
     _dir: tempfile::TempDir,
     service: Option<Child>,
+    /// The program, with the words before its commands.
+    program: Vec<String>,
 }
 
 impl Drop for Engine {
@@ -50,7 +52,8 @@ fn engine() -> Option<Engine> {
         child.wait().unwrap().success() && command(&run).status().unwrap().success()
     };
     if Path::new("/run/docker.sock").exists() && works(&["docker"]) {
-        return Some(Engine { socket: "/run/docker.sock".into(), _dir: dir, service: None });
+        let program = vec!["docker".to_owned()];
+        return Some(Engine { socket: "/run/docker.sock".into(), _dir: dir, service: None, program });
     }
     // Some machines have control groups that only one of them knows.
     let runtime = ["crun", "runc"].into_iter().find(|runtime| works(&["podman", "--runtime", runtime]));
@@ -65,7 +68,8 @@ fn engine() -> Option<Engine> {
     let address = format!("unix://{}", socket.display());
     let mut service = Command::new("podman");
     service.args(["--runtime", runtime, "system", "service", "--time=0", &address]).stderr(Stdio::null());
-    let engine = Engine { socket, _dir: dir, service: Some(service.spawn().unwrap()) };
+    let program = ["podman", "--runtime", runtime].map(str::to_owned).into();
+    let engine = Engine { socket, _dir: dir, service: Some(service.spawn().unwrap()), program };
     let end = Instant::now() + Duration::from_secs(30);
     while !engine.socket.exists() {
         assert!(Instant::now() < end, "podman does not serve");
@@ -199,6 +203,34 @@ fn agents_run_in_containers_of_their_projects_image() {
     service.terminate();
     assert_eq!(service.ended(), Some(0));
     assert_eq!(containers(&engine), before);
+}
+
+#[test]
+fn an_image_in_which_our_places_lead_elsewhere_is_refused() {
+    let Some(engine) = engine() else { return };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/test-image.sh");
+    let made = Command::new("sh").args([script, "link"]).output().unwrap();
+    let import = |name: &str, change: &str| {
+        let mut command = Command::new(&engine.program[0]);
+        command.args(&engine.program[1..]).args(["import", "--change", change, "-", name]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&made.stdout).unwrap();
+        assert!(child.wait().unwrap().success());
+    };
+    import("localhost/journeyman-link:latest", "ENV A=b");
+    import("localhost/journeyman-volume:latest", "VOLUME /data");
+    let site = site(&engine, "");
+    for (image, word) in
+        [("link", "something else in the place of /home/agent"), ("volume", "declares volumes (/data)")]
+    {
+        let image = format!("localhost/journeyman-{image}:latest");
+        let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
+        std::fs::write(site.path("config.toml"), config.replace(IMAGE, &image)).unwrap();
+        let output = site.run(&["doctor"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!output.status.success() && text.contains(word), "{image}: {text}");
+        std::fs::write(site.path("config.toml"), config).unwrap();
+    }
 }
 
 #[test]
