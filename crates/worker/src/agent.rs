@@ -24,6 +24,7 @@ use crate::acp::{self, AcpError, Connection, Limits, Streams, Update};
 use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
+use crate::redaction::whole_lines;
 use crate::room::Room;
 use crate::run::gone;
 use crate::ways::Ways;
@@ -284,11 +285,13 @@ fn explain(stopped: Stopped, complaints: &str) -> Stopped {
 
 /// Reads stderr to its end and keeps the last of it, in bytes.
 pub(crate) async fn last_words(mut stderr: Receiver, limit: usize) -> String {
-    let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
+    let (mut kept, mut cut, mut piece) = (Vec::new(), false, [0; 4096]);
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {
         kept.extend_from_slice(&piece[..count]);
         let excess = kept.len().saturating_sub(limit);
         kept.drain(..excess);
+        cut |= excess > 0;
     }
-    String::from_utf8_lossy(&kept).replace('\0', "").trim().to_owned()
+    let text = String::from_utf8_lossy(&kept).replace('\0', "");
+    if cut { whole_lines(&text) } else { &text }.trim().to_owned()
 }

@@ -83,6 +83,11 @@ impl Redactor {
     }
 }
 
+/// The lines of a text whose beginning was cut off: of the first a part is gone, which may have been a part of a value.
+pub(crate) fn whole_lines(text: &str) -> &str {
+    text.split_once('\n').map_or("", |(_, lines)| lines)
+}
+
 /// Text that comes in pieces: a value may be spread over several.
 #[derive(Default)]
 pub(crate) struct Pieces {
@@ -110,6 +115,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_line_that_was_cut_may_hold_half_a_value() {
+        assert_eq!(whole_lines("h-hush-1 and\nmore\n"), "more\n");
+        assert_eq!(whole_lines("h-hush-1"), "");
+    }
 
     fn redactor() -> Redactor {
         let secrets = [

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
 use crate::limits;
+use crate::redaction::whole_lines;
 use crate::room::Room;
 use crate::ways::Ways;
 
@@ -74,7 +75,9 @@ pub(crate) async fn set_up(
     }
     printed.extend(complaints);
     let printed = String::from_utf8_lossy(&printed).replace('\0', "");
-    let last: String = printed.chars().skip(printed.chars().count().saturating_sub(SHOWN_CHARS)).collect();
+    let excess = printed.chars().count().saturating_sub(SHOWN_CHARS);
+    let last: String = printed.chars().skip(excess).collect();
+    let last = if excess > 0 { whole_lines(&last) } else { &last };
     let text = format!("the project's setup command failed ({exit:?}); it printed last: {}", last.trim());
     Err(Stopped::failed(ReasonCode::SetupFailed, text))
 }

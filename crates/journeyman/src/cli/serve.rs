@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use journeyman_core::ports::Containing;
 use journeyman_worker::Host;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::{self, Layer};
 use crate::lifecycle::{Signals, Stages};
@@ -27,6 +28,7 @@ pub(crate) struct ServeArgs {
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = config::load(arguments.settings)?;
     telemetry::begin(&settings)?;
+    use_all_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let signals = Signals::listen()?;
@@ -47,6 +49,14 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     // A program in a thread that cannot be interrupted must not keep the process.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Event streams, and the ways out of sandboxes, are many; what a process gets by itself is often 1024.
+fn use_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
 }
 
 async fn warn_of_losses(host: Arc<Host>) {
