@@ -188,9 +188,13 @@ impl Sandbox for Container {
         let (readable, has_users) = (&self.settings.readable[..], self.users.is_some());
         let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, door: &door };
         let container = engine.start(&order).await?;
-        let (stream, first) = self.meet(engine, &container.id, &door).await?;
-        let handle = pidfd_open(first, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
-        self.is_as_ordered(first, &order).map_err(failed)?;
+        let (stream, first, handle) = match self.meet(engine, &container.id, &order).await {
+            Ok(met) => met,
+            Err(error) => {
+                container.remove().await;
+                return Err(error);
+            }
+        };
         let doors = if self.groups_are_used() { group.doors().map_err(failed)? } else { Vec::new() };
         let mut running = Program::new(container, first, handle, group).map_err(failed)?;
         let plan = Plan {
@@ -252,10 +256,15 @@ impl Container {
         Ok(())
     }
 
-    /// Waits for whoever comes through the door, who must be the container's first process.
-    async fn meet(&self, engine: &Engine, container: &str, door: &Door) -> Result<(UnixStream, Pid), SandboxError> {
+    /// Waits for whoever comes through the door, who must be the container's first process, and looks where it is.
+    async fn meet(
+        &self,
+        engine: &Engine,
+        container: &str,
+        order: &Order<'_>,
+    ) -> Result<(UnixStream, Pid, OwnedFd), SandboxError> {
         let come = tokio::select! {
-            come = tokio::time::timeout(SET_UP_TIME, door.open()) => come,
+            come = tokio::time::timeout(SET_UP_TIME, order.door.open()) => come,
             said = engine.ended(container) => return Err(SandboxError::Unavailable(said)),
         };
         let (stream, peer) = match come {
@@ -270,7 +279,9 @@ impl Container {
             .set_read_timeout(Some(SET_UP_TIME))
             .and_then(|()| stream.set_write_timeout(Some(SET_UP_TIME)))
             .map_err(|error| unavailable(&error))?;
-        Ok((stream, first))
+        let handle = pidfd_open(first, PidfdFlags::empty()).map_err(|error| unavailable(&error.into()))?;
+        self.is_as_ordered(first, order).map_err(|error| unavailable(&error))?;
+        Ok((stream, first, handle))
     }
 }
 

@@ -90,8 +90,8 @@ fn patch(service: &Service, body: Value) {
     assert_eq!(status, 200, "{answer}");
 }
 
-/// How many containers of services there are.
-fn containers(engine: &Engine) -> usize {
+/// How many containers of the site there are.
+fn containers(engine: &Engine, site: &Site) -> usize {
     let stream = std::os::unix::net::UnixStream::connect(&engine.socket).unwrap();
     let mut stream = stream;
     let filter = "%7B%22label%22%3A%5B%22journeyman.owner%22%5D%7D";
@@ -101,7 +101,8 @@ fn containers(engine: &Engine) -> usize {
     std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let list: Value = serde_json::from_str(&body[body.find('[').unwrap()..=body.rfind(']').unwrap()]).unwrap();
-    list.as_array().unwrap().len()
+    let own = site.dir.path().to_str().unwrap();
+    list.as_array().unwrap().iter().filter(|container| container.to_string().contains(own)).count()
 }
 
 fn home(site: &Site, job: &str) -> PathBuf {
@@ -117,9 +118,6 @@ fn agents_run_in_containers_of_their_projects_image() {
     std::fs::write(&key, "sk-x").unwrap();
     let site = site(&engine, &tables.replace("KEY", key.to_str().unwrap()));
 
-    // Of other tests, which may have failed.
-    let before = containers(&engine);
-
     // Everything that it promises holds.
     let output = site.run(&["doctor", "--json"]);
     let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -127,7 +125,7 @@ fn agents_run_in_containers_of_their_projects_image() {
         findings.as_array().unwrap().iter().filter(|one| one["check"].as_str().unwrap().starts_with("sandbox"));
     let bad: Vec<&Value> = of_sandbox.clone().filter(|one| one["health"] != "ok").collect();
     assert!(bad.is_empty() && of_sandbox.count() == 9, "{bad:#?}");
-    assert_eq!(containers(&engine), before, "nothing is left of it");
+    assert_eq!(containers(&engine, &site), 0, "nothing is left of it");
 
     // What a program sees, and what of the host it does not.
     let service = site.start();
@@ -193,7 +191,7 @@ fn agents_run_in_containers_of_their_projects_image() {
         assert!(Instant::now() < end, "it outlives its service");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(containers(&engine) > before);
+    assert!(containers(&engine, &site) > 0);
     let mut service = site.start();
     let (status, answer) = service.call("POST", &format!("{long}/cancel"), None);
     assert_eq!(status, 200, "{answer}");
@@ -202,7 +200,7 @@ fn agents_run_in_containers_of_their_projects_image() {
     assert_eq!(service.settled(&after)["status"], "completed", "{:#}", service.events(&after));
     service.terminate();
     assert_eq!(service.ended(), Some(0));
-    assert_eq!(containers(&engine), before);
+    assert_eq!(containers(&engine, &site), 0);
 }
 
 #[test]
@@ -230,6 +228,7 @@ fn an_image_in_which_our_places_lead_elsewhere_is_refused() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(!output.status.success() && text.contains(word), "{image}: {text}");
         std::fs::write(site.path("config.toml"), config).unwrap();
+        assert_eq!(containers(&engine, &site), 0, "{image}: nothing is left of it");
     }
 }
 

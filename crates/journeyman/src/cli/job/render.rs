@@ -3,6 +3,7 @@
 //! Invariant: text from a server, and with it from agents and repositories, reaches a terminal through [`plain`] alone:
 //! an escape sequence could rewrite what was printed before, or type for the user.
 
+use journeyman_core::model::price::dollars;
 use serde_json::Value;
 
 use crate::cli::table::table;
@@ -78,9 +79,10 @@ pub(super) fn runs(runs: &[Value]) -> Vec<String> {
             ["id", "attempt", "status", "startedAt", "finishedAt"].map(|field| cell(&run[field]));
         let usage = &run["usage"];
         let tokens = format!("{}/{}", cell(&usage["inputTokens"]), cell(&usage["outputTokens"]));
-        [id, attempt, status, started, finished, tokens, short(&cell(&run["reason"]["text"]), 100)]
+        let cost = usage["costMicros"].as_u64().map_or_else(|| "-".to_owned(), dollars);
+        [id, attempt, status, started, finished, tokens, cost, short(&cell(&run["reason"]["text"]), 100)]
     };
-    let head = ["RUN", "ATTEMPT", "STATUS", "STARTED", "FINISHED", "TOKENS", "REASON"];
+    let head = ["RUN", "ATTEMPT", "STATUS", "STARTED", "FINISHED", "TOKENS", "COST", "REASON"];
     table(head, runs.iter().map(row).collect())
 }
 
@@ -100,6 +102,12 @@ mod tests {
         assert_eq!(diff(b"+\x1b[2J".to_vec(), false), b"+\x1b[2J");
         let rows = messages(&[json!({"prompt": "a\n\u{1b}]0;x\u{7}", "commits": ["a", "b"]})]);
         assert!(!rows[1].contains('\u{1b}') && !rows[1].contains('\n'), "{rows:?}");
+    }
+
+    #[test]
+    fn a_run_has_its_cost_where_it_is_known() {
+        let rows = runs(&[json!({"usage": {"costMicros": 1_250_000}}), json!({"usage": {"costMicros": null}})]);
+        assert!(rows[1].contains("$1.25") && !rows[2].contains('$'), "{rows:?}");
     }
 
     #[test]

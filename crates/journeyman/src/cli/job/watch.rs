@@ -119,6 +119,9 @@ pub(in crate::cli) fn told(kind: &str, data: &Value) -> Vec<String> {
             let answer = if data["granted"] == true { "allowed" } else { "refused" };
             vec![format!("* permission {answer}: {}", text("title"))]
         }
+        "egress.denied" => vec![format!("* not reached: {} ({})", text("destination"), text("reason"))],
+        "model.denied" => vec![format!("* not let through to the model: {}", text("reason"))],
+        "agent.model_call" if !data["failure"].is_null() => vec![format!("* {}", text("failure"))],
         "commit.pushed" => vec![format!("* {} commit(s) pushed to {}", count("commits"), text("branch"))],
         "pull_request.opened" => vec![format!("* pull request opened: {}", text("url"))],
         "pull_request.updated" => vec![format!("* pull request updated: {}", text("url"))],
@@ -173,6 +176,14 @@ mod tests {
             ("agent.tool_call", json!({"title": "ls", "status": "pending"}), vec!["  - ls"]),
             ("agent.tool_call", json!({"toolCallId": "1", "status": "completed"}), vec![]),
             ("commit.pushed", json!({"commits": ["a", "b"], "branch": "x"}), vec!["* 2 commit(s) pushed to x"]),
+            (
+                "egress.denied",
+                json!({"destination": "a.b:443", "reason": "not allowed"}),
+                vec!["* not reached: a.b:443 (not allowed)"],
+            ),
+            ("model.denied", json!({"reason": "no"}), vec!["* not let through to the model: no"]),
+            ("agent.model_call", json!({"failure": "status 529"}), vec!["* status 529"]),
+            ("agent.model_call", json!({"failure": null}), vec![]),
             ("job.failed", failed, vec!["* the job failed: too\u{fffd} long"]),
             ("something.new", json!({}), vec![]),
         ] {
