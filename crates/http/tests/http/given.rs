@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
+use futures::FutureExt;
 use http_body_util::BodyExt;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
@@ -124,7 +125,7 @@ impl Containing for PaperMachine {
     }
 
     fn seen(&self) -> Option<Containment> {
-        (self.0.load(Ordering::SeqCst) == 1).then(|| futures::executor::block_on(self.containment()))
+        (self.0.load(Ordering::SeqCst) == 1).then(|| self.containment().now_or_never())?
     }
 }
 

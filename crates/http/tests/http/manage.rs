@@ -19,7 +19,24 @@ async fn a_project_is_made_read_changed_and_deleted() {
     assert_eq!(project["codeHost"], json!({"kind": null, "username": null, "hasToken": true}));
     assert_eq!((project["agent"].clone(), project["model"].clone()), (json!("journeyman"), json!("test/scripted")));
     assert!(project["cloneUrl"].is_null());
-    assert_eq!(project["limits"].as_object().unwrap().len(), 10);
+    let limits: Vec<&str> = project["limits"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(
+        limits,
+        [
+            "budget",
+            "concurrentRuns",
+            "cpuMillis",
+            "createPerHour",
+            "diskBytes",
+            "fileBytes",
+            "memoryBytes",
+            "messagePerHour",
+            "outputBytes",
+            "processes",
+            "runSeconds"
+        ],
+        "every limit is named, also one that is not set"
+    );
     assert_eq!(service.get("/v2/projects/web").await.json(), project);
 
     let twice = service.post("/v2/projects", &body.to_string()).await;
