@@ -19,7 +19,8 @@ async fn a_project_is_made_read_changed_and_deleted() {
     assert_eq!(project["codeHost"], json!({"kind": null, "username": null, "hasToken": true}));
     assert_eq!((project["agent"].clone(), project["model"].clone()), (json!("journeyman"), json!("test/scripted")));
     assert!(project["cloneUrl"].is_null());
-    let limits: Vec<&str> = project["limits"].as_object().unwrap().keys().map(String::as_str).collect();
+    let mut limits: Vec<&str> = project["limits"].as_object().unwrap().keys().map(String::as_str).collect();
+    limits.sort_unstable();
     assert_eq!(
         limits,
         [
