@@ -1,4 +1,4 @@
-//! What a client may say about a project. Every field may be left out: what that means is in the parent module.
+//! What a client may say about a project. Every field may be left out: what that means is in [`super::patch`].
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{CodeHostKind, Permissions, Pull, SecretUse, ToolKind};
+use super::choices::{CodeHostKind, Permissions, Pull, SecretUse, ToolKind};
 
 /// What a client may set of a project. Left out: kept as it is, or the default at creation; `null`: the default.
 #[derive(Debug, Deserialize, ToSchema)]
