@@ -32,8 +32,8 @@ const ERROR_BYTES: usize = 64 << 10;
 /// How long those may take.
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// Tokens that a call may write which says nothing about it.
-const USUAL_OUTPUT: u64 = 32_000;
+/// Tokens that a call may write which says nothing about it; where there is a budget it is told so.
+pub(crate) const USUAL_OUTPUT: u64 = 32_000;
 
 /// Bytes of a body that are at least one token, when money is set aside. Texts have about four.
 const BYTES_OF_TOKEN: u64 = 2;
@@ -147,6 +147,11 @@ impl Call {
                 Bill::Begun | Bill::Unknown => most,
             }
         });
+        if matches!(bill, Bill::Nothing) && failure.is_none() {
+            // The provider was never asked.
+            account.settle(&*models.spending, reserved, cost).await;
+            return;
+        }
         let is_whole = matches!(bill, Bill::Told);
         self.count(reserved, &model, &told, cost, (failure.as_ref(), is_whole), begun.elapsed()).await;
     }

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::account::Account;
-use super::call::{Body, Call, refused};
+use super::call::{Body, Call, USUAL_OUTPUT, refused};
 use super::path::{Path, Purpose, find};
 use super::{Models, key, no_key, request};
 
@@ -227,7 +227,11 @@ impl Door {
         let provider = &account.provider;
         let rules = request::Rules {
             hosted_tools: provider.hosted_tools,
-            max_output: provider.max_output.filter(|_| path.purpose == Purpose::Generate),
+            // Where there is a budget, what is set aside for a call must be the most that it can cost.
+            max_output: provider
+                .max_output
+                .or_else(|| (!account.given.budgets.are_open()).then_some(USUAL_OUTPUT))
+                .filter(|_| path.purpose == Purpose::Generate),
             is_openai: provider.dialect != Dialect::Compatible && provider.dialect != Dialect::Ollama,
         };
         let prepared = if body.len() <= LARGE_BYTES {

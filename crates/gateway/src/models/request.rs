@@ -146,6 +146,10 @@ fn set_most(shape: Shape, fields: &mut Map<String, Value>, most: u64, is_openai:
         Shape::Responses => "max_output_tokens",
         Shape::Contents | Shape::Ollama => {
             let (outer, inner) = match shape {
+                // Of its two spellings the one that is there.
+                Shape::Contents if fields.contains_key("generation_config") => {
+                    ("generation_config", "max_output_tokens")
+                }
                 Shape::Contents => ("generationConfig", "maxOutputTokens"),
                 _ => ("options", "num_predict"),
             };

@@ -76,6 +76,23 @@ async fn calls_at_the_same_time_share_a_budget() {
 }
 
 #[tokio::test]
+async fn a_call_on_a_budget_may_not_write_more_than_was_set_aside_for_it() {
+    let server = ModelServer::saying("hello").await;
+    let house = house(Dialect::OpenAiResponses, &server.url).await;
+    let body = json!({"model": "m", "input": "x"});
+    for (budgets, most) in
+        [(Budgets::default(), json!(null)), (Budgets { job: Some(u64::MAX), ..Budgets::default() }, json!(32_000))]
+    {
+        house.open(budgets);
+        let answer = house.post("/v1/responses", &body).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.text().await.unwrap();
+        house.close().await;
+        assert_eq!(server.asked().last().unwrap().body["max_output_tokens"], most);
+    }
+}
+
+#[tokio::test]
 async fn a_model_without_a_price_is_not_called_on_a_budget() {
     let server = ModelServer::saying("hello").await;
     let house = house(Dialect::Anthropic, &server.url).await.with_model("p/free");
