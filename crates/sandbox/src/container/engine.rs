@@ -161,7 +161,7 @@ impl Engine {
 
     async fn fetch(&self, name: &str) -> Result<(), SandboxError> {
         tracing::info!(image = name, "an image is fetched");
-        let options = CreateImageOptionsBuilder::new().from_image(name).build();
+        let options = CreateImageOptionsBuilder::new().from_image(&whole_name(name)).build();
         let fetching = self.docker.create_image(Some(options), None, None).try_for_each(|_| async { Ok(()) });
         let fetched = tokio::time::timeout(PULL_TIME, fetching).await;
         let text = format!("the image {name} could not be fetched");
@@ -312,6 +312,30 @@ fn mount(from: &Path, to: &str, read_only: bool) -> Mount {
     }
 }
 
+/// The image that a name means, to the engine too: one without a tag means all tags when it is fetched (Docker Engine API,
+/// `ImageCreate`).
+fn whole_name(name: &str) -> String {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
+}
+
 fn failed(what: &str, error: &Error) -> SandboxError {
     SandboxError::Unavailable(format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_tag_means_the_latest() {
+        for (name, whole) in [
+            ("debian", "debian:latest"),
+            ("localhost:5000/team/base", "localhost:5000/team/base:latest"),
+            ("debian:12", "debian:12"),
+            ("debian@sha256:00", "debian@sha256:00"),
+        ] {
+            assert_eq!(whole_name(name), whole);
+        }
+    }
 }
