@@ -216,7 +216,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
             stopped = limits::watch(&**process, &stage.room.workspace, limits) => Err(stopped),
-            turn = prompt(stage, (spec, start.policy.refuses()), (&*connection, &teller), session) => turn,
+            turn = prompt(stage, (spec, start), (&*connection, &teller), session) => turn,
         };
         let used = match &door {
             Some(door) => Some(door.close().await),
@@ -229,7 +229,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
     // It may have ended for what it came up against, before we looked again.
     let turn = match process.exhausted() {
         Some(exhausted) if !matches!(turn, Err(Stopped::LeaseLost | Stopped::HandedBack)) => {
-            return Err(limits::reached(exhausted, Some(limits)));
+            return Err(limits::reached(exhausted, limits));
         }
         _ => models::judge(turn, failure)?,
     };

@@ -202,7 +202,7 @@ impl<'a> Clerk<'a> {
     async fn failed(&mut self) -> Stopped {
         let exit = self.process.end().await;
         let exhausted = self.process.exhausted();
-        if let Some(stopped) = exhausted.map(|exhausted| limits::reached(exhausted, None)) {
+        if let Some(stopped) = exhausted.map(|exhausted| limits::reached(exhausted, &self.limits)) {
             return stopped;
         }
         let complaints = tokio::time::timeout(Duration::from_secs(1), &mut self.complaints).await;

@@ -11,6 +11,7 @@ use journeyman_core::job::command::TurnBegun;
 use journeyman_core::message::Message;
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
+use journeyman_git::{Failure, GitError};
 
 use crate::clerk::{Clerk, Task, open_pack};
 use crate::failure::Stopped;
@@ -83,7 +84,7 @@ pub(crate) async fn collect(
         return Ok(Work { head, commits: Vec::new(), settled: true });
     }
     import(room, mirror).await?;
-    let changes = mirror.changes(&turn.head, &head).await.map_err(|error| refused(&error))?;
+    let changes = mirror.changes(&turn.head, &head).await.map_err(not_taken)?;
     let changes = changes.filter(|changes| changes.commits.last() == Some(&head));
     let mut changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
     if changes.commits.len() > MOST_COMMITS {
@@ -112,15 +113,16 @@ async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
     } else {
         &["unpack-objects", "-q", "--strict"]
     };
-    mirror
-        .git
-        .at(&mirror.path, take)
-        .stdin_file(pack)
-        .memory_bytes(IMPORT_MEMORY)
-        .run()
-        .await
-        .map_err(|error| refused(&error))?;
+    mirror.git.at(&mirror.path, take).stdin_file(pack).memory_bytes(IMPORT_MEMORY).run().await.map_err(not_taken)?;
     Ok(())
+}
+
+/// That git does not take a pack is the pack's fault, but where the machine kept it from trying.
+fn not_taken(error: GitError) -> Stopped {
+    match (&error, error.failure()) {
+        (GitError::NotStarted(_), _) | (_, Failure::DiskFull | Failure::LockHeld) => error.into(),
+        _ => refused(&error),
+    }
 }
 
 fn refused(why: &impl std::fmt::Display) -> Stopped {
@@ -157,4 +159,27 @@ async fn check(mirror: &Mirror, changes: &Changes, file_bytes: Option<u64>) -> R
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_kept_git_from_is_not_the_agents_fault() {
+        let said =
+            |stderr: &str| GitError::Failed { command: "index-pack".into(), code: Some(128), stderr: stderr.into() };
+        for (error, code, again) in [
+            (said("fatal: write error: No space left on device"), ReasonCode::DiskFull, true),
+            (GitError::NotStarted("no prlimit".into()), ReasonCode::Internal, true),
+            (said("fatal: early EOF"), ReasonCode::WorkspaceRefused, false),
+            (said("error: object fsck failed"), ReasonCode::WorkspaceRefused, false),
+            (GitError::TooMuch { command: "log".into(), bytes: 1 }, ReasonCode::WorkspaceRefused, false),
+            (GitError::TimedOut { command: "index-pack".into(), seconds: 1 }, ReasonCode::WorkspaceRefused, false),
+        ] {
+            let text = error.to_string();
+            let Stopped::Failed { reason, retry } = not_taken(error) else { panic!("{text}") };
+            assert_eq!((reason.code, retry), (code, again), "{text}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod bundle;
 mod clerk;
 mod collect;
 mod diff;
+mod disk;
 mod doors;
 mod executor;
 mod failure;

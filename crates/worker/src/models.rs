@@ -8,11 +8,10 @@ use journeyman_core::model::TEST;
 use journeyman_core::ports::{Gateway, ModelAccount, ModelFailure, ModelRoute};
 use journeyman_core::project::{Project, SecretValue};
 use journeyman_core::run::{Reason, ReasonCode};
-use tokio::sync::mpsc::Sender;
 
 use crate::agent::Turn;
 use crate::failure::Stopped;
-use crate::ways::Told;
+use crate::ways::{Teller, Told};
 
 /// How the job's model is reached; `None` where the agent calls none through us.
 ///
@@ -52,16 +51,17 @@ pub(crate) fn places(
     refuses: bool,
 ) -> Places {
     let model = job.model.clone();
-    let (dialect, model_name) = match route {
-        Some(route) => (route.dialect.name().to_owned(), route.name.clone()),
-        // The test model, or one that the agent reaches in a way of its own.
-        None => match model.split_once('/') {
-            Some((prefix, name)) => (prefix.to_owned(), name.to_owned()),
-            None => (String::new(), model.clone()),
-        },
-    };
+    let dialect = route.map(|route| route.dialect.name()).or_else(|| model.split_once('/').map(|(prefix, _)| prefix));
+    let (dialect, model_name) = (dialect.unwrap_or_default().to_owned(), name(job, route));
     let permission = if refuses { "ask" } else { "allow" };
     Places { model, dialect, model_name, home, workspace, permission }
+}
+
+/// What the agent calls the job's model: the provider's name for it, or, where the agent reaches it in a way of its own
+/// (the test model too), the name without what stands before the slash.
+pub(crate) fn name(job: &Job, route: Option<&ModelRoute>) -> String {
+    let own = || job.model.split_once('/').map_or(job.model.as_str(), |(_, name)| name);
+    route.map_or_else(own, |route| route.name.as_str()).to_owned()
 }
 
 /// Whether a text needs a door to the models.
@@ -79,7 +79,7 @@ pub(crate) fn account(
     project: &Project,
     job: &Job,
     keys: BTreeMap<String, SecretValue>,
-    told: Sender<Told>,
+    teller: Teller,
 ) -> ModelAccount {
     ModelAccount {
         project: project.id.clone(),
@@ -87,8 +87,7 @@ pub(crate) fn account(
         model: job.model.clone(),
         keys,
         budgets: project.settings.limits.budget,
-        // What does not fit is told no more.
-        told: Box::new(move |call| drop(told.try_send(Told::Model(call)))),
+        told: Box::new(move |call| teller.tell(Told::Model(call))),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::FutureExt;
 use journeyman_core::ports::{Exit, Gateway, Spawned};
 use journeyman_core::project::{DEFAULT_RUN_SECONDS, Settings};
 use journeyman_core::run::ReasonCode;
@@ -42,36 +43,35 @@ pub(crate) async fn set_up(
     let seconds = settings.limits.run_seconds.unwrap_or(DEFAULT_RUN_SECONDS);
     let end = tokio::time::Instant::now() + Duration::from_secs(u64::from(seconds));
     let over = CancellationToken::new();
-    let printed = async {
-        let printed = tokio::try_join!(read(stdout, OUTPUT_BYTES), read(stderr, OUTPUT_BYTES));
-        over.cancel();
-        printed
+    let read = async { tokio::try_join!(read(stdout, OUTPUT_BYTES), read(stderr, OUTPUT_BYTES)) };
+    let told = ways.tell(reporter, &over).fuse();
+    tokio::pin!(read, told);
+    let (mut printed, mut watch) = (None, limits::Watch::new(&room.workspace, &settings.limits));
+    let exit = loop {
+        tokio::select! {
+            done = &mut read, if printed.is_none() => printed = Some(done?),
+            // It may have closed its streams and go on.
+            exit = process.wait(), if printed.is_some() => break exit,
+            told = &mut told => told?,
+            () = tokio::time::sleep(limits::BEAT) => {
+                if let Some(stopped) = watch.look(process.exhausted()).await {
+                    return Err(stopped);
+                }
+            }
+            () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
+            () = signals.shutdown.cancelled() => return Err(Stopped::HandedBack),
+            () = tokio::time::sleep_until(end) => return Err(too_long(seconds)),
+        }
     };
-    let printed = async {
-        let (printed, told) = tokio::join!(printed, ways.tell(reporter, &over));
-        told?;
-        Ok::<_, Stopped>(printed?)
-    };
-    let (mut printed, complaints) = tokio::select! {
-        printed = printed => printed?,
-        stopped = limits::watch(&*process, &room.workspace, &settings.limits) => return Err(stopped),
-        () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
-        () = signals.shutdown.cancelled() => return Err(Stopped::HandedBack),
-        () = tokio::time::sleep_until(end) => return Err(too_long(seconds)),
-    };
-    // It may have closed its streams and go on.
-    let exit = tokio::select! {
-        exit = process.wait() => exit,
-        () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
-        () = signals.shutdown.cancelled() => return Err(Stopped::HandedBack),
-        () = tokio::time::sleep_until(end) => return Err(too_long(seconds)),
-    };
+    over.cancel();
+    told.await?;
+    let (mut printed, complaints) = printed.unwrap_or_default();
     process.end().await;
     if exit == Exit::Code(0) {
         return Ok(());
     }
     if let Some(exhausted) = process.exhausted() {
-        return Err(limits::reached(exhausted, Some(&settings.limits)));
+        return Err(limits::reached(exhausted, &settings.limits));
     }
     printed.extend(complaints);
     let printed = String::from_utf8_lossy(&printed).replace('\0', "");

@@ -1,5 +1,4 @@
-//! A look at a tree, without reading a file: whether anything in it has changed, how much it holds, and what git should
-//! not be given.
+//! A look at a tree, without reading a file: whether anything in it has changed, and what git should not be given.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,9 +11,6 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, 
 /// The longest path that the kernel follows in one piece (limits.h), and so the longest that git can store.
 const PATH_BYTES: usize = 4096;
 
-/// What an entry counts as at least: names and inodes are used up too.
-const ENTRY_BYTES: u64 = 4096;
-
 /// Large files that are told at most.
 const LARGE: usize = 100;
 
@@ -24,8 +20,6 @@ pub(crate) struct Survey {
     /// Of all names, kinds, sizes and times: two that are equal saw the same. A file cannot be changed without the time
     /// of its change, which programs cannot set (inode(7)).
     pub(crate) fingerprint: String,
-    /// On the disk, in bytes.
-    pub(crate) bytes: u64,
     /// Files larger than asked for, from the top.
     pub(crate) large: Vec<PathBuf>,
     /// The first folder that is nested too deeply to be stored.
@@ -40,7 +34,7 @@ pub(crate) struct Survey {
 pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = openat(CWD, folder, flags, Mode::empty())?;
-    let mut seen = Survey { fingerprint: String::new(), bytes: 0, large: Vec::new(), too_deep: false };
+    let mut seen = Survey { fingerprint: String::new(), large: Vec::new(), too_deep: false };
     // A tree is read in the order in which the disk gives it, so the sum must not depend on the order.
     let mut sum = [0_u8; 32];
     let mut next = vec![PathBuf::new()];
@@ -65,7 +59,6 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
             let Ok(note) = statat(dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = FileType::from_raw_mode(note.st_mode);
             let size = u64::try_from(note.st_size).unwrap_or_default();
-            seen.bytes += (u64::try_from(note.st_blocks).unwrap_or_default() * 512).max(ENTRY_BYTES);
             add(&mut sum, &path, &note, kind);
             if kind == FileType::Directory {
                 next.push(path);

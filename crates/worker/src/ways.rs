@@ -1,16 +1,16 @@
 //! The ways out of a sandbox, and what is told of them in the job's log.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::egress::Allowlist;
 use journeyman_core::job::command::Report;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::ports::{EgressDecision, Gate, Gateway, ModelCall, ModelDoor, UpdateError};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::Stopped;
@@ -22,16 +22,20 @@ pub(crate) const EGRESS_PORT: u16 = 8812;
 /// Where models are called.
 pub(crate) const MODEL_PORT: u16 = 8811;
 
-/// Things of each kind that are told of one turn; the same is told once, but for calls that were made.
+/// Things of each kind that are told of one turn; the same is told once, but for calls that were made. Then it is told
+/// once that further ones are not.
 const MOST_TOLD: usize = 200;
 
 /// Calls of models that are told of one turn.
 const MOST_CALLS: usize = 5000;
 
+/// Entries that are stored together.
+const MOST_AT_ONCE: usize = 100;
+
 /// Open ways out. Dropped, they are closed.
 pub(crate) struct Ways {
-    told: Receiver<Told>,
-    teller: Sender<Told>,
+    told: UnboundedReceiver<Line>,
+    teller: Teller,
     /// To the models, where the program calls any.
     pub(crate) models: Option<Arc<dyn ModelDoor>>,
     _egress: Option<Gate>,
@@ -45,6 +49,64 @@ pub(crate) enum Told {
     Session(Value),
 }
 
+/// Hears of what happens, and decides what of it is told: a program may ask for anything, as often as it likes.
+#[derive(Clone)]
+pub(crate) struct Teller {
+    lines: UnboundedSender<Line>,
+    turn: Arc<Mutex<InTurn>>,
+}
+
+/// What is told of the turn that is on.
+#[derive(Default)]
+struct InTurn {
+    calls: usize,
+    others: HashMap<TranscriptKind, HashSet<String>>,
+}
+
+type Line = (TranscriptKind, Value);
+
+impl Teller {
+    fn new() -> (Self, UnboundedReceiver<Line>) {
+        let (lines, told) = unbounded_channel();
+        (Self { lines, turn: Arc::default() }, told)
+    }
+
+    /// Tells it, unless it was told before in this turn or there were too many of its kind. Never waits: what may be in
+    /// the queue is bounded by what is told of a turn.
+    pub(crate) fn tell(&self, told: Told) {
+        let is_call = matches!(told, Told::Model(ModelCall::Made { .. }));
+        let (kind, data) = line(told);
+        let data = {
+            let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_call { turn.call(data) } else { turn.other(kind, data) }
+        };
+        if let Some(data) = data {
+            // Nobody hears of it where the turn is over.
+            drop(self.lines.send((kind, data)));
+        }
+    }
+
+    fn begin(&self) {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = InTurn::default();
+    }
+}
+
+impl InTurn {
+    fn call(&mut self, data: Value) -> Option<Value> {
+        self.calls += 1;
+        (self.calls <= MOST_CALLS).then_some(data)
+    }
+
+    fn other(&mut self, kind: TranscriptKind, data: Value) -> Option<Value> {
+        let told = self.others.entry(kind).or_default();
+        if told.len() > MOST_TOLD || !told.insert(data.to_string()) {
+            return None;
+        }
+        let is_last = told.len() > MOST_TOLD;
+        Some(if is_last { json!({ "reason": "further ones of this turn are left out" }) } else { data })
+    }
+}
+
 impl Ways {
     /// Opens them on the listeners of a sandbox, of which the first is for egress; a sandbox without a network of its own
     /// has none.
@@ -54,43 +116,32 @@ impl Ways {
         allowed: Allowlist,
         models: Option<(OwnedFd, String)>,
     ) -> Result<Self, Stopped> {
-        let (teller, told) = channel(256);
-        // What does not fit is told no more: a program may ask for anything, as often as it likes.
+        let (teller, told) = Teller::new();
         let say = teller.clone();
         let egress = egress.map(|listener| {
-            gateway.open_egress(listener, allowed, Box::new(move |decision| drop(say.try_send(Told::Egress(decision)))))
+            gateway.open_egress(listener, allowed, Box::new(move |decision| say.tell(Told::Egress(decision))))
         });
         let models = models.map(|(listener, token)| gateway.serve_models(listener, token)).transpose()?;
         Ok(Self { told, teller, models, _egress: egress.transpose()? })
     }
 
     /// Hears of what calls of models there were.
-    pub(crate) fn teller(&self) -> Sender<Told> {
+    pub(crate) fn teller(&self) -> Teller {
         self.teller.clone()
     }
 
-    /// Puts what happens into the job's log until it is `over` and nothing is left.
+    /// Puts what happens in a turn into the job's log until it is `over` and nothing is left.
     pub(crate) async fn tell(&mut self, reporter: &Reporter, over: &CancellationToken) -> Result<(), UpdateError> {
-        let (mut once, mut calls) = (HashSet::new(), 0);
+        self.teller.begin();
+        let mut lines = Vec::new();
         loop {
-            let told = tokio::select! {
+            tokio::select! {
                 biased;
-                told = self.told.recv() => told,
-                () = over.cancelled() => self.told.try_recv().ok(),
-            };
-            let Some(told) = told else { return Ok(()) };
-            let is_call = matches!(told, Told::Model(ModelCall::Made { .. }));
-            let (kind, data) = line(told);
-            let new = if is_call {
-                calls += 1;
-                calls <= MOST_CALLS
-            } else {
-                once.len() < MOST_TOLD && once.insert((kind, data.to_string()))
-            };
-            if new {
-                let entry = TranscriptEntry { kind, data, at: reporter.now() };
-                reporter.report(Report::Transcript(vec![entry])).await?;
+                _ = self.told.recv_many(&mut lines, MOST_AT_ONCE) => (),
+                () = over.cancelled() => return Ok(()),
             }
+            let entries = lines.drain(..).map(|(kind, data)| TranscriptEntry { kind, data, at: reporter.now() });
+            reporter.report(Report::Transcript(entries.collect())).await?;
         }
     }
 }
@@ -132,4 +183,43 @@ pub(crate) fn listen_on_loopback() -> std::io::Result<(OwnedFd, u16)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
     Ok((listener.into(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(told: &mut UnboundedReceiver<Line>) -> Vec<Line> {
+        std::iter::from_fn(|| told.try_recv().ok()).collect()
+    }
+
+    fn egress(host: usize, allowed: bool) -> Told {
+        let destination = format!("host-{host}:443");
+        Told::Egress(EgressDecision { destination, allowed, reason: None })
+    }
+
+    #[test]
+    fn what_repeats_is_told_once_in_a_turn_and_again_in_the_next() {
+        let (teller, mut told) = Teller::new();
+        for _ in 0..3 {
+            teller.tell(egress(1, true));
+        }
+        assert_eq!(drain(&mut told).len(), 1);
+        teller.begin();
+        teller.tell(egress(1, true));
+        assert_eq!(drain(&mut told).len(), 1);
+    }
+
+    #[test]
+    fn many_of_one_kind_keep_nothing_of_another_from_being_told() {
+        let (teller, mut told) = Teller::new();
+        for host in 0..10 * MOST_TOLD {
+            teller.tell(egress(host, true));
+        }
+        teller.tell(egress(0, false));
+        let lines = drain(&mut told);
+        assert_eq!(lines.len(), MOST_TOLD + 2);
+        assert_eq!(lines[MOST_TOLD].1["reason"], "further ones of this turn are left out");
+        assert_eq!(lines[MOST_TOLD + 1].0, TranscriptKind::EgressDenied);
+    }
 }

@@ -187,6 +187,11 @@ async fn git(settings: &Settings) -> Finding {
     if git_version(&version).is_none_or(|found| found < OLDEST_GIT) {
         return finding(check, Health::Failure, format!("{version} is too old; {mend}"));
     }
+    // As objects of agents are read: with a bound on its memory.
+    if let Err(error) = git.command(["version"]).memory_bytes(1 << 30).run().await {
+        let text = format!("git does not run with a bound on its memory ({error}); Debian: apt-get install util-linux");
+        return finding(check, Health::Failure, text);
+    }
     let programs = git.command(["--exec-path"]).run().await.and_then(journeyman_git::Output::text);
     let backend = programs.map(|dir| Path::new(dir.trim()).join("git-http-backend"));
     match backend {

@@ -102,8 +102,8 @@ struct Fields {
     #[arg(long, value_name = "NAME=FILE")]
     secret_file: Vec<String>,
 
-    /// The processes that a secret is for: setup, agent, or both
-    #[arg(long, value_name = "NAME=setup,agent")]
+    /// What a secret is for: setup, agent, or model (a key of the model's provider), or several
+    #[arg(long, value_name = "NAME=setup,agent,model")]
     secret_use: Vec<String>,
 
     /// Seconds that one run may take
@@ -187,7 +187,7 @@ impl Fields {
             put(&mut patch, "secrets", name, json!(value.trim_end_matches(['\r', '\n'])))?;
         }
         for pair in &self.secret_use {
-            let (name, uses) = pair.split_once('=').context("--secret-use needs the form NAME=setup,agent")?;
+            let (name, uses) = pair.split_once('=').context("--secret-use needs the form NAME=setup,agent,model")?;
             put(&mut patch, "secretUses", name, json!(uses.split(',').collect::<Vec<_>>()))?;
         }
         Ok(patch)

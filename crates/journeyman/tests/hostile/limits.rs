@@ -73,6 +73,32 @@ fn a_disk_that_fills_up_ends_its_run() {
 }
 
 #[test]
+fn no_place_of_a_workspace_is_left_out_of_its_disk() {
+    let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
+    let many = "i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > \"$d/f$i\"; i=$((i+1)); done";
+    let deep = "perl -e 'for (1 .. 1500) { mkdir \"d\"; chdir \"d\" } sleep 30'";
+    for (place, script) in [
+        ("git's own objects", format!("d=.git/objects; {many}; sleep 30")),
+        ("a folder that is closed", format!("mkdir c; d=c; {many}; chmod 0 c; sleep 30")),
+        ("folders deeper than anybody looks", format!("cd ~ && {deep}")),
+    ] {
+        let (code, text) = reason(&service, &format!("[[run {script}]]"));
+        assert_eq!(code, "disk_limit", "{place}: {text}");
+    }
+    is_well(&service);
+}
+
+#[test]
+fn a_setup_command_that_closes_its_streams_is_watched_all_the_same() {
+    let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
+    let setup =
+        "exec >&- 2>&-; i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > f$i; i=$((i+1)); done; sleep 30";
+    assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(json!({ "setup": setup }))).0, 200);
+    let (code, text) = reason(&service, "x");
+    assert_eq!(code, "disk_limit", "{text}");
+}
+
+#[test]
 fn files_without_content_fill_a_disk_too_and_holes_are_no_way_around() {
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
     let fill = "perl -e 'for (1 .. 60000) { open(F, \">\", \"$ENV{HOME}/f$_\"); close(F) } sleep 30'";

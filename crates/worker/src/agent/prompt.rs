@@ -6,19 +6,19 @@ use journeyman_core::agent::AgentSpec;
 use journeyman_core::message::Message;
 use journeyman_core::run::{ReasonCode, Usage};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 
-use super::{Stage, Turn, failed};
+use super::{Stage, Start, Turn, failed};
 use crate::acp::{About, Connection, Opened, SessionRequest, Stop, TurnEnd};
 use crate::failure::Stopped;
-use crate::ways::Told;
+use crate::models;
+use crate::ways::{Teller, Told};
 
 /// Opens the session where it is not open, and asks; how the turn ended, and what the agent says that it used.
 pub(super) async fn prompt(
     stage: &Stage<'_>,
-    (spec, refuses): (&AgentSpec, bool),
-    (connection, teller): (&Connection, &Sender<Told>),
+    (spec, start): (&AgentSpec, &Start),
+    (connection, teller): (&Connection, &Teller),
     open: &mut Option<String>,
 ) -> Result<(Turn, Usage), Stopped> {
     let (session, opened) = match open.clone() {
@@ -28,13 +28,12 @@ pub(super) async fn prompt(
                 cwd: stage.room.layout().workspace,
                 previous: if spec.resume { previous(stage).await } else { None },
                 // Where something may be refused it is to ask.
-                mode: spec.mode.clone().filter(|_| !refuses),
-                model: spec.select_model.then(|| stage.job().model.clone()),
+                mode: spec.mode.clone().filter(|_| !start.policy.refuses()),
+                model: spec.select_model.then(|| models::name(stage.job(), start.route.as_ref())),
             };
             let begun = Instant::now();
             let (session, opened) = connection.open(&request).await.map_err(failed)?;
-            // What does not fit is not told.
-            let _ = teller.try_send(Told::Session(about(connection, opened, begun.elapsed())));
+            teller.tell(Told::Session(about(connection, opened, begun.elapsed())));
             stage.room.workspace.note_session(&session).await?;
             *open = Some(session.clone());
             (session, opened)

@@ -32,6 +32,8 @@ pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
     let folder = config::folder(&settings.data_dir, id);
     let agents = folder.parent().context("the folder of agents")?;
     std::fs::create_dir_all(agents).with_context(|| format!("{} cannot be made", agents.display()))?;
+    // A sandbox's user must come through, whatever the mask of who calls us.
+    std::fs::set_permissions(agents, std::fs::Permissions::from_mode(0o755))?;
     let lock = std::fs::File::create(agents.join(".lock"))?;
     if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
         bail!("another agent is being installed; wait for it");
