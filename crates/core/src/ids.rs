@@ -106,6 +106,11 @@ id!(
     WorkerId,
     "wrk"
 );
+id!(
+    /// Somebody who uses the dashboard.
+    UserId,
+    "usr"
+);
 
 impl JobId {
     /// Eight hexadecimal digits for people, from the random end of the id (the beginning is the time, alike for

@@ -59,6 +59,8 @@ pub struct ApiKey {
     pub last_used_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+    /// Who made it: the id of a user or key, or `cli`; `None` for one that is older than this note.
+    pub creator: Option<String>,
 }
 
 /// A hash of a key's secret.
@@ -136,7 +138,7 @@ impl NewKey {
     ///
     /// # Errors
     /// Says which choice is refused.
-    pub fn make(mut self, now: Timestamp, ids: &dyn IdGen) -> Result<(ApiKey, String), InvalidKey> {
+    pub fn make(mut self, creator: &str, now: Timestamp, ids: &dyn IdGen) -> Result<(ApiKey, String), InvalidKey> {
         let name = self.name.trim();
         if name.is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
             return Err(InvalidKey::Name);
@@ -170,6 +172,7 @@ impl NewKey {
             created_at: now,
             last_used_at: None,
             revoked_at: None,
+            creator: Some(creator.to_owned()),
         };
         Ok((key, secret))
     }
@@ -296,6 +299,7 @@ mod tests {
             created_at: Timestamp::default(),
             last_used_at: None,
             revoked_at: None,
+            creator: None,
         }
     }
 
@@ -325,7 +329,7 @@ mod tests {
             expires_at: None,
             allowed_ips: None,
         };
-        let (key, secret) = good.clone().make(now, &Counting(0.into())).expect("a key");
+        let (key, secret) = good.clone().make("cli", now, &Counting(0.into())).expect("a key");
         assert_eq!((hash(&secret), key.name.as_str(), key.scopes.len()), (Ok(key.hash), "ci", 1));
         assert!(secret.starts_with(&key.prefix) && key.prefix.len() < secret.len() / 2);
         for (bad, expected) in [
@@ -336,7 +340,7 @@ mod tests {
             (NewKey { allowed_ips: Some(vec![]), ..good.clone() }, InvalidKey::AllowedIps),
             (NewKey { expires_at: Some(now), ..good }, InvalidKey::Expiry),
         ] {
-            assert_eq!(bad.make(now, &Counting(0.into())), Err(expected));
+            assert_eq!(bad.make("cli", now, &Counting(0.into())), Err(expected));
         }
     }
 

@@ -21,3 +21,4 @@ pub mod rate;
 pub mod retry;
 pub mod run;
 pub mod time;
+pub mod user;

@@ -4,6 +4,7 @@
 mod blobs;
 mod code_host;
 mod gateway;
+mod identity;
 mod sandbox;
 mod store;
 
@@ -16,12 +17,13 @@ pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelDoor, ModelFailure, ModelLog, ModelMeter,
     ModelRoute, ModelTotals, ModelUse, ProviderTotals,
 };
+pub use identity::{BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider};
 pub use sandbox::{
     Containing, Containment, Exhausted, Exit, Guarantee, Image, Layout, Process, Resources, Sandbox, SandboxError,
     Spawn, Spawned,
 };
 pub use store::{
-    Accepted, AuditEntry, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
-    PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Spend, SpendError,
-    SpendingStore, Store, StoreError, Swept, UpdateError,
+    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch,
+    KeyStore, PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, SessionsToEnd,
+    Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
 };

@@ -1,6 +1,6 @@
 //! Pull requests, and the one way to open one: look first, then act; after any unclear answer, look again.
 
-use crate::ids::Sha;
+use crate::ids::{MessageId, Sha};
 use crate::job::Pull;
 use crate::ports::{Forge, ForgeError};
 use crate::time::Timestamp;
@@ -72,6 +72,28 @@ pub struct LocalPull {
     pub ended_at: Option<Timestamp>,
     /// The commits that it was about when it ended: (base, head).
     pub ended_between: Option<(Sha, Sha)>,
+}
+
+/// A comment that is to be added to a pull request of the built-in code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewComment {
+    /// Who wrote it.
+    pub author: String,
+    /// What, in Markdown.
+    pub body: String,
+    /// When.
+    pub at: Timestamp,
+    /// The message to the job that it became.
+    pub message: Option<MessageId>,
+}
+
+/// A comment on a pull request of the built-in code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// Counted from 1 on each pull request.
+    pub place: u64,
+    /// What it says.
+    pub comment: NewComment,
 }
 
 /// A pull request that is there, and whether this call opened it.

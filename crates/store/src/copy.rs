@@ -28,7 +28,11 @@ const TABLES: &[(&str, &str)] = &[
     ("rate_windows", "project, kind"),
     ("keys", "id"),
     ("audit", "number"),
+    ("users", "id"),
+    ("sessions", "hash"),
+    ("links", "hash"),
     ("pulls", "repository, number"),
+    ("comments", "repository, number, place"),
     ("spending", "project, kind, subject"),
 ];
 

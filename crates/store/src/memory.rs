@@ -1,13 +1,14 @@
 //! Everything in memory under one lock: the reference that the other stores are compared with.
 
 mod spending;
+mod users;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
@@ -15,14 +16,16 @@ use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
 use journeyman_core::ports::{
-    Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore, PATIENCE,
-    Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
+    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
+    PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept,
+    UpdateError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
-use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::rate::Window;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
+use journeyman_core::user::{Session, SignInLink, TokenHash, User};
 
 use crate::accept::{self, Ledger};
 use crate::retention::Ends;
@@ -47,7 +50,12 @@ struct Tables {
     projects: BTreeMap<ProjectId, Project>,
     secrets: BTreeMap<(ProjectId, String), SecretValue>,
     keys: BTreeMap<KeyId, ApiKey>,
-    audit: Vec<AuditEntry>,
+    /// In the order of their numbers.
+    audit: Vec<AuditLine>,
+    users: BTreeMap<UserId, User>,
+    sessions: BTreeMap<TokenHash, Session>,
+    links: BTreeMap<TokenHash, SignInLink>,
+    comments: Vec<((String, u64), Comment)>,
     pulls: BTreeMap<(String, u64), LocalPull>,
     /// Micros by project, kind and subject.
     spending: BTreeMap<(ProjectId, &'static str, String), i64>,
@@ -68,6 +76,11 @@ impl MemoryStore {
 }
 
 impl Tables {
+    fn note(&mut self, entry: AuditEntry) {
+        let number = self.audit.last().map_or(0, |line| line.number) + 1;
+        self.audit.push(AuditLine { number, entry });
+    }
+
     /// The job that [`ClaimQuery`] describes.
     fn pick(&self, ClaimQuery { now, worker }: ClaimQuery) -> Option<&Job> {
         let live = |project: &ProjectId| {
@@ -344,7 +357,7 @@ impl KeyStore for MemoryStore {
     async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), StoreError> {
         let mut tables = self.tables();
         tables.keys.insert(key.id, key);
-        tables.audit.push(audit);
+        tables.note(audit);
         Ok(())
     }
 
@@ -363,7 +376,7 @@ impl KeyStore for MemoryStore {
         let Some(key) = tables.keys.get_mut(&id) else { return Ok(false) };
         if key.revoked_at.is_none() {
             key.revoked_at = Some(audit.at);
-            tables.audit.push(audit);
+            tables.note(audit);
         }
         Ok(true)
     }
@@ -375,8 +388,15 @@ impl KeyStore for MemoryStore {
         Ok(())
     }
 
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        Ok(self.tables().audit.iter().rev().take(limit).cloned().collect())
+    async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.tables().note(entry);
+        Ok(())
+    }
+
+    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError> {
+        let tables = self.tables();
+        let lines = tables.audit.iter().rev().filter(|line| before.is_none_or(|before| line.number < before));
+        Ok(lines.take(limit).cloned().collect())
     }
 }
 
@@ -444,6 +464,20 @@ impl PullStore for MemoryStore {
         pull.ended_between = between;
         Ok(true)
     }
+
+    async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError> {
+        let mut tables = self.tables();
+        let key = (repository, number);
+        let others = tables.comments.iter().filter(|(of, _)| *of == key).count();
+        let comment = Comment { place: others as u64 + 1, comment };
+        tables.comments.push((key, comment.clone()));
+        Ok(comment)
+    }
+
+    async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+        let (tables, key) = (self.tables(), (repository, number));
+        Ok(tables.comments.iter().filter(|(of, _)| *of == key).map(|(_, comment)| comment.clone()).collect())
+    }
 }
 
 #[async_trait]
@@ -459,7 +493,7 @@ impl Store for MemoryStore {
         let keys: Vec<_> = keys.map(|(key, _)| key.clone()).take(limit).collect();
         let windows = tables.rates.iter().filter(|(_, window)| over(window.started_at, ends.rate_windows));
         let windows: Vec<_> = windows.map(|(key, _)| key.clone()).take(limit).collect();
-        let audit = tables.audit.iter().filter(|line| over(line.at, ends.audit)).take(limit).count();
+        let audit = tables.audit.iter().filter(|line| over(line.entry.at, ends.audit)).take(limit).count();
         tables.idempotency.retain(|key, _| !keys.contains(key));
         tables.rates.retain(|key, _| !windows.contains(key));
         tables.audit.drain(..audit);

@@ -18,6 +18,7 @@ mod rows;
 mod session;
 mod spending;
 mod sweep;
+mod users;
 mod write;
 
 use std::sync::Arc;

@@ -9,12 +9,13 @@ use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
-use journeyman_core::ports::{AuditEntry, StoreError};
+use journeyman_core::ports::{AuditEntry, AuditLine, StoreError};
 use journeyman_core::project::Project;
-use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::pull::{Comment, LocalPull, NewComment, PullState};
 use journeyman_core::rate::Window;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
+use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -229,13 +230,63 @@ pub(crate) fn key<R: Columns>(row: &R) -> Read<ApiKey, R> {
         created_at: at.time("created_at")?,
         last_used_at: at.time_or_null("last_used_at")?,
         revoked_at: at.time_or_null("revoked_at")?,
+        creator: at.row.text("creator")?,
     })
 }
 
-pub(crate) fn audit_entry<R: Columns>(row: &R) -> Read<AuditEntry, R> {
+pub(crate) fn audit_line<R: Columns>(row: &R) -> Read<AuditLine, R> {
     let at = At::new("audit", row, &["subject"])?;
     let (actor, action, subject) = (at.text("actor")?, at.text("action")?, at.text("subject")?);
-    Ok(AuditEntry { at: at.time("at")?, actor, action, subject })
+    let entry = AuditEntry { at: at.time("at")?, actor, action, subject, address: at.row.text("address")? };
+    Ok(AuditLine { number: at.number("number")?, entry })
+}
+
+pub(crate) fn user<R: Columns>(row: &R) -> Read<User, R> {
+    let at = At::new("users", row, &["id"])?;
+    let role = at.text("role")?;
+    let (issuer, subject) = (at.row.text("issuer")?, at.row.text("subject")?);
+    Ok(User {
+        id: at.parsed("id")?,
+        name: at.text("name")?,
+        role: Role::parse(&role).ok_or_else(|| at.corrupt("role is unknown"))?,
+        password: at.row.text("password")?.map(PasswordHash),
+        identity: issuer.zip(subject).map(|(issuer, subject)| Identity { issuer, subject }),
+        created_at: at.time("created_at")?,
+        signed_in_at: at.time_or_null("signed_in_at")?,
+        disabled_at: at.time_or_null("disabled_at")?,
+    })
+}
+
+pub(crate) fn session<R: Columns>(row: &R) -> Read<Session, R> {
+    let at = At::new("sessions", row, &["owner"])?;
+    Ok(Session {
+        hash: TokenHash(at.hash("hash")?),
+        user: at.parsed("owner")?,
+        created_at: at.time("created_at")?,
+        seen_at: at.time("seen_at")?,
+        address: at.row.text("address")?,
+        browser: at.row.text("browser")?,
+    })
+}
+
+pub(crate) fn link<R: Columns>(row: &R) -> Read<SignInLink, R> {
+    let at = At::new("links", row, &[])?;
+    Ok(SignInLink {
+        hash: TokenHash(at.hash("hash")?),
+        user: at.parsed_or_null("owner")?,
+        expires_at: at.time("expires_at")?,
+    })
+}
+
+pub(crate) fn comment<R: Columns>(row: &R) -> Read<Comment, R> {
+    let at = At::new("comments", row, &["repository"])?;
+    let comment = NewComment {
+        author: at.text("author")?,
+        body: at.text("body")?,
+        at: at.time("at")?,
+        message: at.parsed_or_null("message")?,
+    };
+    Ok(Comment { place: at.number("place")?, comment })
 }
 
 pub(crate) fn pull<R: Columns>(row: &R) -> Read<LocalPull, R> {

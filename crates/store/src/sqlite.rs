@@ -13,6 +13,7 @@ mod read;
 mod rows;
 mod spending;
 mod sweep;
+mod users;
 mod write;
 
 use std::path::{Path, PathBuf};

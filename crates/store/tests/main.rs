@@ -14,3 +14,5 @@ mod durability;
 mod given;
 #[path = "store/postgres.rs"]
 mod postgres;
+#[path = "store/users.rs"]
+mod users;

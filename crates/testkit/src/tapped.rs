@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, AuditEntry, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore, Picked,
-    ProjectStore, ProjectWriteError, PullStore, Retention, Spend, SpendError, SpendingStore, Store, StoreError, Swept,
-    UpdateError,
+    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
+    Picked, ProjectStore, ProjectWriteError, PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore,
+    Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
-use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
+use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
 
 /// A call to a store.
 #[derive(Debug, Clone, Copy)]
@@ -252,9 +253,103 @@ impl<T: Tap> KeyStore for Tapped<T> {
         done
     }
 
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+    async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.note(entry).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError> {
         self.tap.before(Call::Read).await?;
-        self.store.audit(limit).await
+        self.store.audit(before, limit).await
+    }
+}
+
+#[async_trait]
+impl<T: Tap> UserStore for Tapped<T> {
+    async fn create_user(&self, user: User, audit: AuditEntry) -> Result<(), UserWriteError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.create_user(user, audit).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn update_user(&self, user: User, audit: AuditEntry) -> Result<(), UserWriteError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.update_user(user, audit).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn users(&self) -> Result<Vec<User>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.users().await
+    }
+
+    async fn user(&self, id: UserId) -> Result<Option<User>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.user(id).await
+    }
+
+    async fn user_by_name(&self, name: String) -> Result<Option<User>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.user_by_name(name).await
+    }
+
+    async fn user_by_identity(&self, identity: Identity) -> Result<Option<User>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.user_by_identity(identity).await
+    }
+
+    async fn start_session(&self, session: Session, audit: AuditEntry) -> Result<(), StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.start_session(session, audit).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn session(&self, hash: TokenHash) -> Result<Option<(Session, User)>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.session(hash).await
+    }
+
+    async fn sessions(&self, user: UserId) -> Result<Vec<Session>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.sessions(user).await
+    }
+
+    async fn session_seen(&self, hash: TokenHash, at: Timestamp) -> Result<(), StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.session_seen(hash, at).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn end_sessions(&self, which: SessionsToEnd, audit: AuditEntry) -> Result<usize, StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.end_sessions(which, audit).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.create_link(link, audit).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn link(&self, hash: TokenHash) -> Result<Option<SignInLink>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.link(hash).await
+    }
+
+    async fn use_link(&self, hash: TokenHash, user: User, audit: AuditEntry) -> Result<(), UserWriteError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.use_link(hash, user, audit).await;
+        self.tap.after(Call::Write).await?;
+        done
     }
 }
 
@@ -300,6 +395,18 @@ impl<T: Tap> PullStore for Tapped<T> {
         let done = self.store.end_pull(repository, number, state, between, now).await;
         self.tap.after(Call::Write).await?;
         done
+    }
+
+    async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.comment(repository, number, comment).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.comments(repository, number).await
     }
 }
 

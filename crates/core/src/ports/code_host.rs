@@ -10,7 +10,7 @@ use futures_core::Stream;
 
 use crate::ids::Sha;
 use crate::job::{Job, Pull};
-use crate::project::Project;
+use crate::project::{Project, SecretChanges};
 use crate::pull::{LocalPull, NewPull, PullState};
 use crate::run::Reason;
 use crate::time::Timestamp;
@@ -82,6 +82,13 @@ pub trait Forges: Send + Sync {
 
     /// Makes an empty repository for a project on the built-in code host if it is not there.
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError>;
+
+    /// Whether the repository of a project, stored or not, can be read, with the credential that it has or is about to
+    /// have: `secrets` are the changes to it. One on the built-in code host always can.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason>;
 }
 
 /// Why there is no diff.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{JobId, KeyId, MessageId, ProjectId, WorkerId};
+use crate::ids::{JobId, KeyId, MessageId, ProjectId, UserId, WorkerId};
 use crate::job::change::Change;
 use crate::job::decide::Rejected;
 use crate::job::event::LogEntry;
@@ -15,10 +15,11 @@ use crate::key::{ApiKey, KeyHash};
 use crate::message::Message;
 use crate::model::price::{Budgets, OverBudget};
 use crate::project::{Project, SecretChanges, SecretValue};
-use crate::pull::{LocalPull, NewPull, PullState};
+use crate::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use crate::rate::{RateKind, RateState};
 use crate::run::Run;
 use crate::time::Timestamp;
+use crate::user::{Identity, Session, SignInLink, TokenHash, User};
 
 /// Why a store could not do its work. Nothing was stored then, except where the error says that this is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -265,12 +266,23 @@ pub trait ProjectStore: Send + Sync {
 pub struct AuditEntry {
     /// When.
     pub at: Timestamp,
-    /// The id of a key, or `cli`.
+    /// The id of a key or user, or `cli`; the name that was tried, where somebody could not sign in.
     pub actor: String,
     /// Such as `key.created`.
     pub action: String,
     /// To what.
     pub subject: String,
+    /// The address that it came from, where it came by the network.
+    pub address: Option<String>,
+}
+
+/// A line of the audit log that is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditLine {
+    /// Grows from line to line.
+    pub number: u64,
+    /// What it says.
+    pub entry: AuditEntry,
 }
 
 /// API keys and the audit log of what is done to them.
@@ -291,8 +303,90 @@ pub trait KeyStore: Send + Sync {
     /// Notes that a key was used.
     async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError>;
 
-    /// The newest lines of the audit log, newest first.
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;
+    /// Writes a line of the audit log by itself.
+    async fn note(&self, entry: AuditEntry) -> Result<(), StoreError>;
+
+    /// The newest lines of the audit log, of those before `before` if it is given, newest first.
+    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError>;
+}
+
+/// Why a user was not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UserWriteError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The name is taken.
+    #[error("there is a user with this name already")]
+    Exists,
+    /// There is none with that id.
+    #[error("there is no such user")]
+    NotFound,
+    /// Nobody would be left who may do everything.
+    #[error("this is the last administrator; make another one first")]
+    LastAdministrator,
+    /// It was used, it is over, or there never was one.
+    #[error("this link was used already or is no longer valid")]
+    LinkGone,
+}
+
+/// Sessions that are to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionsToEnd {
+    /// This one.
+    One(TokenHash),
+    /// All of a user.
+    AllOf(UserId),
+    /// All of a user but this one.
+    OthersOf(UserId, TokenHash),
+}
+
+/// Users of the dashboard, their sessions, and links by which they set a password.
+#[async_trait]
+pub trait UserStore: Send + Sync {
+    /// Stores a new user.
+    async fn create_user(&self, user: User, audit: AuditEntry) -> Result<(), UserWriteError>;
+
+    /// Replaces a user's role, password, identity and whether they are disabled. One that is disabled has no sessions
+    /// left, no links, and no keys: all that they made are revoked. There is always an administrator who is not.
+    async fn update_user(&self, user: User, audit: AuditEntry) -> Result<(), UserWriteError>;
+
+    /// All users by name.
+    async fn users(&self) -> Result<Vec<User>, StoreError>;
+
+    /// One user.
+    async fn user(&self, id: UserId) -> Result<Option<User>, StoreError>;
+
+    /// The user with that name.
+    async fn user_by_name(&self, name: String) -> Result<Option<User>, StoreError>;
+
+    /// The user who is that at the provider.
+    async fn user_by_identity(&self, identity: Identity) -> Result<Option<User>, StoreError>;
+
+    /// Stores a new session and that its user has signed in, and removes those that are over.
+    async fn start_session(&self, session: Session, audit: AuditEntry) -> Result<(), StoreError>;
+
+    /// The session with that hash and its user, whether it is over or not.
+    async fn session(&self, hash: TokenHash) -> Result<Option<(Session, User)>, StoreError>;
+
+    /// A user's sessions, the one that was used last first.
+    async fn sessions(&self, user: UserId) -> Result<Vec<Session>, StoreError>;
+
+    /// Notes that a session was used.
+    async fn session_seen(&self, hash: TokenHash, at: Timestamp) -> Result<(), StoreError>;
+
+    /// Ends sessions; how many there were.
+    async fn end_sessions(&self, which: SessionsToEnd, audit: AuditEntry) -> Result<usize, StoreError>;
+
+    /// Stores a link; those that are over, and earlier ones of the same user, are gone.
+    async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), StoreError>;
+
+    /// The link with that hash.
+    async fn link(&self, hash: TokenHash) -> Result<Option<SignInLink>, StoreError>;
+
+    /// Uses a link up: `user`, who has a new password, is stored, new or changed, and their sessions are over. With a
+    /// link of the first administrator it is refused where there is an administrator already.
+    async fn use_link(&self, hash: TokenHash, user: User, audit: AuditEntry) -> Result<(), UserWriteError>;
 }
 
 /// Pull requests of the built-in code host.
@@ -325,6 +419,12 @@ pub trait PullStore: Send + Sync {
         between: Option<(crate::ids::Sha, crate::ids::Sha)>,
         now: Timestamp,
     ) -> Result<bool, StoreError>;
+
+    /// Adds a comment, behind the others.
+    async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError>;
+
+    /// The comments on one, oldest first.
+    async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
 }
 
 /// Money that calls of models cost.
@@ -401,7 +501,7 @@ impl Swept {
 
 /// All of it.
 #[async_trait]
-pub trait Store: JobStore + ProjectStore + KeyStore + PullStore + SpendingStore {
+pub trait Store: JobStore + ProjectStore + KeyStore + UserStore + PullStore + SpendingStore {
     /// Whether it answers.
     async fn ready(&self) -> Result<(), StoreError>;
 

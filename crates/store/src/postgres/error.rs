@@ -23,6 +23,11 @@ impl PgError {
         matches!(self, Self::Refused(state, _) if conflicts.contains(&state))
     }
 
+    /// A unique index refused a row: what is to be unique is taken.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self, Self::Refused(state, _) if *state == SqlState::UNIQUE_VIOLATION)
+    }
+
     /// As the error of statements that included a commit.
     pub(super) fn of_commit(self) -> Self {
         match self {

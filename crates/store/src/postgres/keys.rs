@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::{ApiKey, KeyHash};
-use journeyman_core::ports::{AuditEntry, KeyStore, StoreError};
+use journeyman_core::ports::{AuditEntry, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
 
 use super::PostgresStore;
@@ -15,8 +15,8 @@ use crate::rows::{self, to_json};
 impl KeyStore for PostgresStore {
     async fn create_key(&self, key: ApiKey, entry: AuditEntry) -> Result<(), StoreError> {
         let insert = call!(
-            "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             key.id.to_string(),
             key.hash.0.to_vec(),
             key.name,
@@ -26,6 +26,7 @@ impl KeyStore for PostgresStore {
             key.expires_at.map(Timestamp::as_micros),
             key.allowed_ips.as_ref().map(to_json).transpose()?,
             key.created_at.as_micros(),
+            key.creator,
         );
         self.write(vec![insert, audit(&entry)]).await?;
         Ok(())
@@ -47,12 +48,13 @@ impl KeyStore for PostgresStore {
             "WITH revoked AS (
                  UPDATE keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL RETURNING id
              )
-             INSERT INTO audit (at, actor, action, subject) SELECT $2, $3, $4, $5 FROM revoked",
+             INSERT INTO audit (at, actor, action, subject, address) SELECT $2, $3, $4, $5, $6 FROM revoked",
             id.to_string(),
             entry.at.as_micros(),
             entry.actor,
             entry.action,
             entry.subject,
+            entry.address,
         );
         let known = call!("SELECT 1 FROM keys WHERE id = $1", id.to_string());
         let answers = self.write(vec![known, revoke]).await?;
@@ -65,19 +67,27 @@ impl KeyStore for PostgresStore {
         Ok(())
     }
 
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let found = self.read(call!("SELECT * FROM audit ORDER BY number DESC LIMIT $1", limit)).await?;
-        Ok(found.iter().map(rows::audit_entry).collect::<Result<_, PgError>>()?)
+    async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.write(vec![audit(&entry)]).await?;
+        Ok(())
+    }
+
+    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError> {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let text = "SELECT * FROM audit WHERE number < $1 ORDER BY number DESC LIMIT $2";
+        let found = self.read(call!(text, number(before.unwrap_or(u64::MAX)), number(limit as u64))).await?;
+        Ok(found.iter().map(rows::audit_line).collect::<Result<_, PgError>>()?)
     }
 }
 
-fn audit(entry: &AuditEntry) -> Call {
+/// Writes a line of the audit log.
+pub(super) fn audit(entry: &AuditEntry) -> Call {
     call!(
-        "INSERT INTO audit (at, actor, action, subject) VALUES ($1, $2, $3, $4)",
+        "INSERT INTO audit (at, actor, action, subject, address) VALUES ($1, $2, $3, $4, $5)",
         entry.at.as_micros(),
         entry.actor.clone(),
         entry.action.clone(),
         entry.subject.clone(),
+        entry.address.clone(),
     )
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::time::Timestamp;
 
 use super::PostgresStore;
@@ -81,5 +81,29 @@ impl PullStore for PostgresStore {
         );
         let answers = self.write(vec![end]).await?;
         Ok(answers.first().is_some_and(|rows| !rows.is_empty()))
+    }
+
+    async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError> {
+        let lock = call!("SELECT pg_advisory_xact_lock(hashtextextended('pulls/' || $1, 0))", repository.clone());
+        let insert = call!(
+            "INSERT INTO comments (repository, number, place, author, body, at, message)
+             SELECT $1, $2, coalesce(max(place), 0) + 1, $3, $4, $5, $6
+             FROM comments WHERE repository = $1 AND number = $2 RETURNING *",
+            repository,
+            i64::try_from(number).unwrap_or(i64::MAX),
+            comment.author,
+            comment.body,
+            comment.at.as_micros(),
+            comment.message.map(|message| message.to_string()),
+        );
+        let answers = self.write(vec![lock, insert]).await?;
+        let stored = answers.last().and_then(|rows| rows.first()).map(rows::comment).transpose()?;
+        stored.ok_or_else(|| StoreError::Unavailable("a comment was not stored".to_owned()))
+    }
+
+    async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+        let text = "SELECT * FROM comments WHERE repository = $1 AND number = $2 ORDER BY place";
+        let found = self.read(call!(text, repository, i64::try_from(number).unwrap_or(i64::MAX))).await?;
+        Ok(found.iter().map(rows::comment).collect::<Result<_, PgError>>()?)
     }
 }

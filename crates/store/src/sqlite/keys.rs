@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::{ApiKey, KeyHash};
-use journeyman_core::ports::{AuditEntry, KeyStore, StoreError};
+use journeyman_core::ports::{AuditEntry, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -18,8 +18,9 @@ impl KeyStore for SqliteStore {
         self.writer
             .write(move |db| {
                 db.prepare_cached(
-                    "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at,
+                                       creator)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                 )?
                 .execute(params![
                     key.id.to_string(),
@@ -30,7 +31,8 @@ impl KeyStore for SqliteStore {
                     key.projects.as_ref().map(to_json).transpose()?,
                     key.expires_at.map(Timestamp::as_micros),
                     key.allowed_ips.as_ref().map(to_json).transpose()?,
-                    key.created_at.as_micros()
+                    key.created_at.as_micros(),
+                    key.creator
                 ])?;
                 audit(db, &entry)?;
                 Ok::<(), OpError<StoreError>>(())
@@ -80,23 +82,26 @@ impl KeyStore for SqliteStore {
             .await
     }
 
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.writer.write(move |db| Ok::<_, OpError<StoreError>>(audit(db, &entry)?)).await
+    }
+
+    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError> {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let (before, limit) = (number(before.unwrap_or(u64::MAX)), number(limit as u64));
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM audit ORDER BY number DESC LIMIT ?1")?;
-                collect(&mut query.query([limit])?, |row| rows::audit_entry(row))
+                let text = "SELECT * FROM audit WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
+                let mut query = db.prepare_cached(text)?;
+                collect(&mut query.query([before, limit])?, |row| rows::audit_line(row))
             })
             .await
     }
 }
 
-fn audit(db: &Connection, entry: &AuditEntry) -> rusqlite::Result<()> {
-    db.prepare_cached("INSERT INTO audit (at, actor, action, subject) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
-        entry.at.as_micros(),
-        entry.actor,
-        entry.action,
-        entry.subject
-    ])?;
+/// Writes a line of the audit log.
+pub(super) fn audit(db: &Connection, entry: &AuditEntry) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO audit (at, actor, action, subject, address) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![entry.at.as_micros(), entry.actor, entry.action, entry.subject, entry.address])?;
     Ok(())
 }

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0005_accepted_lines.sql"),
     include_str!("../../migrations/sqlite/0006_retention.sql"),
     include_str!("../../migrations/sqlite/0007_spending.sql"),
+    include_str!("../../migrations/sqlite/0008_users.sql"),
 ];
 
 /// The version of a schema that is up to date.

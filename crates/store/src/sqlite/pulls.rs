@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -96,6 +96,34 @@ impl PullStore for SqliteStore {
                         head.map(String::from)
                     ])?;
                 Ok::<_, OpError<StoreError>>(ended > 0)
+            })
+            .await
+    }
+
+    async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.writer
+            .write(move |db| {
+                let text = "INSERT INTO comments (repository, number, place, author, body, at, message)
+                     SELECT ?1, ?2, coalesce(max(place), 0) + 1, ?3, ?4, ?5, ?6
+                     FROM comments WHERE repository = ?1 AND number = ?2 RETURNING *";
+                let message = comment.message.map(|message| message.to_string());
+                let at = comment.at.as_micros();
+                let mut insert = db.prepare_cached(text)?;
+                let mut rows = insert.query(params![repository, number, comment.author, comment.body, at, message])?;
+                let comment = rows.next()?.map(rows::comment).transpose()?;
+                Ok::<_, OpError<StoreError>>(comment.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
+            })
+            .await
+    }
+
+    async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM comments WHERE repository = ?1 AND number = ?2 ORDER BY place";
+                let mut query = db.prepare_cached(text)?;
+                collect(&mut query.query(params![repository, number])?, |row| rows::comment(row))
             })
             .await
     }

@@ -298,8 +298,13 @@ async fn what_rests_goes_after_its_time_and_nothing_else() {
         house.world.pass(Duration::from_secs(100));
         let young = create().await;
         house.engine.cancel(&shop(), young).await.unwrap();
-        let line =
-            AuditEntry { at: Timestamp::from_micros(1), actor: "a".into(), action: "b".into(), subject: "c".into() };
+        let line = AuditEntry {
+            at: Timestamp::from_micros(1),
+            actor: "a".into(),
+            action: "b".into(),
+            subject: "c".into(),
+            address: None,
+        };
         house.store.revoke_key(KeyId::from_uuid(Uuid::nil()), line).await.unwrap();
         let minute = Some(Duration::from_secs(60));
         let sweep = |retention| house.store.sweep(house.world.now(), retention, 10);
@@ -479,12 +484,14 @@ async fn keys_and_their_audit_log() {
             created_at: Timestamp::from_micros(5),
             last_used_at: None,
             revoked_at: None,
+            creator: Some("cli".into()),
         };
         let line = |at, action: &str| AuditEntry {
             at: Timestamp::from_micros(at),
             actor: "cli".into(),
             action: action.into(),
             subject: key.id.to_string(),
+            address: Some("192.0.2.1".into()),
         };
         house.store.create_key(key.clone(), line(5, "key.created")).await.unwrap();
         assert_eq!(house.store.key_by_hash(key.hash).await.unwrap(), Some(key.clone()), "{name}");
@@ -499,7 +506,11 @@ async fn keys_and_their_audit_log() {
         let kept = house.store.keys().await.unwrap().remove(0);
         let times = (kept.last_used_at.map(Timestamp::as_micros), kept.revoked_at.map(Timestamp::as_micros));
         assert_eq!(times, (Some(20), Some(30)), "{name}");
-        assert_eq!(house.store.audit(9).await.unwrap(), [line(30, "key.revoked"), line(5, "key.created")], "{name}");
+        let lines = house.store.audit(None, 9).await.unwrap();
+        let entries: Vec<_> = lines.iter().map(|line| line.entry.clone()).collect();
+        assert_eq!(entries, [line(30, "key.revoked"), line(5, "key.created")], "{name}");
+        let earlier = house.store.audit(Some(lines[0].number), 9).await.unwrap();
+        assert_eq!(earlier, lines[1..], "{name}");
     }
 }
 

@@ -1,0 +1,219 @@
+//! Users, sessions and links in every store.
+
+use std::time::Duration;
+
+use journeyman_core::ids::{KeyId, MessageId, UserId};
+use journeyman_core::key::{ApiKey, KeyHash, Scope};
+use journeyman_core::ports::{AuditEntry, SessionsToEnd, UserWriteError};
+use journeyman_core::pull::NewComment;
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::{Identity, PasswordHash, Role, SESSION_IDLE, Session, SignInLink, TokenHash, User};
+use uuid::Uuid;
+
+use super::given::all;
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::default() + Duration::from_secs(seconds)
+}
+
+fn id(number: u128) -> UserId {
+    UserId::from_uuid(Uuid::from_u128(number))
+}
+
+fn user(number: u128, role: Role) -> User {
+    User {
+        id: id(number),
+        name: format!("user-{number}"),
+        role,
+        password: Some(PasswordHash(format!("hash-{number}"))),
+        identity: None,
+        created_at: at(1),
+        signed_in_at: None,
+        disabled_at: None,
+    }
+}
+
+fn line(seconds: u64, action: &str) -> AuditEntry {
+    let (actor, subject) = ("cli".to_owned(), "somebody".to_owned());
+    AuditEntry { at: at(seconds), actor, action: action.to_owned(), subject, address: Some("192.0.2.1".to_owned()) }
+}
+
+fn session(byte: u8, owner: u128, seconds: u64) -> Session {
+    Session {
+        hash: TokenHash([byte; 32]),
+        user: id(owner),
+        created_at: at(seconds),
+        seen_at: at(seconds),
+        address: Some("192.0.2.1".to_owned()),
+        browser: Some("Firefox".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn a_user_is_found_by_id_name_and_identity_and_each_is_there_once() {
+    for house in all().await {
+        let (store, name) = (&house.store, house.name);
+        let identity = Identity { issuer: "https://id.example.com".to_owned(), subject: "7".to_owned() };
+        let ada = User { identity: Some(identity.clone()), ..user(1, Role::Member) };
+        store.create_user(ada.clone(), line(1, "user.created")).await.unwrap();
+        assert_eq!(store.user(id(1)).await.unwrap(), Some(ada.clone()), "{name}");
+        assert_eq!(store.user_by_name("user-1".into()).await.unwrap(), Some(ada.clone()), "{name}");
+        assert_eq!(store.user_by_identity(identity.clone()).await.unwrap(), Some(ada.clone()), "{name}");
+        assert_eq!(store.user_by_name("user-2".into()).await.unwrap(), None, "{name}");
+        for double in [
+            User { name: "user-1".into(), ..user(2, Role::Viewer) },
+            User { identity: Some(identity), ..user(2, Role::Viewer) },
+        ] {
+            let again = store.create_user(double, line(1, "user.created")).await;
+            assert_eq!(again, Err(UserWriteError::Exists), "{name}");
+        }
+        assert_eq!(store.users().await.unwrap(), [ada], "{name}");
+        assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: what was refused is not noted");
+    }
+}
+
+#[tokio::test]
+async fn there_is_always_an_administrator() {
+    for house in all().await {
+        let (store, name) = (&house.store, house.name);
+        store.create_user(user(1, Role::Viewer), line(1, "user.created")).await.unwrap();
+        let member = User { role: Role::Member, ..user(1, Role::Member) };
+        store.update_user(member, line(2, "user.changed")).await.expect("none was there before");
+        store.create_user(user(2, Role::Administrator), line(1, "user.created")).await.unwrap();
+        for last in [
+            User { role: Role::Member, ..user(2, Role::Administrator) },
+            User { disabled_at: Some(at(3)), ..user(2, Role::Administrator) },
+        ] {
+            let refused = store.update_user(last, line(3, "user.changed")).await;
+            assert_eq!(refused, Err(UserWriteError::LastAdministrator), "{name}");
+        }
+        assert_eq!(store.user(id(2)).await.unwrap(), Some(user(2, Role::Administrator)), "{name}");
+        store.create_user(user(3, Role::Administrator), line(4, "user.created")).await.unwrap();
+        let member = User { role: Role::Member, ..user(2, Role::Administrator) };
+        store.update_user(member.clone(), line(5, "user.changed")).await.unwrap();
+        assert_eq!(store.user(id(2)).await.unwrap(), Some(member), "{name}");
+        let unknown = store.update_user(user(9, Role::Member), line(6, "user.changed")).await;
+        assert_eq!(unknown, Err(UserWriteError::NotFound), "{name}");
+        let actions = store.audit(None, 9).await.unwrap().len();
+        assert_eq!(actions, 5, "{name}: what was refused is not noted");
+    }
+}
+
+#[tokio::test]
+async fn sessions_begin_are_seen_and_end() {
+    for house in all().await {
+        let (store, name) = (&house.store, house.name);
+        for number in [1, 2] {
+            store.create_user(user(number, Role::Member), line(1, "user.created")).await.unwrap();
+        }
+        for (byte, owner, seconds) in [(1, 1, 10), (2, 1, 20), (3, 1, 30), (4, 2, 40)] {
+            store.start_session(session(byte, owner, seconds), line(seconds, "session.started")).await.unwrap();
+        }
+        let found = store.session(TokenHash([2; 32])).await.unwrap().unwrap();
+        let signed_in = User { signed_in_at: Some(at(30)), ..user(1, Role::Member) };
+        assert_eq!(found, (session(2, 1, 20), signed_in), "{name}");
+        store.session_seen(TokenHash([1; 32]), at(50)).await.unwrap();
+        store.session_seen(TokenHash([1; 32]), at(45)).await.unwrap();
+        let seen: Vec<_> =
+            store.sessions(id(1)).await.unwrap().iter().map(|one| (one.hash.0[0], one.seen_at)).collect();
+        assert_eq!(seen, [(1, at(50)), (3, at(30)), (2, at(20))], "{name}");
+        for (which, ended) in [
+            (SessionsToEnd::One(TokenHash([9; 32])), 0),
+            (SessionsToEnd::One(TokenHash([2; 32])), 1),
+            (SessionsToEnd::OthersOf(id(1), TokenHash([1; 32])), 1),
+            (SessionsToEnd::AllOf(id(1)), 1),
+        ] {
+            let done = store.end_sessions(which, line(60, "session.ended")).await.unwrap();
+            assert_eq!(done, ended, "{name}: {which:?}");
+        }
+        assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}");
+        assert!(store.session(TokenHash([4; 32])).await.unwrap().is_some(), "{name}: another's");
+        // What is over goes when somebody signs in.
+        let later = Session { created_at: at(41) + SESSION_IDLE, seen_at: at(41) + SESSION_IDLE, ..session(5, 1, 0) };
+        store.start_session(later, line(70, "session.started")).await.unwrap();
+        assert_eq!(store.session(TokenHash([4; 32])).await.unwrap(), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_disabled_has_nothing_left() {
+    for house in all().await {
+        let (store, name) = (&house.store, house.name);
+        store.create_user(user(1, Role::Member), line(1, "user.created")).await.unwrap();
+        store.start_session(session(1, 1, 10), line(10, "session.started")).await.unwrap();
+        let link = SignInLink { hash: TokenHash([7; 32]), user: Some(id(1)), expires_at: at(99) };
+        store.create_link(link, line(11, "link.created")).await.unwrap();
+        for (number, creator) in [(1, id(1).to_string()), (2, "cli".to_owned())] {
+            let key = ApiKey {
+                id: KeyId::from_uuid(Uuid::from_u128(number)),
+                name: "ci".into(),
+                prefix: "jmn_abcdef".into(),
+                hash: KeyHash([u8::try_from(number).unwrap(); 32]),
+                scopes: vec![Scope::Read],
+                projects: None,
+                expires_at: None,
+                allowed_ips: None,
+                created_at: at(1),
+                last_used_at: None,
+                revoked_at: None,
+                creator: Some(creator),
+            };
+            store.create_key(key, line(12, "key.created")).await.unwrap();
+        }
+        let disabled = User { disabled_at: Some(at(20)), ..user(1, Role::Member) };
+        store.update_user(disabled, line(20, "user.disabled")).await.unwrap();
+        assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}");
+        assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}");
+        let mut revoked: Vec<_> =
+            store.keys().await.unwrap().iter().map(|key| (key.hash.0[0], key.revoked_at)).collect();
+        revoked.sort();
+        assert_eq!(revoked, [(1, Some(at(20))), (2, None)], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_used_once() {
+    for house in all().await {
+        let (store, name) = (&house.store, house.name);
+        let link = |byte, user, end| SignInLink { hash: TokenHash([byte; 32]), user, expires_at: at(end) };
+        let first = |number| user(number, Role::Administrator);
+        for (byte, end) in [(1, 100), (2, 100), (3, 15)] {
+            store.create_link(link(byte, None, end), line(10, "link.created")).await.unwrap();
+        }
+        assert_eq!(store.link(TokenHash([1; 32])).await.unwrap(), Some(link(1, None, 100)), "{name}");
+        let over = store.use_link(TokenHash([3; 32]), first(1), line(20, "user.created")).await;
+        assert_eq!(over, Err(UserWriteError::LinkGone), "{name}: over");
+        store.use_link(TokenHash([1; 32]), first(1), line(20, "user.created")).await.unwrap();
+        for (byte, why) in [(1, "used"), (2, "there is an administrator"), (9, "unknown")] {
+            let again = store.use_link(TokenHash([byte; 32]), first(2), line(21, "user.created")).await;
+            assert_eq!(again, Err(UserWriteError::LinkGone), "{name}: {why}");
+        }
+        assert_eq!(store.users().await.unwrap(), [first(1)], "{name}");
+
+        store.start_session(session(1, 1, 30), line(30, "session.started")).await.unwrap();
+        store.create_link(link(4, Some(id(1)), 100), line(40, "link.created")).await.unwrap();
+        store.create_link(link(5, Some(id(1)), 100), line(41, "link.created")).await.unwrap();
+        assert_eq!(store.link(TokenHash([4; 32])).await.unwrap(), None, "{name}: a newer one takes its place");
+        let changed = User { password: Some(PasswordHash("new".to_owned())), ..first(1) };
+        store.use_link(TokenHash([5; 32]), changed, line(50, "user.password")).await.unwrap();
+        let found = store.user(id(1)).await.unwrap().unwrap();
+        assert_eq!(found.password, Some(PasswordHash("new".to_owned())), "{name}");
+        assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}: a new password ends sessions");
+    }
+}
+
+#[tokio::test]
+async fn comments_stay_in_order() {
+    for house in all().await {
+        let (store, name) = (&house.store, house.name);
+        let message = MessageId::from_uuid(Uuid::from_u128(1));
+        let comment = |text: &str, message| NewComment { author: "ada".into(), body: text.into(), at: at(1), message };
+        for (number, text, of) in [(1, "one", None), (2, "elsewhere", None), (1, "two", Some(message))] {
+            store.comment("shop".into(), number, comment(text, of)).await.unwrap();
+        }
+        let found = store.comments("shop".into(), 1).await.unwrap();
+        let told: Vec<_> =
+            found.iter().map(|one| (one.place, one.comment.body.as_str(), one.comment.message)).collect();
+        assert_eq!(told, [(1, "one", None), (2, "two", Some(message))], "{name}");
+    }
+}
