@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod models;
+pub mod oidc;
 mod postgres;
 mod tapped;
 

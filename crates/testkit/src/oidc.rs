@@ -1,0 +1,516 @@
+//! An OpenID provider on the loopback, as the person whom a test chooses, that answers in all the wrong ways too. It
+//! makes its keys when it starts.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use journeyman_core::time::Clock;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use url::{Url, form_urlencoded};
+
+/// What the provider calls its one client.
+pub const CLIENT_ID: &str = "journeyman";
+
+/// What the client shows it. The characters are those that have to be escaped on the way.
+pub const CLIENT_SECRET: &str = "s3cret +/%&=:";
+
+/// Somebody at the provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// Who, to the provider.
+    pub subject: String,
+    /// The address.
+    pub email: String,
+    /// Whether the provider vouches for it.
+    pub email_verified: bool,
+    /// What they are called.
+    pub name: String,
+}
+
+impl Person {
+    /// Ada of example.com.
+    #[must_use]
+    pub fn ada() -> Self {
+        Self {
+            subject: "248289761001".to_owned(),
+            email: "ada@example.com".to_owned(),
+            email_verified: true,
+            name: "Ada Lovelace".to_owned(),
+        }
+    }
+}
+
+/// How a provider goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The person says no.
+    AccessDenied,
+    /// The browser comes back in the name of another provider.
+    OtherProvider,
+    /// The browser comes back without the name of any.
+    NoProvider,
+    /// The ID token has the nonce of another sign-in.
+    WrongNonce,
+    /// The ID token has no nonce.
+    NoNonce,
+    /// The ID token is for another client.
+    WrongAudience,
+    /// The ID token is for us and somebody else.
+    SecondAudience,
+    /// The ID token was given to another client.
+    WrongParty,
+    /// The ID token is of another provider.
+    WrongIssuer,
+    /// The ID token ended an hour ago.
+    ExpiredToken,
+    /// The ID token is signed with a key that only has the right name.
+    WrongSignature,
+    /// The ID token is signed by nobody.
+    Unsigned,
+    /// The ID token is signed with the client's secret.
+    SharedSecret,
+    /// There is no ID token.
+    NoToken,
+    /// The token endpoint knows no such client.
+    UnknownClient,
+    /// The email is told only at the user info endpoint: right, if uncommon.
+    EmailElsewhere,
+    /// The same, and of somebody else.
+    OtherSubject,
+    /// The discovery document is of another provider.
+    OtherDocument,
+    /// The discovery document names an endpoint that is not https.
+    InsecureEndpoint,
+    /// All but the page for people fails.
+    Failing,
+    /// All but the page for people sends us elsewhere.
+    Redirect,
+    /// All but the page for people answers without end, nearly.
+    Large,
+    /// All but the page for people never answers.
+    Silence,
+}
+
+/// A provider, until it is dropped.
+pub struct Provider {
+    /// Its address.
+    pub issuer: Url,
+    state: Arc<State>,
+    serving: JoinHandle<()>,
+}
+
+struct State {
+    issuer: String,
+    clock: Arc<dyn Clock>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    person: Person,
+    fault: Option<Fault>,
+    secret_in_body: bool,
+    key: Key,
+    keys_made: usize,
+    /// What was asked for when each code was given.
+    grants: HashMap<String, HashMap<String, String>>,
+    codes_made: usize,
+    asked: Vec<String>,
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Provider {
+    /// A provider with an ES256 key at which Ada is signed in. Its tokens are of the time of `clock`.
+    pub async fn start(clock: Arc<dyn Clock>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issuer = format!("http://{}", listener.local_addr().unwrap());
+        let inner = Inner {
+            person: Person::ada(),
+            fault: None,
+            secret_in_body: false,
+            key: Key::new(Kind::Es256, "key-0"),
+            keys_made: 1,
+            grants: HashMap::new(),
+            codes_made: 0,
+            asked: Vec::new(),
+        };
+        let state = Arc::new(State { issuer: issuer.clone(), clock, inner: Mutex::new(inner) });
+        let served = Arc::clone(&state);
+        let serving = tokio::spawn(async move {
+            // Connections end with it: a provider that is gone answers on none.
+            let mut clients = JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                let state = Arc::clone(&served);
+                let service = service_fn(move |request| answer(Arc::clone(&state), request));
+                clients.spawn(async move {
+                    let _ = http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
+                });
+            }
+        });
+        Self { issuer: issuer.parse().unwrap(), state, serving }
+    }
+
+    /// From now on it is this person who is signed in at the provider.
+    pub fn person(&self, person: Person) {
+        self.state.inner().person = person;
+    }
+
+    /// From now on it goes wrong in this way; `None`: in no way.
+    pub fn fault(&self, fault: Option<Fault>) {
+        self.state.inner().fault = fault;
+    }
+
+    /// From now on it signs with a new ES256 key, and has forgotten the one before.
+    pub fn rotate_keys(&self) {
+        self.state.inner().rotate(Kind::Es256);
+    }
+
+    /// From now on it signs with a new RS256 key, and has forgotten the one before.
+    pub fn sign_with_rsa(&self) {
+        self.state.inner().rotate(Kind::Rs256);
+    }
+
+    /// From now on it takes the client's secret only in the body of a request.
+    pub fn take_secret_in_body(&self) {
+        self.state.inner().secret_in_body = true;
+    }
+
+    /// The paths that were asked for so far.
+    #[must_use]
+    pub fn asked(&self) -> Vec<String> {
+        self.state.inner().asked.clone()
+    }
+}
+
+impl Inner {
+    fn rotate(&mut self, kind: Kind) {
+        self.key = Key::new(kind, &format!("key-{}", self.keys_made));
+        self.keys_made += 1;
+    }
+}
+
+async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let path = head.uri.path();
+    let fault = {
+        let mut inner = state.inner();
+        inner.asked.push(path.to_owned());
+        inner.fault
+    };
+    if path != "/authorize" {
+        match fault {
+            Some(Fault::Silence) => std::future::pending::<()>().await,
+            Some(Fault::Failing) => return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "down for maintenance")),
+            Some(Fault::Redirect) => return Ok(redirect("https://elsewhere.test/")),
+            Some(Fault::Large) => return Ok(with_json(StatusCode::OK, format!("{{}}{}", " ".repeat(2 << 20)))),
+            _ => {}
+        }
+    }
+    Ok(match (&head.method, path) {
+        (&Method::GET, "/.well-known/openid-configuration") => ok(&state.discovery(fault)),
+        (&Method::GET, "/keys") => ok(&json!({"keys": [state.inner().key.public()]})),
+        (&Method::GET, "/authorize") => state.authorize(&form(head.uri.query().unwrap_or_default().as_bytes()), fault),
+        (&Method::POST, "/token") => state.token(&head, &form(&body), fault),
+        (&Method::GET, "/userinfo") => state.user_info(&head, fault),
+        _ => plain(StatusCode::NOT_FOUND, "no such page"),
+    })
+}
+
+impl State {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    fn discovery(&self, fault: Option<Fault>) -> Value {
+        let issuer = &self.issuer;
+        let method = if self.inner().secret_in_body { "client_secret_post" } else { "client_secret_basic" };
+        let mut document = json!({
+            "issuer": issuer,
+            "authorization_endpoint": format!("{issuer}/authorize"),
+            "token_endpoint": format!("{issuer}/token"),
+            "userinfo_endpoint": format!("{issuer}/userinfo"),
+            "jwks_uri": format!("{issuer}/keys"),
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            // Among them those that are not to be taken.
+            "id_token_signing_alg_values_supported": ["RS256", "ES256", "HS256", "none"],
+            "token_endpoint_auth_methods_supported": [method],
+            "authorization_response_iss_parameter_supported": true,
+        });
+        match fault {
+            Some(Fault::OtherDocument) => document["issuer"] = json!("https://elsewhere.test"),
+            Some(Fault::InsecureEndpoint) => document["token_endpoint"] = json!("http://elsewhere.test/token"),
+            _ => {}
+        }
+        document
+    }
+
+    /// The page for people: they are signed in, and allow it at once.
+    fn authorize(&self, asked: &HashMap<String, String>, fault: Option<Fault>) -> Response<Full<Bytes>> {
+        let get = |name: &str| asked.get(name).map_or("", String::as_str);
+        let good = get("response_type") == "code"
+            && get("client_id") == CLIENT_ID
+            && get("code_challenge_method") == "S256"
+            && get("scope").split(' ').any(|scope| scope == "openid");
+        let Ok(mut back) = get("redirect_uri").parse::<Url>() else {
+            return plain(StatusCode::BAD_REQUEST, "no redirect_uri");
+        };
+        if !good {
+            return plain(StatusCode::BAD_REQUEST, "not a request of the flow that this provider knows");
+        }
+        let mut query = back.query_pairs_mut();
+        query.append_pair("state", get("state"));
+        match fault {
+            Some(Fault::NoProvider) => {}
+            Some(Fault::OtherProvider) => {
+                query.append_pair("iss", "https://elsewhere.test");
+            }
+            _ => {
+                query.append_pair("iss", &self.issuer);
+            }
+        }
+        if fault == Some(Fault::AccessDenied) {
+            query.append_pair("error", "access_denied").append_pair("error_description", "The person said no.");
+        } else {
+            let mut inner = self.inner();
+            inner.codes_made += 1;
+            let code = format!("code-{}", inner.codes_made);
+            query.append_pair("code", &code);
+            inner.grants.insert(code, asked.clone());
+        }
+        drop(query);
+        redirect(back.as_str())
+    }
+
+    fn token(&self, head: &Parts, form: &HashMap<String, String>, fault: Option<Fault>) -> Response<Full<Bytes>> {
+        let get = |name: &str| form.get(name).map_or("", String::as_str);
+        let refused = |error: &str| with_json(StatusCode::BAD_REQUEST, json!({"error": error}).to_string());
+        let shown = if self.inner().secret_in_body {
+            Some((get("client_id").to_owned(), get("client_secret").to_owned()))
+        } else {
+            basic(head)
+        };
+        let known = shown.is_some_and(|(id, secret)| id == CLIENT_ID && secret == CLIENT_SECRET);
+        if !known || fault == Some(Fault::UnknownClient) {
+            return with_json(StatusCode::UNAUTHORIZED, json!({"error": "invalid_client"}).to_string());
+        }
+        if get("grant_type") != "authorization_code" {
+            return refused("unsupported_grant_type");
+        }
+        // Each code is good once.
+        let Some(grant) = self.inner().grants.remove(get("code")) else {
+            return refused("invalid_grant");
+        };
+        let granted = |name: &str| grant.get(name).map_or("", String::as_str);
+        let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, get("code_verifier").as_bytes()));
+        if challenge != granted("code_challenge") || get("redirect_uri") != granted("redirect_uri") {
+            return refused("invalid_grant");
+        }
+        let mut answer = json!({"access_token": "acc3ss", "token_type": "Bearer", "expires_in": 300});
+        if fault != Some(Fault::NoToken) {
+            answer["id_token"] = json!(self.id_token(granted("nonce"), fault));
+        }
+        ok(&answer)
+    }
+
+    fn id_token(&self, nonce: &str, fault: Option<Fault>) -> String {
+        let inner = self.inner();
+        let now = self.clock.now().as_micros() / 1_000_000;
+        let mut claims = json!({
+            "iss": self.issuer, "sub": inner.person.subject, "aud": CLIENT_ID, "nonce": nonce,
+            "iat": now, "exp": now + 300,
+        });
+        if !matches!(fault, Some(Fault::EmailElsewhere | Fault::OtherSubject)) {
+            tell(&mut claims, &inner.person);
+        }
+        match fault {
+            Some(Fault::WrongNonce) => claims["nonce"] = json!("of another sign-in"),
+            Some(Fault::NoNonce) => claims["nonce"] = Value::Null,
+            Some(Fault::WrongAudience) => claims["aud"] = json!("another client"),
+            Some(Fault::SecondAudience) => claims["aud"] = json!([CLIENT_ID, "another client"]),
+            Some(Fault::WrongParty) => claims["azp"] = json!("another client"),
+            Some(Fault::WrongIssuer) => claims["iss"] = json!("https://elsewhere.test"),
+            Some(Fault::ExpiredToken) => {
+                claims["iat"] = json!(now - 3900);
+                claims["exp"] = json!(now - 3600);
+            }
+            _ => {}
+        }
+        match fault {
+            Some(Fault::WrongSignature) => Key::new(inner.key.kind(), inner.key.name()).token(&claims),
+            Some(Fault::Unsigned) => unsigned(&claims),
+            Some(Fault::SharedSecret) => with_secret(CLIENT_SECRET, &claims),
+            _ => inner.key.token(&claims),
+        }
+    }
+
+    fn user_info(&self, head: &Parts, fault: Option<Fault>) -> Response<Full<Bytes>> {
+        if head.headers.get(AUTHORIZATION).is_none_or(|shown| shown != "Bearer acc3ss") {
+            return plain(StatusCode::UNAUTHORIZED, "no access token");
+        }
+        let inner = self.inner();
+        let subject = if fault == Some(Fault::OtherSubject) { "somebody else" } else { inner.person.subject.as_str() };
+        let mut claims = json!({"sub": subject});
+        tell(&mut claims, &inner.person);
+        ok(&claims)
+    }
+}
+
+fn tell(claims: &mut Value, person: &Person) {
+    claims["email"] = json!(person.email);
+    claims["email_verified"] = json!(person.email_verified);
+    claims["name"] = json!(person.name);
+}
+
+/// Client id and secret, each escaped as in a form before they were joined (RFC 6749, 2.3.1).
+fn basic(head: &Parts) -> Option<(String, String)> {
+    let shown = head.headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Basic ")?;
+    let shown = String::from_utf8(STANDARD.decode(shown).ok()?).ok()?;
+    let (id, secret) = shown.split_once(':')?;
+    let plain = |escaped: &str| form(format!("x={escaped}").as_bytes()).remove("x");
+    Some((plain(id)?, plain(secret)?))
+}
+
+fn form(text: &[u8]) -> HashMap<String, String> {
+    form_urlencoded::parse(text).into_owned().collect()
+}
+
+fn ok(document: &Value) -> Response<Full<Bytes>> {
+    with_json(StatusCode::OK, document.to_string())
+}
+
+fn with_json(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let body = Full::new(Bytes::from(text));
+    Response::builder().status(status).header(CONTENT_TYPE, "application/json").body(body).unwrap()
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let body = Full::new(Bytes::from_static(text.as_bytes()));
+    Response::builder().status(status).header(CONTENT_TYPE, "text/plain").body(body).unwrap()
+}
+
+fn redirect(place: &str) -> Response<Full<Bytes>> {
+    Response::builder().status(StatusCode::FOUND).header(LOCATION, place).body(Full::default()).unwrap()
+}
+
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// P-256.
+    Es256,
+    /// RSA with 2048 bits.
+    Rs256,
+}
+
+enum Pair {
+    Es256(EcdsaKeyPair),
+    Rs256(RsaKeyPair),
+}
+
+/// A key with a name.
+struct Key {
+    name: String,
+    pair: Pair,
+}
+
+impl Key {
+    fn new(kind: Kind, name: &str) -> Self {
+        let pair = match kind {
+            Kind::Es256 => Pair::Es256(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap()),
+            Kind::Rs256 => Pair::Rs256(RsaKeyPair::generate(KeySize::Rsa2048).unwrap()),
+        };
+        Self { name: name.to_owned(), pair }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.pair {
+            Pair::Es256(_) => Kind::Es256,
+            Pair::Rs256(_) => Kind::Rs256,
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its half for everybody.
+    fn public(&self) -> Value {
+        let name = &self.name;
+        match &self.pair {
+            Pair::Es256(pair) => {
+                // One byte that says "uncompressed", and the two numbers.
+                let point = pair.public_key().as_ref();
+                let (x, y) = (encode(&point[1..33]), encode(&point[33..]));
+                json!({"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": name, "x": x, "y": y})
+            }
+            Pair::Rs256(pair) => {
+                let public = pair.public_key();
+                let n = encode(public.modulus().big_endian_without_leading_zero());
+                let e = encode(public.exponent().big_endian_without_leading_zero());
+                json!({"kty": "RSA", "use": "sig", "alg": "RS256", "kid": name, "n": n, "e": e})
+            }
+        }
+    }
+
+    /// A token signed with it.
+    fn token(&self, claims: &Value) -> String {
+        let random = SystemRandom::new();
+        match &self.pair {
+            Pair::Es256(pair) => {
+                let input = input(&json!({"alg": "ES256", "kid": self.name, "typ": "JWT"}), claims);
+                let signature = pair.sign(&random, input.as_bytes()).unwrap();
+                format!("{input}.{}", encode(signature.as_ref()))
+            }
+            Pair::Rs256(pair) => {
+                let input = input(&json!({"alg": "RS256", "kid": self.name, "typ": "JWT"}), claims);
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, input.as_bytes(), &mut signature).unwrap();
+                format!("{input}.{}", encode(&signature))
+            }
+        }
+    }
+}
+
+/// A token without a signature.
+fn unsigned(claims: &Value) -> String {
+    format!("{}.", input(&json!({"alg": "none"}), claims))
+}
+
+/// A token signed with what the client has too.
+fn with_secret(secret: &str, claims: &Value) -> String {
+    let input = input(&json!({"alg": "HS256", "typ": "JWT"}), claims);
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), input.as_bytes());
+    format!("{input}.{}", encode(tag.as_ref()))
+}
+
+fn input(header: &Value, claims: &Value) -> String {
+    format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()))
+}
+
+fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
