@@ -1,43 +1,122 @@
-//! The stylesheet, part of the program, at an address that changes with its content.
+//! Styles, scripts and the icon, part of the program, each at an address that changes with its content.
 
+use std::io::Write;
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::IntoResponse;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 use crate::Shared;
 
-/// Where the stylesheet is.
-pub(crate) const PATH: &str = "/assets/journeyman.css";
+const STYLES: &str = concat!(
+    include_str!("../assets/css/tokens.css"),
+    include_str!("../assets/css/base.css"),
+    include_str!("../assets/css/controls.css"),
+    include_str!("../assets/css/parts.css"),
+    include_str!("../assets/css/layout.css"),
+    include_str!("../assets/css/conversation.css"),
+    include_str!("../assets/css/diff.css"),
+);
 
-const CSS: &str = include_str!("../assets/journeyman.css");
+/// Names, types and contents.
+const FILES: [(&str, &str, &str); 4] = [
+    ("journeyman.css", "text/css; charset=utf-8", STYLES),
+    ("journeyman.js", "text/javascript; charset=utf-8", include_str!("../assets/journeyman.js")),
+    ("turbo.js", "text/javascript; charset=utf-8", include_str!("../assets/vendor/turbo/turbo.js")),
+    ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
+];
 
-/// The stylesheet of this build.
+/// The files of this build.
 #[derive(Clone)]
-pub(crate) struct Stylesheet {
-    query: Arc<str>,
+pub(crate) struct Assets(Arc<[Asset]>);
+
+struct Asset {
+    name: &'static str,
+    kind: &'static str,
+    plain: &'static str,
+    packed: Bytes,
+    query: String,
 }
 
-impl Stylesheet {
-    /// The one that was compiled in.
+impl Assets {
+    /// Those that were compiled in.
     pub(crate) fn bundled() -> Self {
-        let digest = Sha256::digest(CSS);
-        let version: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { query: format!("v={version}").into() }
+        let asset = |(name, kind, plain): (&'static str, &'static str, &'static str)| {
+            let digest = Sha256::digest(plain);
+            let version: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            Asset { name, kind, plain, packed: packed(plain), query: format!("v={version}") }
+        };
+        Self(FILES.into_iter().map(asset).collect())
     }
 
     /// The address for a page.
-    pub(crate) fn href(&self) -> String {
-        format!("{PATH}?{}", self.query)
+    pub(crate) fn href(&self, name: &str) -> String {
+        let found = self.find(name);
+        found.map_or_else(String::new, |asset| format!("/assets/{}?{}", asset.name, asset.query))
+    }
+
+    fn find(&self, name: &str) -> Option<&Asset> {
+        self.0.iter().find(|asset| asset.name == name)
     }
 }
 
-/// `GET /assets/journeyman.css`: may be kept for a year, but only under the address of this very content. While two
-/// versions of the server run side by side, one is asked for the other's.
-pub(crate) async fn stylesheet(State(shared): State<Shared>, RawQuery(query): RawQuery) -> impl IntoResponse {
-    let current = query.as_deref() == Some(&*shared.stylesheet.query);
+fn packed(plain: &str) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    // Into memory: nothing can fail, and without it the file is sent as it is.
+    let packed = encoder.write_all(plain.as_bytes()).and_then(|()| encoder.finish());
+    packed.unwrap_or_default().into()
+}
+
+/// `GET /assets/{name}`: open to all, for it tells nothing.
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new().route("/assets/{name}", get(asset))
+}
+
+/// May be kept for a year, but only under the address of this very content. While two versions of the server run side by
+/// side, one is asked for the other's.
+async fn asset(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let Some(asset) = shared.assets.find(&name) else { return StatusCode::NOT_FOUND.into_response() };
+    let current = query.as_deref() == Some(&asset.query);
     let caching = if current { "public, max-age=31536000, immutable" } else { "no-cache" };
-    ([(CONTENT_TYPE, "text/css; charset=utf-8"), (CACHE_CONTROL, caching)], CSS)
+    let kept = [(CONTENT_TYPE, asset.kind), (CACHE_CONTROL, caching), (VARY, "accept-encoding")];
+    let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accepted.contains("gzip") && !asset.packed.is_empty() {
+        return (kept, [(CONTENT_ENCODING, "gzip")], asset.packed.clone()).into_response();
+    }
+    (kept, asset.plain).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_vendored_is_what_its_readme_says() {
+        let digest = Sha256::digest(include_str!("../assets/vendor/turbo/turbo.js"));
+        let sum: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(include_str!("../assets/vendor/turbo/README.md").contains(&sum), "{sum}");
+    }
+
+    #[test]
+    fn no_style_or_script_asks_another_host_for_anything() {
+        for (name, _, content) in FILES.into_iter().filter(|(name, ..)| *name != "turbo.js") {
+            for bad in ["@import", "url(", "http://", "https://", "eval(", "innerHTML"] {
+                let place = content.find(bad).map(|at| &content[at..(at + 60).min(content.len())]);
+                assert!(place.is_none_or(|place| place.contains("www.w3.org")), "{name}: {place:?}");
+            }
+        }
+    }
 }

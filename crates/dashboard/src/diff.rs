@@ -3,14 +3,19 @@
 //! Invariant: within a hunk, what a line is follows from the counts in the hunk's header. A removed line `-- a/x` looks
 //! like the header of a file and is not one.
 
+mod blocks;
 mod names;
 mod parse;
+mod pieces;
+mod shown;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::borrow::Cow;
 
-pub(crate) use self::parse::parse;
+use self::parse::parse;
+pub(crate) use self::shown::{DiffShown, DiffView};
 
 use crate::visible;
 
@@ -96,14 +101,11 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The text as a page shows it. The carriage return at the end of a line of Windows is shown only where it may be
-    /// what was changed.
-    pub(crate) fn shown(&self) -> Cow<'a, str> {
+    /// The text without the carriage return at the end of a line of Windows, unless that may be what was changed.
+    pub(crate) fn content(&self) -> &'a str {
         match self.class {
-            LineClass::Added | LineClass::Removed => visible::line(self.text),
-            LineClass::Hunk | LineClass::Context | LineClass::Note => {
-                visible::line(self.text.strip_suffix('\r').unwrap_or(self.text))
-            }
+            LineClass::Added | LineClass::Removed => self.text,
+            LineClass::Hunk | LineClass::Context | LineClass::Note => self.text.strip_suffix('\r').unwrap_or(self.text),
         }
     }
 }

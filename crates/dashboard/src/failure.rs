@@ -1,31 +1,58 @@
-//! Why a page could not be given, and the page that says so.
+//! Why a page could not be given, and the page that says so; and the few words in which a page says that something was
+//! done.
 //!
 //! Invariant: what a store or repository failed with is for the log; the page does not repeat it.
 
 use askama::Template;
+use axum::extract::rejection::FormRejection;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use journeyman_core::ports::PullPagesError;
+use journeyman_core::ports::{PullPagesError, StoreError};
 
 use crate::frame::Frame;
-use crate::visible;
+use crate::interface::Refusal;
+use crate::{Shared, visible, words};
 
 /// Why a page could not be given.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The caller may not change anything.
-    #[error("your key may only read; to merge or close a pull request it needs the scope write")]
+    /// The viewer may not change anything.
+    #[error("you may look at everything here; to change something you need the role member")]
     ReadOnly,
+    /// The viewer may not do this.
+    #[error("only an administrator may do this")]
+    NotAdministrator,
+    /// There is none.
+    #[error("there is no such {0}")]
+    NotFound(&'static str),
     /// There is no list, for there is nothing to list from.
     #[error("this project has no repository on the built-in code host; its pull requests are where its repository is")]
     NotHosted,
+    /// The interface said no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The port said no.
     #[error(transparent)]
     Pulls(#[from] PullPagesError),
-    /// A template failed.
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The form could not be read.
+    #[error("the form could not be read: {0}")]
+    Form(#[from] FormRejection),
+    /// A template failed, or something else of ours.
     #[error("the page could not be rendered: {0}")]
-    Render(#[from] askama::Error),
+    Render(String),
 }
+
+impl From<askama::Error> for Failure {
+    fn from(error: askama::Error) -> Self {
+        Self::Render(error.to_string())
+    }
+}
+
+/// What a page is, or why there is none.
+pub(crate) type Page = Result<Response, Failure>;
 
 #[derive(Template)]
 #[template(path = "error.html")]
@@ -33,22 +60,39 @@ struct ErrorPage<'a> {
     frame: &'a Frame,
     heading: &'static str,
     text: String,
-    back: Option<Link>,
 }
 
-struct Link {
-    href: String,
-    text: String,
+#[derive(Template)]
+#[template(path = "unavailable.html")]
+struct Unavailable {
+    stylesheet: String,
+}
+
+/// The page where not even the session could be looked up.
+pub(crate) fn unavailable(shared: &Shared, error: &StoreError) -> Response {
+    tracing::error!(%error, "a session could not be looked up");
+    let page = Unavailable { stylesheet: shared.assets.href("journeyman.css") }.render();
+    (StatusCode::SERVICE_UNAVAILABLE, Html(page.unwrap_or_default())).into_response()
+}
+
+/// A page from its template.
+pub(crate) fn rendered(page: &impl Template) -> Page {
+    Ok(Html(page.render()?).into_response())
+}
+
+/// A page that says that what was typed will not do; it holds what was typed.
+pub(crate) fn refused(page: &impl Template) -> Page {
+    Ok((StatusCode::UNPROCESSABLE_ENTITY, Html(page.render()?)).into_response())
 }
 
 impl Failure {
-    /// The answer; `pull` is the number of the pull request that was asked for.
-    pub(crate) fn page(&self, frame: &Frame, pull: Option<u64>) -> Response {
+    /// The answer.
+    pub(crate) fn page(&self, frame: &Frame) -> Response {
         let status = self.status();
         if status.is_server_error() {
-            tracing::error!(project = %frame.project.id, pull, error = %self, "a page could not be given");
+            tracing::error!(error = %self, "a page could not be given");
         }
-        match (ErrorPage { frame, heading: self.heading(), text: self.text(), back: self.back(frame, pull) }).render() {
+        match (ErrorPage { frame, heading: self.heading(), text: self.text() }).render() {
             Ok(html) => (status, Html(html)).into_response(),
             Err(error) => {
                 tracing::error!(%error, "the page of an error could not be rendered");
@@ -57,45 +101,65 @@ impl Failure {
         }
     }
 
-    /// Where to go from here: to the pull request if it is there, else to the list if that is.
-    fn back(&self, frame: &Frame, pull: Option<u64>) -> Option<Link> {
-        match (self, pull) {
-            (Self::NotHosted, _) => None,
-            (Self::Pulls(PullPagesError::NotFound), _) | (_, None) => {
-                Some(Link { href: frame.pulls_path(), text: "All pull requests".to_owned() })
-            }
-            (_, Some(number)) => Some(Link { href: frame.pull_path(number), text: format!("Back to #{number}") }),
-        }
-    }
-
     fn status(&self) -> StatusCode {
         match self {
-            Self::ReadOnly => StatusCode::FORBIDDEN,
-            Self::NotHosted | Self::Pulls(PullPagesError::NotFound) => StatusCode::NOT_FOUND,
+            Self::ReadOnly | Self::NotAdministrator => StatusCode::FORBIDDEN,
+            Self::NotFound(_) | Self::NotHosted | Self::Pulls(PullPagesError::NotFound) => StatusCode::NOT_FOUND,
+            Self::Refused(refusal) => refusal.status,
             Self::Pulls(PullPagesError::NotOpen | PullPagesError::Conflict { .. }) => StatusCode::CONFLICT,
+            Self::Form(rejection) => rejection.status(),
+            Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Pulls(PullPagesError::Failed(_)) | Self::Render(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
     fn heading(&self) -> &'static str {
         match self {
-            Self::ReadOnly => "Not allowed",
-            Self::NotHosted | Self::Pulls(PullPagesError::NotFound) => "Not found",
-            Self::Pulls(PullPagesError::NotOpen) => "Not open any more",
-            Self::Pulls(PullPagesError::Conflict { .. }) => "The branches conflict",
-            Self::Pulls(PullPagesError::Failed(_)) | Self::Render(_) => "Something went wrong",
+            Self::Pulls(PullPagesError::NotOpen) => return "Not open any more",
+            Self::Pulls(PullPagesError::Conflict { .. }) => return "The branches conflict",
+            _ => {}
+        }
+        match self.status() {
+            StatusCode::FORBIDDEN => "Not allowed",
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::TOO_MANY_REQUESTS => "Too many requests",
+            StatusCode::SERVICE_UNAVAILABLE => "Not available right now",
+            status if status.is_client_error() => "This was not done",
+            _ => "Something went wrong",
         }
     }
 
     fn text(&self) -> String {
         match self {
             Self::Pulls(PullPagesError::Failed(_)) => {
-                "the repository or the store could not be used; the server's log says why. If you were merging or \
+                "The repository or the store could not be used; the server's log says why. If you were merging or \
                  closing, look whether it was done before you try again."
                     .to_owned()
             }
-            Self::Render(_) => "the page could not be rendered; the server's log says why.".to_owned(),
-            Self::ReadOnly | Self::NotHosted | Self::Pulls(_) => format!("{}.", visible::line(&self.to_string())),
+            Self::Store(_) => {
+                "The store could not be used; the server's log says why. Try again in a moment.".to_owned()
+            }
+            Self::Render(_) => "The page could not be rendered; the server's log says why.".to_owned(),
+            _ => words::sentence(&visible::line(&self.to_string())),
         }
     }
+}
+
+/// What a page says after something was done, by its name in the address.
+pub(crate) fn done(name: &str) -> Option<&'static str> {
+    let known = [
+        ("saved", "Saved."),
+        ("created", "Created."),
+        ("revoked", "The key is revoked. It is refused from now on."),
+        ("deleted", "The project is deleted."),
+        ("password", "The password is changed. All your other sessions have ended."),
+        ("ended", "The session has ended."),
+        ("disabled", "The user is disabled: sessions have ended, and keys they made are revoked."),
+        ("enabled", "The user may sign in again."),
+        ("merged", "Merged."),
+        ("closed", "Closed."),
+        ("sent", "Sent to the job."),
+        ("commented", "The comment is added."),
+    ];
+    known.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
 }

@@ -1,34 +1,67 @@
-//! Times on pages: to the minute for people, in full for machines. Always UTC, for a page knows no clock and no zone.
+//! Times on pages: how long ago, with the whole time as a tooltip and for machines. Always UTC, for a page knows no zone;
+//! the script says it in the reader's.
 
+use std::fmt;
+
+use askama::filters::HtmlSafe;
 use journeyman_core::time::Timestamp;
 
-/// A time, ready for `<time>`.
+use crate::words;
+
+/// A time, as the element `<time>`.
+#[derive(Debug, Clone)]
 pub(crate) struct Moment {
-    /// For the attribute `datetime`.
-    pub(crate) iso: String,
-    /// `2026-11-21 01:25 UTC`.
-    pub(crate) text: String,
+    /// `2026-11-21T01:25:30.123Z`
+    iso: String,
+    /// `2026-11-21 01:25 UTC`
+    text: String,
+    /// `3 min ago`, `in 4 d`
+    relative: String,
 }
 
-impl From<Timestamp> for Moment {
-    fn from(at: Timestamp) -> Self {
+impl Moment {
+    /// As seen from `now`.
+    pub(crate) fn new(at: Timestamp, now: Timestamp) -> Self {
         let iso = at.to_string();
         let text = match iso.split_once('T') {
             Some((date, time)) => format!("{date} {} UTC", time.get(..5).unwrap_or(time)),
             None => iso.clone(),
         };
-        Self { iso, text }
+        let relative = if at > now {
+            format!("in {}", words::distance(at.since(now)))
+        } else {
+            match words::distance(now.since(at)).as_str() {
+                "now" => "now".to_owned(),
+                distance => format!("{distance} ago"),
+            }
+        };
+        Self { iso, text, relative }
     }
 }
 
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { iso, text, relative } = self;
+        write!(f, "<time datetime=\"{iso}\" title=\"{text}\">{relative}</time>")
+    }
+}
+
+/// Digits, letters and marks of ours alone.
+impl HtmlSafe for Moment {}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn a_moment_is_read_to_the_minute() {
-        let moment = Moment::from(Timestamp::from_micros(1_795_224_330_123_456));
-        assert_eq!(moment.iso, "2026-11-21T01:25:30.123Z");
-        assert_eq!(moment.text, "2026-11-21 01:25 UTC");
+    fn a_moment_is_told_from_now() {
+        let at = Timestamp::from_micros(1_795_224_330_123_456);
+        let now = at + Duration::from_secs(200);
+        let whole = "<time datetime=\"2026-11-21T01:25:30.123Z\" title=\"2026-11-21 01:25 UTC\">";
+        assert_eq!(Moment::new(at, now).to_string(), format!("{whole}3 min ago</time>"));
+        assert_eq!(Moment::new(at, at).to_string(), format!("{whole}now</time>"));
+        assert_eq!(Moment::new(at, at - Duration::from_secs(7200)).to_string(), format!("{whole}in 2 h</time>"));
     }
 }

@@ -3,6 +3,7 @@
 //! [`CodeHosts`] finds the one of a project: the built-in host for `local:<name>`, else a plain git remote, which takes
 //! branches and opens no pull requests.
 
+mod check;
 mod local;
 mod plain;
 
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::ports::{Forge, ForgeError, Forges, ProjectStore, PullStore};
-use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, parse_address};
+use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, SecretChanges, parse_address};
+use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
 use journeyman_git::Git;
 
@@ -20,6 +22,7 @@ pub use local::LocalHost;
 /// The code hosts that this installation knows.
 #[derive(Clone)]
 pub struct CodeHosts {
+    git: Git,
     local: LocalHost,
     secrets: Arc<dyn ProjectStore>,
 }
@@ -35,7 +38,7 @@ impl CodeHosts {
         secrets: Arc<dyn ProjectStore>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { local: LocalHost::new(git, repositories, public_url, pulls, clock), secrets }
+        Self { local: LocalHost::new(git.clone(), repositories, public_url, pulls, clock), git, secrets }
     }
 
     /// The built-in host.
@@ -72,6 +75,24 @@ impl Forges for CodeHosts {
             Ok(Address::Local(name)) => self.local.prepare(&name).await,
             _ => Ok(()),
         }
+    }
+
+    async fn check(&self, project: &Project, changes: &SecretChanges) -> Result<(), Reason> {
+        let url = match parse_address(&project.repository) {
+            Ok(Address::Path(url) | Address::Url(url)) => url,
+            // Made when it is not there.
+            Ok(Address::Local(_)) => return Ok(()),
+            Err(error) => return Err(Reason::new(ReasonCode::RepositoryNotFound, error.to_string())),
+        };
+        let token = match changes.get(CODE_HOST_TOKEN) {
+            Some(changed) => changed.clone(),
+            None => {
+                let stored = self.secrets.secrets(project.id.clone()).await;
+                stored.map_err(|error| Reason::new(ReasonCode::Internal, error.to_string()))?.remove(CODE_HOST_TOKEN)
+            }
+        };
+        let remote = plain::PlainRemote::new(url, project.settings.code_host.username.clone(), token).into_remote();
+        check::read(&self.git, &remote).await
     }
 }
 

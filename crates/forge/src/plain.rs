@@ -24,6 +24,11 @@ impl PlainRemote {
         Self { remote: Remote { url, credential, is_ours: false } }
     }
 
+    /// The remote alone.
+    pub(crate) fn into_remote(self) -> Remote {
+        self.remote
+    }
+
     fn no_pulls(&self) -> ForgeError {
         let text = format!(
             "the branch was pushed, but {} is on no code host that Journeyman knows, so no pull request was opened; \

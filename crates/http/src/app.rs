@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use ipnet::IpNet;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
-use journeyman_core::ports::{Containing, Diffs, Forges, GitServer, ModelMeter, PullPages, Store};
-use journeyman_core::time::{IdGen, Timestamp};
+use journeyman_core::ports::{
+    Containing, Diffs, Forges, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
+};
+use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +34,12 @@ pub struct Services {
     pub git: Arc<dyn GitServer>,
     /// The pull requests of the built-in code host.
     pub pulls: Arc<dyn PullPages>,
+    /// Hashes the passwords of people.
+    pub passwords: Arc<dyn Passwords>,
+    /// Who else says who somebody is.
+    pub provider: Option<Arc<dyn SignInProvider>>,
+    /// The present, as the pages see it.
+    pub clock: Arc<dyn Clock>,
     /// The machine's sandbox, if the process carries out jobs.
     pub machine: Option<Arc<dyn Containing>>,
     /// What it has called of models.
@@ -53,6 +61,8 @@ pub struct Settings {
     pub agents: Vec<String>,
     /// The version of the program.
     pub version: String,
+    /// Where things are kept, for the page about the system: names and values.
+    pub places: Vec<(String, String)>,
 }
 
 /// Memory for bodies that arrive at the same time: 128 MiB.

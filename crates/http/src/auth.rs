@@ -1,5 +1,5 @@
-//! From a request to the caller behind it. Three kinds of routes differ in how a key is carried: the interface takes
-//! `Authorization: Bearer`, git and the pages take it as the password of HTTP Basic too, with any user name.
+//! From a request to the caller behind it. Two kinds of routes differ in how a key is carried: the interface takes
+//! `Authorization: Bearer`, git takes it as the password of HTTP Basic too, with any user name. The pages have sessions.
 
 mod address;
 mod credential;
@@ -14,11 +14,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::key::{ApiKey, KeyHash, Refused, Scope, hash};
-use journeyman_dashboard::Viewer;
+use journeyman_core::message::Origin;
+use journeyman_dashboard::ClientAddress;
 
 use self::credential::Schemes;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::caller::{Caller, Who};
 use crate::error::ApiError;
 
 /// The interface under `/v2`.
@@ -40,25 +41,12 @@ pub(crate) async fn of_git(
     admit(&app, request, next, Schemes::BasicToo, needs).await
 }
 
-/// Pages for people: they get a [`Viewer`] and the project of the path.
+/// Pages for people, who sign in there: they are told where a request comes from.
 pub(crate) async fn of_pages(State(app): State<App>, request: Request, next: Next) -> Response {
-    // The stylesheet tells nothing.
-    let Some(rest) = request.uri().path().strip_prefix("/projects/") else { return next.run(request).await };
-    let project = rest.split('/').next().unwrap_or_default().to_owned();
     let (mut parts, body) = request.into_parts();
-    let admitted = async {
-        let caller = caller(&app, &parts, Schemes::BasicToo, needs(&parts.method)).await?;
-        Ok::<_, ApiError>((caller.project(&app, &project).await?, caller))
-    };
-    match admitted.await {
-        Ok((project, caller)) => {
-            let can_write = caller.key.scopes.contains(&Scope::Write);
-            parts.extensions.insert(Viewer { name: caller.key.name.clone(), can_write });
-            parts.extensions.insert((*project).clone());
-            next.run(Request::from_parts(parts, body)).await
-        }
-        Err(error) => error.into_response(),
-    }
+    let from = address::of(&parts, &app.settings.trusted_proxies);
+    parts.extensions.insert(ClientAddress(from));
+    next.run(Request::from_parts(parts, body)).await
 }
 
 /// Lets a request through with its [`Caller`], or answers why not.
@@ -73,7 +61,8 @@ async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs:
     }
 }
 
-fn needs(method: &Method) -> Scope {
+/// What a method needs.
+pub(crate) fn needs(method: &Method) -> Scope {
     if method == Method::GET || method == Method::HEAD { Scope::Read } else { Scope::Write }
 }
 
@@ -95,7 +84,7 @@ async fn caller(app: &App, parts: &Parts, schemes: Schemes, needs: Scope) -> Res
         }
     })?;
     note_use(app, &key);
-    Ok(Caller { key })
+    Ok(Caller { who: Who::Key(key), address: from, origin: Origin::Api })
 }
 
 enum CheckError {
@@ -119,7 +108,8 @@ async fn check(
 /// Whether a caller's key still holds, for answers that last: it may have been revoked or have expired meanwhile.
 pub(crate) async fn still_valid(app: &App, caller: &Caller, project: &ProjectId) -> bool {
     let now = app.services.engine.now();
-    let Ok(Some(key)) = app.known.key(&*app.services.store, caller.key.hash, now).await else { return false };
+    let Who::Key(key) = &caller.who else { return false };
+    let Ok(Some(key)) = app.known.key(&*app.services.store, key.hash, now).await else { return false };
     // The address was checked when the answer began, and a connection keeps its address.
     let here = ApiKey { allowed_ips: None, ..(*key).clone() };
     here.check(now, None, Scope::Read).is_ok() && here.sees(project)

@@ -20,7 +20,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::sync::SemaphorePermit;
 
 use crate::app::App;
-use crate::caller::{self, Caller};
+use crate::caller::{self, Caller, Who};
 use crate::error::ApiError;
 
 /// The most bytes that a request's body may have.
@@ -224,7 +224,7 @@ async fn segment(parts: &mut Parts, state: &App, name: &str) -> Option<String> {
 }
 
 /// Who calls, as [`crate::auth`] found out.
-fn caller_of(parts: &Parts) -> Result<Caller, ApiError> {
+pub(crate) fn caller_of(parts: &Parts) -> Result<Caller, ApiError> {
     let caller = parts.extensions.get::<Caller>().cloned();
     caller.ok_or_else(|| ApiError::internal(&"a route that needs a caller has no authentication before it"))
 }
@@ -246,10 +246,15 @@ impl FromRequestParts<App> for Administrator {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let caller = caller_of(parts)?;
-        if caller.key.projects.is_some() {
-            let text = "this API key is limited to some projects; managing keys and projects needs one that sees all";
-            return Err(ApiError::forbidden("key_limited", text));
+        if caller.is_administrator() {
+            return Ok(Self(caller));
         }
-        Ok(Self(caller))
+        let text = match caller.who {
+            Who::Key(_) => {
+                "this API key is limited to some projects; managing keys and projects needs one that sees all"
+            }
+            Who::User(_) => "only an administrator may do this",
+        };
+        Err(ApiError::forbidden("key_limited", text))
     }
 }

@@ -4,8 +4,8 @@
 //! ([`origin`]), the key ([`auth`]), the extractors ([`extract`]), and a handler, which calls the engine or reads the
 //! store. Handlers see ports alone.
 //!
-//! Invariants: no route but `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs` and the pages' assets answers
-//! without a key; each error of the interface is a JSON object with `error`, `code` and `requestId`; a project that a
+//! Invariants: no route but `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs` and the pages, which have sessions
+//! of their own, answers without a key; each error of the interface is a JSON object with `error`, `code` and `requestId`; a project that a
 //! key may not see is, in every answer, one that does not exist.
 
 mod answer;
@@ -15,12 +15,14 @@ mod caller;
 mod document;
 mod error;
 mod extract;
+mod in_process;
 mod known;
 mod metrics;
 mod openapi;
 mod origin;
 mod router;
 mod routes;
+mod tail;
 pub mod wire;
 
 pub use app::{Services, Settings};

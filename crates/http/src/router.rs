@@ -1,14 +1,12 @@
 //! The router that everything comes together in.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use journeyman_dashboard::PullsState;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::{App, Services, Settings};
+use crate::in_process::InProcess;
 use crate::origin::OurOrigins;
 use crate::{answer, auth, document, origin, routes};
 
@@ -28,11 +26,11 @@ pub fn health_router(services: Services, settings: Settings, shutdown: Cancellat
 /// The address of the peer is read from [`axum::extract::ConnectInfo`]: serve the router with it, or keys with an IP
 /// allowlist are refused.
 pub fn router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
-    let pages = journeyman_dashboard::router(PullsState { pages: Arc::clone(&services.pulls) });
     let origins = OurOrigins::new(&settings.public_url);
     let app = App::new(services, settings, shutdown);
 
     let (api, described) = routes::api().split_for_parts();
+    let pages = pages(&app, api.clone());
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
@@ -49,4 +47,20 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
         .layer(from_fn_with_state(origins, origin::refuse_foreign))
         .layer(from_fn_with_state(app.clone(), answer::refuse_when_stopping))
         .layer(from_fn_with_state(app, answer::finish))
+}
+
+/// The pages for people.
+fn pages(app: &App, api: Router<App>) -> Router {
+    let Services { store, pulls, diffs, passwords, provider, clock, ids, .. } = app.services.clone();
+    let interface = InProcess::new(app.clone(), api);
+    let services = journeyman_dashboard::Services { store, interface, pulls, diffs, passwords, provider, clock, ids };
+    let Settings { public_url, agents, version, places, create_per_hour, message_per_hour, .. } = app.settings.clone();
+    let an_hour = |number: u32| if number == 0 { "no limit".to_owned() } else { format!("{number} an hour") };
+    let mut facts = places;
+    facts.extend([
+        ("Jobs of a project".to_owned(), an_hour(create_per_hour)),
+        ("Messages of a project".to_owned(), an_hour(message_per_hour)),
+        ("Reached at".to_owned(), public_url.clone()),
+    ]);
+    journeyman_dashboard::router(services, journeyman_dashboard::Settings { public_url, agents, version, facts })
 }

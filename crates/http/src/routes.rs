@@ -32,6 +32,8 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(diff::read))
         .routes(routes!(projects::list, projects::create))
         .routes(routes!(projects::get, projects::change, projects::delete))
+        .routes(routes!(projects::test_new))
+        .routes(routes!(projects::test))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(system::system))

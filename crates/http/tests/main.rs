@@ -8,5 +8,6 @@ mod http {
     mod jobs;
     mod manage;
     mod misuse;
+    mod pages;
     mod system;
 }

@@ -13,12 +13,14 @@ use axum::Router;
 use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
-use journeyman_core::ports::{Blobs, Containing, Gateway, ModelMeter, Store};
+use journeyman_core::ports::{Blobs, Containing, Gateway, ModelMeter, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
 use journeyman_gateway::{Doors, Models, SystemResolver};
 use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
+use journeyman_identity::oidc::Oidc;
+use journeyman_identity::password::Passwords;
 use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
 use journeyman_worker::{Host, Walls};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +37,7 @@ pub(crate) struct App {
     pub(crate) hosts: CodeHosts,
     pub(crate) host: Arc<Host>,
     doors: Arc<Doors>,
+    provider: Option<Arc<dyn SignInProvider>>,
     settings: Settings,
     public_url: String,
 }
@@ -122,7 +125,9 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         environment.into(),
         settings.warm,
     );
-    Ok(App { store, engine, hosts, host: Arc::new(host), doors, settings, public_url })
+    let provider = settings.oidc.clone().map(|settings| Oidc::new(settings, Arc::new(Machine))).transpose()?;
+    let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
+    Ok(App { store, engine, hosts, host: Arc::new(host), doors, provider, settings, public_url })
 }
 
 impl App {
@@ -138,6 +143,9 @@ impl App {
             diffs: self.host.clone(),
             git: local.clone(),
             pulls: local,
+            passwords: Arc::new(Passwords::new(Arc::new(Machine))),
+            provider: self.provider.clone(),
+            clock: Arc::new(Machine),
             machine: works.then(|| self.host.clone() as Arc<dyn Containing>),
             models: works.then(|| self.doors.clone() as Arc<dyn ModelMeter>),
         };
@@ -148,6 +156,7 @@ impl App {
             message_per_hour: self.settings.message_per_hour,
             agents: self.settings.agents.keys().cloned().collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            places: places(&self.settings),
         };
         if self.settings.roles.contains(&Role::Api) {
             journeyman_http::router(services, settings, shutdown)
@@ -160,6 +169,28 @@ impl App {
     pub(crate) async fn has_keys(&self) -> anyhow::Result<bool> {
         Ok(self.store.keys().await?.iter().any(|key| key.revoked_at.is_none()))
     }
+}
+
+/// Where things are kept, for people.
+fn places(settings: &Settings) -> Vec<(String, String)> {
+    let blobs = match &settings.blobs {
+        BlobPlace::Folder { path, .. } => path.display().to_string(),
+        BlobPlace::Bucket { url, .. } => url.clone(),
+    };
+    let kept = |time: Option<std::time::Duration>| {
+        time.map_or_else(|| "for ever".to_owned(), |time| humantime::format_duration(time).to_string())
+    };
+    let places = [
+        ("Database", settings.database.to_string()),
+        ("Repositories", settings.repositories.display().to_string()),
+        ("Sessions and commits", blobs),
+        ("Workspaces", settings.data_dir.display().to_string()),
+        ("Runs at a time on a worker", settings.workers.to_string()),
+        ("Transcripts are kept", kept(settings.retention.transcripts)),
+        ("Jobs are kept", kept(settings.retention.jobs)),
+        ("The audit log is kept", kept(settings.retention.audit)),
+    ];
+    places.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// The worker's name. It is kept in the data directory, because what makes a worker a good one for a job is there: the

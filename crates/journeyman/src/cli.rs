@@ -12,6 +12,7 @@ mod project;
 mod serve;
 mod store;
 mod table;
+mod user;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Command {
     Key(key::KeyArgs),
     /// Makes, changes and lists projects, beside a running service or without one
     Project(project::ProjectArgs),
+    /// Lists and adds people who use the dashboard, and makes links by which they set a password
+    User(user::UserArgs),
     /// Brings the schema of the database up to date, for those who do not want it at the start of the service
     Migrate(migrate::MigrateArgs),
     /// Works on the database as a whole
@@ -66,6 +69,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Job(arguments) => job::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Project(arguments) => project::run(arguments),
+        Command::User(arguments) => user::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Store(arguments) => copy::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),

@@ -8,6 +8,7 @@ mod environment;
 mod file;
 mod layer;
 mod models;
+mod oidc;
 mod settings;
 mod span;
 

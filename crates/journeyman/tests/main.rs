@@ -27,6 +27,7 @@ pub(crate) mod program {
     mod real;
     mod secrets;
     mod service;
+    mod users;
 }
 
 mod storm;

@@ -2,6 +2,7 @@
 
 use super::LineClass::{Added, Context, Hunk, Note, Removed};
 use super::*;
+use crate::highlight::{Budget, Highlighter};
 
 const ROOM: usize = 1000;
 
@@ -206,6 +207,97 @@ fn a_large_file_is_folded() {
 #[test]
 fn carriage_returns_show_only_on_changed_lines() {
     let file = only("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n+b\n");
-    let shown: Vec<_> = file.lines.iter().skip(1).map(Line::shown).collect();
+    let shown: Vec<_> = file.lines.iter().skip(1).map(|line| visible::line(line.content())).collect();
     assert_eq!(shown, ["a", "b␍", "b"]);
+}
+
+/// The rows of the only file, side by side: each cell as its number, class and text, pieces divided by `|`.
+fn split_rows(diff: &str) -> Vec<String> {
+    let shown = shown(diff, DiffView::Split);
+    assert!(shown.is_split() && shown.files[0].unified.is_empty());
+    let rows = shown.files[0].split.iter().map(|row| match &row.hunk {
+        Some(hunk) => hunk.to_string(),
+        None => {
+            let sides = row.sides.iter().map(|side| match side {
+                Some(cell) => {
+                    let text: Vec<_> = cell.pieces.iter().map(|piece| &*piece.text).collect();
+                    let no = cell.no.map(|no| format!("{no} ")).unwrap_or_default();
+                    format!("{no}{} {}", cell.class.name(), text.join("|"))
+                }
+                None => "none".to_owned(),
+            });
+            sides.collect::<Vec<_>>().join(" / ")
+        }
+    });
+    rows.collect()
+}
+
+fn shown(diff: &str, view: DiffView) -> DiffShown<'_> {
+    DiffShown::new(diff, false, view, &Highlighter::new(), &mut Budget::patient(100))
+}
+
+const CHANGES: &str = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,4 +1,5 @@ head\n same\n-let x = 1\n-gone\n\
+                       +let x = 2\n+wholly new\n+third\n end\n@@ -9 +9 @@\n-a b c\n\\ No newline\n+a b d\n";
+
+#[test]
+fn side_by_side_removed_lines_stand_beside_those_that_came() {
+    assert_eq!(
+        split_rows(CHANGES),
+        [
+            "@@ -1,4 +1,5 @@ head",
+            "1 same same / 1 same same",
+            "2 del let x = |1 / 2 add let x = |2",
+            "3 del gone / 3 add wholly new",
+            "none / 4 add third",
+            "4 same end / 5 same end",
+            "@@ -9 +9 @@",
+            "9 del a b |c / 9 add a b |d",
+            "note No newline / none",
+        ]
+    );
+}
+
+#[test]
+fn in_one_column_the_lines_are_in_their_order() {
+    let shown = shown(CHANGES, DiffView::Unified);
+    assert!(!shown.is_split() && shown.files[0].split.is_empty());
+    assert_eq!((shown.files_text().as_str(), shown.added, shown.removed), ("1 file", 4, 3));
+    let rows: Vec<_> = shown.files[0].unified.iter().map(|row| (row.class, row.old_no, row.new_no)).collect();
+    let lines: Vec<_> = shown.files[0].diff.lines.iter().map(|line| (line.class, line.old_no, line.new_no)).collect();
+    assert_eq!(rows, lines);
+}
+
+#[test]
+fn both_views_show_all_text_coloured_or_not() {
+    let diff = "diff --git a/x.rs b/x.rs\n--- a/x.rs\n+++ b/x.rs\n@@ -1,3 +1,3 @@\n fn main() {\r\n\
+                -    let x = \"one\";\n+    let x = \"two\u{202e}\";\n }\n";
+    let whole = |pieces: &[pieces::Piece<'_>]| pieces.iter().map(|piece| &*piece.text).collect::<String>();
+    let unified = shown(diff, DiffView::Unified);
+    let texts: Vec<_> = unified.files[0].unified.iter().map(|row| whole(&row.pieces)).collect();
+    assert_eq!(texts, ["@@ -1,3 +1,3 @@", "fn main() {", "    let x = \"one\";", "    let x = \"two⟨U+202E⟩\";", "}"]);
+    let classes = |row: usize| unified.files[0].unified[row].pieces.iter().filter_map(pieces::Piece::class);
+    assert!(classes(1).any(|class| class == "hl-keyword"), "{:?}", unified.files[0].unified[1]);
+    assert!(classes(3).any(|class| class == "hl-string word"), "{:?}", unified.files[0].unified[3]);
+    let split = shown(diff, DiffView::Split);
+    let sides =
+        |row: usize| split.files[0].split[row].sides.each_ref().map(|side| whole(&side.as_ref().unwrap().pieces));
+    assert_eq!(sides(1), [&*texts[1], &*texts[1]]);
+    assert_eq!(sides(2), [&*texts[2], &*texts[3]]);
+}
+
+#[test]
+fn the_view_is_read_from_the_query() {
+    for (query, view) in [
+        (None, DiffView::Unified),
+        (Some(""), DiffView::Unified),
+        (Some("view=split"), DiffView::Split),
+        (Some("a=b&view=split&c"), DiffView::Split),
+        (Some("view=split&view=unified"), DiffView::Unified),
+        (Some("view=unified"), DiffView::Unified),
+        (Some("view=%73plit"), DiffView::Unified),
+        (Some("preview=split"), DiffView::Unified),
+        (Some("view"), DiffView::Unified),
+    ] {
+        assert_eq!(DiffView::of_query(query), view, "{query:?}");
+    }
 }

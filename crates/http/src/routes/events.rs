@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -13,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures::Stream;
 use futures::stream::unfold;
 use journeyman_core::job::event::LogEntry;
+use journeyman_dashboard::{LogTail, Tail};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -21,19 +21,10 @@ use crate::auth::still_valid;
 use crate::error::ApiError;
 use crate::extract::{InJob, Parameters};
 use crate::openapi::{JobPath, errors};
+use crate::tail::Reader;
 use crate::wire::event::{Event, EventPage};
 
 errors!(EventErrors: 400, 401, 403, 404, 503);
-
-/// Lines read from the store at a time.
-const BATCH: usize = 200;
-
-/// Before looking again after a wake-up without news.
-const PAUSE: Duration = Duration::from_millis(50);
-
-/// After so long without a line a comment is sent, so that proxies keep the connection and a dead one is noticed; the
-/// key is checked again then.
-const HEARTBEAT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -96,63 +87,25 @@ async fn page(app: &App, at: &InJob, after: u64, limit: usize) -> Result<EventPa
     Ok(EventPage { events: entries.into_iter().map(Event::from).collect(), next_after, has_more })
 }
 
-/// A reader of a log that goes on.
-struct Reader {
-    app: App,
-    at: InJob,
-    after: u64,
-    read: VecDeque<LogEntry>,
-}
-
 /// The events after a number, and those to come, until the client leaves, the key ends, the job is gone or we stop.
 fn events(app: App, at: InJob, after: u64) -> impl Stream<Item = Result<sse::Event, Infallible>> {
-    let reader = Reader { app, at, after, read: VecDeque::new() };
-    unfold(reader, |mut reader| async move {
-        let event = reader.next().await?;
-        Some((Ok(event), reader))
-    })
-}
-
-impl Reader {
-    async fn next(&mut self) -> Option<sse::Event> {
-        let mut woken = false;
-        loop {
-            if let Some(entry) = self.read.pop_front() {
-                self.after = entry.seq;
-                return Some(told(entry));
-            }
-            let store = &self.app.services.store;
-            match store.log(self.at.id, self.after, BATCH).await {
-                Ok(entries) if !entries.is_empty() => self.read = entries.into(),
-                // Woken without news: the store looks again now and then, or the job is gone and nobody will wake us.
-                Ok(_) if std::mem::take(&mut woken) => {
-                    if self.at.load(&self.app).await.is_err() {
-                        return None;
-                    }
-                    tokio::time::sleep(PAUSE).await;
+    let reader = Reader::new(app.clone(), at.id, after);
+    unfold((app, at, reader, VecDeque::<LogEntry>::new()), |(app, at, mut reader, mut read)| async move {
+        if read.is_empty() {
+            match reader.next().await {
+                Tail::News(entries) => read.extend(entries),
+                // A comment: proxies keep the connection, and a dead one is noticed. The key is checked again.
+                Tail::Quiet => {
+                    let valid = still_valid(&app, &at.at.caller, &at.at.project).await && at.load(&app).await.is_ok();
+                    let comment = sse::Event::default().comment("still here");
+                    return valid.then_some((Ok(comment), (app, at, reader, read)));
                 }
-                Ok(_) => {
-                    let mut watch = store.watch(self.at.id);
-                    tokio::select! {
-                        () = watch.changed(self.after) => woken = true,
-                        () = tokio::time::sleep(HEARTBEAT) => return self.heartbeat().await,
-                        () = self.app.shutdown.cancelled() => return None,
-                    }
-                }
-                // The client comes back with the last number it saw.
-                Err(error) => {
-                    tracing::warn!(%error, "an event stream ends");
-                    return None;
-                }
+                Tail::Over => return None,
             }
         }
-    }
-
-    async fn heartbeat(&self) -> Option<sse::Event> {
-        let valid = still_valid(&self.app, &self.at.at.caller, &self.at.at.project).await;
-        let there = self.at.load(&self.app).await.is_ok();
-        (valid && there).then(|| sse::Event::default().comment("still here"))
-    }
+        let event = told(read.pop_front()?);
+        Some((Ok(event), (app, at, reader, read)))
+    })
 }
 
 fn told(entry: LogEntry) -> sse::Event {

@@ -38,7 +38,7 @@ async fn serve(
         content_type: text(CONTENT_TYPE),
         content_encoding: text(CONTENT_ENCODING),
         git_protocol: text(HeaderName::from_static("git-protocol")),
-        user: caller.key.name.clone(),
+        user: caller.name().to_owned(),
         body: Box::pin(body.into_data_stream().map_err(std::io::Error::other)),
     };
     let served = app.services.git.serve(&project, asked).await.map_err(|error| match error {

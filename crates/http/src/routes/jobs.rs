@@ -12,7 +12,7 @@ use axum::response::Response;
 use journeyman_core::branch::check_ref_name;
 use journeyman_core::engine::{Admission, NewJob, Prompt};
 use journeyman_core::job::{Job, JobOptions, JobStatus};
-use journeyman_core::message::{DeliveryMode, InvalidPrompt, Origin, check_prompt};
+use journeyman_core::message::{DeliveryMode, InvalidPrompt, check_prompt};
 use journeyman_core::ports::JobFilter;
 use journeyman_core::rate::RateKind;
 use journeyman_core::time::Timestamp;
@@ -100,7 +100,7 @@ pub(crate) fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> R
         InvalidPrompt::Empty | InvalidPrompt::Nul => ApiError::bad_request("invalid_prompt", error.to_string()),
         InvalidPrompt::TooLong(_) => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "prompt_too_long", error.to_string()),
     })?;
-    Ok(Prompt { text, origin: Origin::Api, author: Some(caller.key.name.clone()), delivery })
+    Ok(Prompt { text, origin: caller.origin, author: Some(caller.name().to_owned()), delivery })
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -1,17 +1,20 @@
-//! API keys. Only a key that sees all projects manages keys: it could make itself such a one otherwise.
+//! API keys. Only a key that sees all projects manages keys: it could make itself such a one otherwise. A member of the
+//! dashboard manages keys of their own, which name the projects that they are for.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use journeyman_core::ids::KeyId;
-use journeyman_core::ports::AuditEntry;
+use journeyman_core::key::ApiKey;
+use journeyman_core::user::Role;
 
 use crate::app::App;
-use crate::caller::Caller;
+use crate::caller::{Caller, Who};
 use crate::error::ApiError;
-use crate::extract::{Administrator, JsonBody};
+use crate::extract::{Administrator, JsonBody, caller_of};
 use crate::openapi::errors;
 use crate::wire::key::{CreateKey, CreatedKey, KeyList};
 
@@ -22,8 +25,9 @@ errors!(RevokeErrors: 401, 403, 404, 503, 504);
 /// List keys
 #[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys",
     responses((status = 200, description = "All keys, revoked ones too, without secrets", body = KeyList), ListErrors))]
-pub(crate) async fn list(State(app): State<App>, _: Administrator) -> Result<Json<KeyList>, ApiError> {
-    let keys = app.services.store.keys().await?;
+pub(crate) async fn list(State(app): State<App>, keeper: Keeper) -> Result<Json<KeyList>, ApiError> {
+    let mut keys = app.services.store.keys().await?;
+    keys.retain(|key| keeper.keeps(key));
     Ok(Json(KeyList { keys: keys.into_iter().map(Into::into).collect() }))
 }
 
@@ -34,14 +38,19 @@ pub(crate) async fn list(State(app): State<App>, _: Administrator) -> Result<Jso
     responses((status = 201, description = "The key with its secret", body = CreatedKey), CreateErrors))]
 pub(crate) async fn create(
     State(app): State<App>,
-    Administrator(caller): Administrator,
+    Keeper(caller): Keeper,
     body: JsonBody<CreateKey>,
 ) -> Result<Response, ApiError> {
     let now = app.services.engine.now();
     let invalid = |text| ApiError::bad_request("invalid_body", text);
     let new = body.value.read(now).map_err(invalid)?;
-    let (key, secret) = new.make(now, &*app.services.ids).map_err(|error| invalid(error.to_string()))?;
-    let audit = audit(&app, &caller, "key.created", key.id);
+    if !caller.is_administrator() && new.projects.is_none() {
+        let text = "projects: name those that the key is for; only an administrator makes keys for all of them";
+        return Err(ApiError::forbidden("key_limited", text));
+    }
+    let made = new.make(&caller.id(), now, &*app.services.ids);
+    let (key, secret) = made.map_err(|error| invalid(error.to_string()))?;
+    let audit = caller.audit(&app, "key.created", key.id);
     app.services.store.create_key(key.clone(), audit).await?;
     let created = CreatedKey { key: key.into(), secret };
     Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(created)).into_response())
@@ -55,22 +64,37 @@ pub(crate) async fn create(
     responses((status = 204, description = "It is revoked"), RevokeErrors))]
 pub(crate) async fn revoke(
     State(app): State<App>,
-    Administrator(caller): Administrator,
+    keeper: Keeper,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let unknown = || ApiError::new(StatusCode::NOT_FOUND, "key_not_found", "there is no such key");
     let id: KeyId = id.parse().map_err(|_| unknown())?;
-    let audit = audit(&app, &caller, "key.revoked", id);
-    let known = app.services.store.revoke_key(id, audit).await?;
+    if !keeper.0.is_administrator() {
+        let keys = app.services.store.keys().await?;
+        keys.iter().find(|key| key.id == id).filter(|key| keeper.keeps(key)).ok_or_else(unknown)?;
+    }
+    let known = app.services.store.revoke_key(id, keeper.0.audit(&app, "key.revoked", id)).await?;
     app.known.forget();
     if known { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
 }
 
-fn audit(app: &App, caller: &Caller, action: &str, subject: KeyId) -> AuditEntry {
-    AuditEntry {
-        at: app.services.engine.now(),
-        actor: caller.key.id.to_string(),
-        action: action.to_owned(),
-        subject: subject.to_string(),
+/// A caller who may manage keys: all of them, or, a member of the dashboard, their own.
+pub(crate) struct Keeper(Caller);
+
+impl Keeper {
+    fn keeps(&self, key: &ApiKey) -> bool {
+        self.0.is_administrator() || key.creator == Some(self.0.id())
+    }
+}
+
+impl FromRequestParts<App> for Keeper {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let caller = caller_of(parts)?;
+        match &caller.who {
+            Who::User(user) if user.role == Role::Member => Ok(Self(caller)),
+            _ => Administrator::from_request_parts(parts, app).await.map(|Administrator(caller)| Self(caller)),
+        }
     }
 }

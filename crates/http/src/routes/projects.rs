@@ -4,6 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use journeyman_core::ports::{ForgeError, ProjectWriteError};
+use journeyman_core::project::{Project as StoredProject, SecretChanges};
+use journeyman_core::run::{Reason, ReasonCode};
 use serde_json::Value;
 
 use crate::app::App;
@@ -25,7 +27,7 @@ errors!(DeleteErrors: 401, 403, 404, 409, 503, 504);
     responses((status = 200, description = "All projects that the key may see", body = ProjectList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<ProjectList>, ApiError> {
     let projects = app.services.store.projects().await?;
-    let seen = projects.iter().filter(|project| caller.key.sees(&project.id));
+    let seen = projects.iter().filter(|project| caller.sees(&project.id));
     Ok(Json(ProjectList { projects: seen.map(|project| project::show(project, &app.settings.public_url)).collect() }))
 }
 
@@ -38,7 +40,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     responses((status = 201, description = "The project", body = Project), CreateErrors))]
 pub(crate) async fn create(
     State(app): State<App>,
-    _: Administrator,
+    Administrator(caller): Administrator,
     body: JsonBody<Value>,
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let invalid = |text| ApiError::bad_request("invalid_body", text);
@@ -49,7 +51,62 @@ pub(crate) async fn create(
     }
     app.services.forges.prepare(&new).await.map_err(|error| not_prepared(&error))?;
     let created = app.services.store.create_project(new, secrets).await?;
+    app.services.store.note(caller.audit(&app, "project.created", &created.id)).await?;
     Ok((StatusCode::CREATED, Json(project::show(&created, &app.settings.public_url))))
+}
+
+errors!(TestErrors: 400, 401, 403, 404, 413, 415, 422, 503);
+
+/// Test a project that is to be
+///
+/// Takes what creating one takes, and stores nothing: whether its repository can be read with its credential. 422 says
+/// why not.
+#[utoipa::path(post, path = "/v2/repository/test", tag = "Projects", operation_id = "testNewProject",
+    request_body = CreateProject,
+    responses((status = 204, description = "The repository can be read"), TestErrors))]
+pub(crate) async fn test_new(
+    State(app): State<App>,
+    _: Administrator,
+    body: JsonBody<Value>,
+) -> Result<StatusCode, ApiError> {
+    let invalid = |text| ApiError::bad_request("invalid_body", text);
+    let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
+    known_agent(&app, &new.agent)?;
+    if app.services.store.project(new.id.clone()).await?.is_some() {
+        return Err(ProjectWriteError::Exists.into());
+    }
+    reachable(&app, &new, &secrets).await
+}
+
+/// Test a change of a project
+///
+/// Takes what changing it takes, and stores nothing: whether its repository can then be read with its credential. 422
+/// says why not.
+#[utoipa::path(post, path = "/v2/projects/{projectId}/test", tag = "Projects", operation_id = "testProject",
+    params(ProjectPath), request_body = ProjectChanges,
+    responses((status = 204, description = "The repository can be read"), TestErrors))]
+pub(crate) async fn test(
+    State(app): State<App>,
+    at: InProject,
+    _: Administrator,
+    body: JsonBody<Value>,
+) -> Result<StatusCode, ApiError> {
+    let invalid = |text| ApiError::bad_request("invalid_body", text);
+    let (changed, secrets) = project::change(stored(&app, at).await?, body.value).map_err(invalid)?;
+    reachable(&app, &changed, &secrets).await
+}
+
+async fn reachable(app: &App, project: &StoredProject, secrets: &SecretChanges) -> Result<StatusCode, ApiError> {
+    let refused = |reason: Reason| {
+        let code = match reason.code {
+            ReasonCode::RepositoryNotFound => "repository_not_found",
+            ReasonCode::CredentialRefused => "credential_refused",
+            _ => "repository_unreachable",
+        };
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, code, reason.text)
+    };
+    app.services.forges.check(project, secrets).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Get a project
@@ -60,7 +117,7 @@ pub(crate) async fn get(State(app): State<App>, at: InProject) -> Result<Json<Pr
 }
 
 /// The project as the store has it: what is remembered of it may be older.
-async fn stored(app: &App, at: InProject) -> Result<journeyman_core::project::Project, ApiError> {
+async fn stored(app: &App, at: InProject) -> Result<StoredProject, ApiError> {
     app.services.store.project(at.project).await?.ok_or_else(ApiError::project_not_found)
 }
 
@@ -73,7 +130,7 @@ async fn stored(app: &App, at: InProject) -> Result<journeyman_core::project::Pr
 pub(crate) async fn change(
     State(app): State<App>,
     at: InProject,
-    _: Administrator,
+    Administrator(caller): Administrator,
     body: JsonBody<Value>,
 ) -> Result<Json<Project>, ApiError> {
     let current = stored(&app, at).await?;
@@ -89,6 +146,7 @@ pub(crate) async fn change(
     }
     let changed = app.services.store.update_project(changed, secrets).await?;
     app.known.forget();
+    app.services.store.note(caller.audit(&app, "project.changed", &changed.id)).await?;
     Ok(Json(project::show(&changed, &app.settings.public_url)))
 }
 
@@ -97,9 +155,14 @@ pub(crate) async fn change(
 /// With its jobs, their logs and its secrets; its repository stays. Refused while jobs are active.
 #[utoipa::path(delete, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "deleteProject",
     params(ProjectPath), responses((status = 204, description = "It is gone"), DeleteErrors))]
-pub(crate) async fn delete(State(app): State<App>, at: InProject, _: Administrator) -> Result<StatusCode, ApiError> {
-    app.services.store.delete_project(at.project).await?;
+pub(crate) async fn delete(
+    State(app): State<App>,
+    at: InProject,
+    Administrator(caller): Administrator,
+) -> Result<StatusCode, ApiError> {
+    app.services.store.delete_project(at.project.clone()).await?;
     app.known.forget();
+    app.services.store.note(caller.audit(&app, "project.deleted", &at.project)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -20,13 +20,14 @@ use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
     AuditEntry, Containing, Containment, DiffError, Diffs, Forge, ForgeError, Forges, GitHttpRequest, GitHttpResponse,
-    GitServer, GitServerError, Guarantee, JobStore, KeyStore, ModelMeter, ModelTotals, ProviderTotals, PullDetail,
-    PullPages, PullPagesError,
+    GitServer, GitServerError, Guarantee, JobStore, KeyStore, ModelMeter, ModelTotals, Passwords, PasswordsFailed,
+    ProviderTotals, PullDetail, PullPages, PullPagesError,
 };
-use journeyman_core::project::Project;
+use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::LocalPull;
-use journeyman_core::run::Usage;
+use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
 use serde_json::Value;
@@ -77,6 +78,13 @@ impl Forges for Outside {
         Err(ForgeError::Refused("there is no code host in these tests".into()))
     }
 
+    async fn check(&self, project: &Project, _: &SecretChanges) -> Result<(), Reason> {
+        match project.repository.as_str() {
+            "https://gone.example/a.git" => Err(Reason::new(ReasonCode::RepositoryNotFound, "there is none")),
+            _ => Ok(()),
+        }
+    }
+
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
         if project.repository == "local:broken" { Err(ForgeError::Refused("a full disk".into())) } else { Ok(()) }
     }
@@ -105,6 +113,24 @@ impl GitServer for Outside {
         let told = format!("{} {}{} by {}", request.method, project.id, request.path, request.user);
         let body = futures::stream::once(async move { Ok(Bytes::from(told)) });
         Ok(GitHttpResponse { status: 200, headers: vec![("X-Git".into(), "1".into())], body: Box::pin(body) })
+    }
+}
+
+/// Nobody signs in with one here.
+struct NoPasswords;
+
+#[async_trait]
+impl Passwords for NoPasswords {
+    fn check_new(&self, _: &str, _: &str) -> Result<(), String> {
+        Err("there are none".into())
+    }
+
+    async fn hash(&self, _: String) -> Result<PasswordHash, PasswordsFailed> {
+        Err(PasswordsFailed("there are none".into()))
+    }
+
+    async fn verify(&self, _: String, _: Option<PasswordHash>) -> Result<bool, PasswordsFailed> {
+        Ok(false)
     }
 }
 
@@ -210,6 +236,9 @@ pub(crate) async fn service() -> Service {
         diffs: outside.clone(),
         git: outside.clone(),
         pulls: outside,
+        passwords: Arc::new(NoPasswords),
+        provider: None,
+        clock: world.clone(),
         machine: Some(Arc::new(PaperMachine::default())),
         models: Some(Arc::new(PaperMeter)),
     };
@@ -220,6 +249,7 @@ pub(crate) async fn service() -> Service {
         message_per_hour: 100,
         agents: vec!["journeyman".into(), "other".into()],
         version: "1.2.3".into(),
+        places: Vec::new(),
     };
     let shutdown = CancellationToken::new();
     let router = router(services, settings, shutdown.clone());
@@ -241,12 +271,13 @@ impl Service {
             allowed_ips: None,
         };
         choose(&mut new);
-        let (key, secret) = new.make(self.world.now(), &*self.world).unwrap();
+        let (key, secret) = new.make("cli", self.world.now(), &*self.world).unwrap();
         let line = AuditEntry {
             at: self.world.now(),
             actor: "test".into(),
             action: "key.created".into(),
             subject: "x".into(),
+            address: None,
         };
         self.store.create_key(key, line).await.unwrap();
         secret

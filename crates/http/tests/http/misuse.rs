@@ -93,7 +93,7 @@ async fn unknown_paths_and_methods_have_the_form_of_every_error() {
     let job = service.job("x").await;
     let job_id = job.rsplit('/').next().unwrap().to_owned();
     for (method, path, status, code) in [
-        ("GET", "/".to_owned(), 404, "not_found"),
+        ("GET", "/nothing".to_owned(), 404, "not_found"),
         ("GET", "/v1/agent/shop/jobs".to_owned(), 404, "not_found"),
         ("GET", format!("{job}/nothing"), 404, "not_found"),
         ("GET", "/v2/agent/nowhere/jobs".to_owned(), 404, "project_not_found"),

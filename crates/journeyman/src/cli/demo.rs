@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use journeyman_core::key::{NewKey, Scope};
-use journeyman_core::ports::KeyStore;
+use journeyman_core::ports::{KeyStore, Store};
 use journeyman_core::time::Clock;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
         let key = make_key(&*store).await?;
         let data = data_dir.display().to_string();
         let shown = tokio::select! {
-            shown = story(&url, &key, &git, &data, arguments.exit) => shown,
+            shown = story(&*store, &url, &key, &git, &data, arguments.exit) => shown,
             () = stages.drain.cancelled() => Ok(()),
         };
         if arguments.exit || shown.is_err() {
@@ -100,12 +100,19 @@ pub(super) async fn make_key(store: &dyn KeyStore) -> anyhow::Result<String> {
     let expires_at = Some(now + std::time::Duration::from_secs(24 * 3600));
     let name = "demo".to_owned();
     let new = NewKey { name, scopes: vec![Scope::Write], projects: None, expires_at, allowed_ips: None };
-    let (key, secret) = new.make(now, &Machine)?;
+    let (key, secret) = new.make("cli", now, &Machine)?;
     store.create_key(key.clone(), audit("key.created", key.id)).await?;
     Ok(secret)
 }
 
-async fn story(url: &str, key: &str, git: &journeyman_git::Git, data: &str, exit: bool) -> anyhow::Result<()> {
+async fn story(
+    store: &dyn Store,
+    url: &str,
+    key: &str,
+    git: &journeyman_git::Git,
+    data: &str,
+    exit: bool,
+) -> anyhow::Result<()> {
     let client = Client::new(url, key)?;
     let tell = Teller::new(url);
     tell.line("Journeyman: a prompt becomes a pull request, a follow-up message extends it.")?;
@@ -154,11 +161,15 @@ async fn story(url: &str, key: &str, git: &journeyman_git::Git, data: &str, exit
     tell.curl("GET", &format!("{job}/diff"), None)?;
     tell.block(&String::from_utf8_lossy(&client.bytes(Request::get(format!("{job}/diff"))).await?))?;
     tell.step("Its pull request")?;
-    tell.line(&format!(
-        "{}    (any user name, the key as the password)",
-        after["prLink"].as_str().unwrap_or_default()
-    ))?;
+    tell.line(after["prLink"].as_str().unwrap_or_default())?;
     if !exit {
+        tell.step("The dashboard")?;
+        tell.line("Open this link and choose a password; it makes you the administrator of this demo:")?;
+        tell.line(&super::user::link(store, url, None).await?)?;
+        tell.line(&format!(
+            "Then the conversation of this job is at {url}/projects/demo/jobs/{}",
+            job.rsplit('/').next().unwrap_or_default()
+        ))?;
         tell.onward(url, job.rsplit('/').next().unwrap_or_default())?;
     }
     Ok(print(&after.to_string())?)

@@ -8,7 +8,9 @@ use journeyman_core::ports::Containing;
 use journeyman_worker::Host;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::{self, Layer};
+use super::store::print;
+use super::user::{administrator, link};
+use crate::config::{self, Layer, Role};
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
 use crate::telemetry;
@@ -32,6 +34,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let signals = Signals::listen()?;
+        let serves_pages = settings.roles.contains(&Role::Api);
         let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
         let server = Server::bind(settings).await?;
         // Beside the first requests: it takes a moment.
@@ -39,6 +42,13 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::info!(url = server.public_url, data = %data_dir.display(), "serving");
         if !server.app.has_keys().await? {
             tracing::info!("there is no API key yet; make one with: journeyman key create --name NAME");
+        }
+        if serves_pages && administrator(&*server.app.store).await?.is_none() {
+            // Not into the log: whoever has the link becomes the administrator.
+            let link = link(&*server.app.store, &server.public_url, None).await?;
+            print(&format!(
+                "Nobody administers this server yet. Open this link, within a day, to become the one who does:\n{link}"
+            ))?;
         }
         let leader = tokio::spawn(signals.lead(stages.clone(), grace));
         let served = server.run(stages).await;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use journeyman_core::ids::KeyId;
 use journeyman_core::ports::{AuditEntry, Store};
 use journeyman_core::time::Clock;
 use serde::Serialize;
@@ -47,8 +46,9 @@ impl StoreArgs {
 }
 
 /// A line of the audit log for what somebody does at this machine.
-pub(super) fn audit(action: &str, subject: KeyId) -> AuditEntry {
-    AuditEntry { at: Machine.now(), actor: "cli".to_owned(), action: action.to_owned(), subject: subject.to_string() }
+pub(super) fn audit(action: &str, subject: impl ToString) -> AuditEntry {
+    let (actor, action) = ("cli".to_owned(), action.to_owned());
+    AuditEntry { at: Machine.now(), actor, action, subject: subject.to_string(), address: None }
 }
 
 /// Runs a command's asynchronous part.

@@ -160,6 +160,31 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) model_timeout: Option<Span>,
 
+    /// The address of an OpenID provider by which people may sign in to the pages, as its discovery document has it;
+    /// it is told to send them back to <public-url>/login/returned [default: none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) oidc_issuer: Option<String>,
+
+    /// What the provider calls this server
+    #[arg(long, value_name = "ID")]
+    pub(crate) oidc_client_id: Option<String>,
+
+    /// The file with the secret that the provider gave this server [default: none, as for a public client]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) oidc_secret_file: Option<PathBuf>,
+
+    /// The domains of email addresses that are let in, such as example.com; * for everybody whom the provider lets in
+    #[arg(long, value_name = "DOMAIN", value_delimiter = ',')]
+    pub(crate) oidc_domains: Option<Vec<String>>,
+
+    /// What people may do who come by the provider for the first time [default: viewer]
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) oidc_role: Option<OidcRole>,
+
+    /// What the button says that leads to the provider [default: Sign in with the provider's name]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) oidc_label: Option<String>,
+
     /// The bwrap program [default: bwrap]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) bwrap: Option<PathBuf>,
@@ -198,6 +223,17 @@ pub(crate) enum SandboxKind {
     Container,
     /// With all that the service has.
     None,
+}
+
+/// What somebody may do who comes by the OpenID provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OidcRole {
+    /// Jobs and pull requests.
+    Member,
+    /// Looks.
+    #[default]
+    Viewer,
 }
 
 /// The form of the log.
@@ -247,6 +283,12 @@ impl Layer {
             container_engine: self.container_engine.or(weaker.container_engine),
             container_image: self.container_image.or(weaker.container_image),
             model_timeout: self.model_timeout.or(weaker.model_timeout),
+            oidc_issuer: self.oidc_issuer.or(weaker.oidc_issuer),
+            oidc_client_id: self.oidc_client_id.or(weaker.oidc_client_id),
+            oidc_secret_file: self.oidc_secret_file.or(weaker.oidc_secret_file),
+            oidc_domains: self.oidc_domains.or(weaker.oidc_domains),
+            oidc_role: self.oidc_role.or(weaker.oidc_role),
+            oidc_label: self.oidc_label.or(weaker.oidc_label),
             bwrap: self.bwrap.or(weaker.bwrap),
             git: self.git.or(weaker.git),
             log: self.log.or(weaker.log),

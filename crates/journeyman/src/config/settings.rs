@@ -11,14 +11,15 @@ use ipnet::IpNet;
 use journeyman_core::agent::Agents;
 use journeyman_core::ports::Retention;
 use journeyman_gateway::ModelSettings;
+use journeyman_identity::oidc::OidcSettings;
 use journeyman_sandbox::{GUARANTEES, UserRange};
 use journeyman_worker::Warm;
 use url::Url;
 
-use super::agents;
 use super::environment::{MachineEnvironment, ProviderOptions};
 use super::layer::{Layer, LogFormat, Role, SandboxKind};
 use super::models::ModelTables;
+use super::{agents, oidc};
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) message_per_hour: u32,
     pub(crate) sandbox: SandboxSettings,
     pub(crate) models: ModelSettings,
+    /// A provider by which people sign in.
+    pub(crate) oidc: Option<OidcSettings>,
     pub(crate) git: PathBuf,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -138,6 +141,7 @@ impl Settings {
         machine: MachineEnvironment,
         program: &Path,
     ) -> anyhow::Result<Self> {
+        let oidc = oidc::provider(&layer)?;
         let data_dir = data_dir(layer.data_dir, &machine)?;
         let listen = layer.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
         let lease = layer.lease.map_or(Duration::from_secs(30), |span| span.0);
@@ -218,6 +222,7 @@ impl Settings {
                 prices: models.prices()?,
                 silence: layer.model_timeout.map(|span| span.0),
             },
+            oidc,
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
             log: layer.log.unwrap_or_else(|| "info".to_owned()),
             log_format: layer.log_format.unwrap_or_default(),

@@ -221,10 +221,25 @@ impl Service {
         body
     }
 
-    /// A page, asked for as a browser does.
-    pub(crate) fn page(&self, url: &str) -> (u16, String) {
-        let answer = self.client.get(url).basic_auth("me", Some(&self.key)).send().unwrap();
+    /// A page, asked for as the browser of somebody who has just been added does.
+    pub(crate) fn page(&self, site: &Site, url: &str) -> (u16, String) {
+        let name = format!("reader-{}", site.succeed(&["user", "list"]).lines().count());
+        let link = site.succeed(&["user", "add", &name, "--role", "viewer"]);
+        let cookie = self.use_link(&link);
+        let answer = self.client.get(url).header("cookie", cookie).send().unwrap();
         (answer.status().as_u16(), answer.text().unwrap())
+    }
+
+    /// Sets a password by a one-time link, whatever host it names; the cookie of the session.
+    pub(crate) fn use_link(&self, link: &str) -> String {
+        let token = link.trim().rsplit('=').next().unwrap();
+        let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let form = format!("link={token}&name=Ada&password=lantern+orbit+walnut");
+        let set = client.post(format!("{}/setup", self.url)).header("origin", &self.url).body(form);
+        let answer = set.header("content-type", "application/x-www-form-urlencoded").send().unwrap();
+        assert_eq!(answer.status(), 303, "{link}");
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap();
+        cookie.split(';').next().unwrap().to_owned()
     }
 
     pub(crate) fn text(&self, path: &str) -> String {

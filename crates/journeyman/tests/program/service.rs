@@ -15,7 +15,7 @@ fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     assert_eq!(record["status"], "completed", "{}", service.log());
     let link = record["prLink"].as_str().unwrap();
     assert_eq!(link, format!("{}/projects/shop/pulls/1", service.url));
-    let (status, page) = service.page(link);
+    let (status, page) = service.page(&site, link);
     assert_eq!(status, 200);
     assert!(page.contains("Add a greeting") && page.contains("hello.txt"), "{page}");
 
@@ -264,7 +264,7 @@ fn a_job_that_starts_from_a_tag_is_merged_into_the_default_branch() {
     let record = service.settled(&job);
     assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
     assert!(site.file(&site.branch(), "later.txt").is_none(), "it starts from the tag");
-    let (_, page) = service.page(record["prLink"].as_str().unwrap());
+    let (_, page) = service.page(&site, record["prLink"].as_str().unwrap());
     assert!(page.contains("main"), "{page}");
 }
 

@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::{Job, Progress, Pull};
 use journeyman_core::ports::{Forge, ForgeError, Forges, Remote, StoreError};
-use journeyman_core::project::Project;
+use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::{NewPull, PullState};
+use journeyman_core::run::Reason;
 use journeyman_forge::CodeHosts;
 use journeyman_testkit::{Call, Tap};
 
@@ -127,6 +128,10 @@ pub(crate) struct Wire(pub(crate) Arc<Dying>);
 impl Forges for Wire {
     async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
         Ok(Arc::new(Line { machine: Arc::clone(&self.0), forge: self.0.hosts.of(project).await? }))
+    }
+
+    async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason> {
+        self.0.hosts.check(project, secrets).await
     }
 
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {

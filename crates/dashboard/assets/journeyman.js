@@ -1,0 +1,112 @@
+// What the pages do beyond what the server sends: copy buttons, times that go on, keys, and following a conversation.
+// Nothing here is needed to use them.
+"use strict";
+
+// The page says that it is busy in its own way (html[aria-busy]).
+Turbo.config.drive.progressBarDelay = 2147483647;
+
+// Times are written by the server as distances from then; they go on here, with the reader's own clock in the tooltip.
+function distance(seconds) {
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
+  const days = Math.floor(seconds / 86400);
+  if (days < 100) return `${days} d`;
+  return days < 730 ? `${Math.floor(days / 30)} mo` : `${Math.floor(days / 365)} y`;
+}
+
+function tick(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const at = new Date(time.dateTime);
+    const seconds = (Date.now() - at) / 1000;
+    const word = distance(Math.abs(seconds));
+    const text = word === "now" ? word : seconds < 0 ? `in ${word}` : `${word} ago`;
+    if (time.textContent !== text) time.textContent = text;
+    time.title = at.toLocaleString();
+  }
+}
+
+function begin(root) {
+  for (const button of root.querySelectorAll(".copy[hidden]")) button.hidden = false;
+  tick(root);
+}
+
+document.addEventListener("turbo:load", () => { begin(document); follow(true); });
+document.addEventListener("turbo:render", () => begin(document));
+setInterval(() => tick(document), 10000);
+
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest(".copy");
+  if (copy) {
+    const text = document.getElementById(copy.dataset.copy)?.textContent ?? "";
+    await navigator.clipboard.writeText(text);
+    copy.classList.add("copied");
+    setTimeout(() => copy.classList.remove("copied"), 2000);
+  }
+  if (event.target.closest("#follow")) scrollTo({ top: document.body.scrollHeight, behavior: "smooth" });
+  // An open menu closes when something else is meant.
+  for (const open of document.querySelectorAll("details.menu[open], details.confirm[open]")) {
+    if (!open.contains(event.target)) open.open = false;
+  }
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches("[data-submit]")) {
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  }
+  if (event.key === "Escape") {
+    for (const open of document.querySelectorAll("details.menu[open], details.confirm[open]")) {
+      open.open = false;
+      open.querySelector("summary").focus();
+    }
+  }
+});
+
+// What the reader has unfolded stays so when the element is sent anew.
+document.addEventListener("turbo:before-morph-attribute", (event) => {
+  if (event.target.matches("details") && event.detail.attributeName === "open") event.preventDefault();
+});
+
+// And what they are writing: of the composer only the queue changes.
+document.addEventListener("turbo:before-morph-element", (event) => {
+  if (event.target.matches?.("textarea")) event.preventDefault();
+});
+
+// Whoever is at the end of a conversation stays there while it goes on; whoever is not is offered the way.
+const NEAR = 160;
+let atEnd = true;
+
+function isAtEnd() {
+  return innerHeight + scrollY >= document.body.scrollHeight - NEAR;
+}
+
+function follow(first) {
+  const thread = document.getElementById("thread");
+  if (!thread) return;
+  if (first && document.getElementById("job-head")?.dataset.state === "active" && !location.hash) {
+    scrollTo({ top: document.body.scrollHeight });
+  }
+  atEnd = isAtEnd();
+}
+
+addEventListener("scroll", () => {
+  atEnd = isAtEnd();
+  const button = document.getElementById("follow");
+  if (button && atEnd) button.hidden = true;
+}, { passive: true });
+
+document.addEventListener("turbo:before-stream-render", (event) => {
+  const render = event.detail.render;
+  event.detail.render = async (stream) => {
+    const wasAtEnd = atEnd;
+    await render(stream);
+    const thread = document.getElementById("thread");
+    if (!thread) return;
+    begin(document);
+    const button = document.getElementById("follow");
+    if (wasAtEnd) scrollTo({ top: document.body.scrollHeight });
+    else if (button && ["append", "replace"].includes(stream.getAttribute("action"))) button.hidden = false;
+  };
+});

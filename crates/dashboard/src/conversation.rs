@@ -1,0 +1,287 @@
+//! From the lines of a job's log to what people read: pieces of text joined, the words on one tool call gathered, and one
+//! block for each thing that happened.
+//!
+//! A block is known by the number of its first line, so that a page and the stream that keeps it up to date name it alike
+//! as long as they begin at the same line.
+
+mod line;
+mod tool;
+
+use std::collections::{BTreeMap, HashMap};
+
+use journeyman_core::ids::MessageId;
+use journeyman_core::job::event::LogEntry;
+use journeyman_core::time::Timestamp;
+use serde_json::Value;
+
+pub(crate) use self::line::Line;
+pub(crate) use self::tool::{Part, Tool};
+
+/// Characters of a text that are shown; more of an agent's message goes into the next block.
+const MOST_CHARS: usize = 200_000;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Block {
+    /// The number of its first line.
+    pub(crate) seq: u64,
+    /// When that was.
+    pub(crate) at: Timestamp,
+    pub(crate) kind: Kind,
+}
+
+impl Block {
+    /// What the element is called on the page.
+    pub(crate) fn id(&self) -> String {
+        match &self.kind {
+            Kind::Turn(message) => format!("m-{message}"),
+            _ => format!("e{}", self.seq),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kind {
+    /// A message was delivered.
+    Turn(MessageId),
+    /// The agent said something.
+    Said(String),
+    /// It thought something; until when.
+    Thought(String, Timestamp),
+    /// It used a tool.
+    Tool(Tool),
+    /// Its plan, as it is now.
+    Plan(Vec<Step>),
+    /// Something to be told in a line.
+    Line(Line),
+}
+
+/// A step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) text: String,
+    /// `pending`, `in_progress` or `completed`.
+    pub(crate) status: &'static str,
+}
+
+/// What a line did to the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touched {
+    /// There is one more, with this number.
+    New(u64),
+    /// One has changed.
+    Changed(u64),
+    /// Nothing that is shown.
+    Nothing,
+}
+
+/// Blocks by their numbers, and where what comes next belongs.
+#[derive(Debug, Default)]
+pub(crate) struct Fold {
+    blocks: BTreeMap<u64, Block>,
+    tools: HashMap<(String, String), u64>,
+    plans: HashMap<String, u64>,
+    /// The reason that was told last: a job fails with that of its run, which need not be told twice.
+    told: Option<String>,
+}
+
+impl Fold {
+    /// The block with that number.
+    pub(crate) fn block(&self, seq: u64) -> Option<&Block> {
+        self.blocks.get(&seq)
+    }
+
+    /// All blocks, in their order.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.values()
+    }
+
+    /// Drops all blocks but the newest: what a stream needs no more.
+    pub(crate) fn keep(&mut self, newest: usize) {
+        while self.blocks.len() > newest {
+            let Some((first, _)) = self.blocks.pop_first() else { return };
+            self.tools.retain(|_, seq| *seq != first);
+            self.plans.retain(|_, seq| *seq != first);
+        }
+    }
+
+    /// Takes the next line.
+    pub(crate) fn add(&mut self, entry: &LogEntry) -> Touched {
+        let run = entry.run_id.map(|run| run.to_string()).unwrap_or_default();
+        let text = || entry.data["text"].as_str().unwrap_or_default();
+        match entry.kind.as_str() {
+            "run.started" => self.run_started(entry),
+            "agent.message" => self.spoken(entry, text(), Kind::Said),
+            "agent.thought" => self.spoken(entry, text(), |text| Kind::Thought(text, entry.at)),
+            "agent.plan" => self.plan(entry, run),
+            "agent.tool_call" => self.tool(entry, run),
+            _ => match line::of(entry, self.told.as_deref()) {
+                Some((line, reason)) => {
+                    self.told = reason.or(self.told.take());
+                    self.put(entry, Kind::Line(line))
+                }
+                None => Touched::Nothing,
+            },
+        }
+    }
+
+    fn put(&mut self, entry: &LogEntry, kind: Kind) -> Touched {
+        self.blocks.insert(entry.seq, Block { seq: entry.seq, at: entry.at, kind });
+        Touched::New(entry.seq)
+    }
+
+    fn run_started(&mut self, entry: &LogEntry) -> Touched {
+        let attempt = entry.data["attempt"].as_u64().unwrap_or(1);
+        let message = entry.data["messageId"].as_str().and_then(|id| id.parse().ok());
+        match message {
+            Some(message) if attempt <= 1 => self.put(entry, Kind::Turn(message)),
+            _ => self.put(entry, Kind::Line(Line::attempt(attempt))),
+        }
+    }
+
+    /// Text that goes on where the newest block is of its kind.
+    fn spoken(&mut self, entry: &LogEntry, text: &str, kind: impl FnOnce(String) -> Kind) -> Touched {
+        let kind = kind(text.to_owned());
+        if let Some((seq, block)) = self.blocks.iter_mut().next_back() {
+            match (&mut block.kind, &kind) {
+                (Kind::Said(said), Kind::Said(more)) if said.len() < MOST_CHARS => {
+                    said.push_str(more);
+                    return Touched::Changed(*seq);
+                }
+                (Kind::Thought(thought, until), Kind::Thought(more, at)) if thought.len() < MOST_CHARS => {
+                    thought.push_str(more);
+                    *until = *at;
+                    return Touched::Changed(*seq);
+                }
+                _ => {}
+            }
+        }
+        self.put(entry, kind)
+    }
+
+    fn plan(&mut self, entry: &LogEntry, run: String) -> Touched {
+        let steps = entry.data["entries"].as_array().map(|all| all.iter().map(step).collect()).unwrap_or_default();
+        if let Some(block) = self.plans.get(&run).and_then(|seq| self.blocks.get_mut(seq)) {
+            block.kind = Kind::Plan(steps);
+            return Touched::Changed(block.seq);
+        }
+        self.plans.insert(run, entry.seq);
+        self.put(entry, Kind::Plan(steps))
+    }
+
+    fn tool(&mut self, entry: &LogEntry, run: String) -> Touched {
+        let id = entry.data["toolCallId"].as_str().unwrap_or_default().to_owned();
+        if let Some(block) = self.tools.get(&(run.clone(), id.clone())).and_then(|seq| self.blocks.get_mut(seq))
+            && let Kind::Tool(tool) = &mut block.kind
+        {
+            tool.add(&entry.data, entry.at);
+            return Touched::Changed(block.seq);
+        }
+        self.tools.insert((run, id), entry.seq);
+        self.put(entry, Kind::Tool(Tool::new(&entry.data, entry.at)))
+    }
+}
+
+fn step(value: &Value) -> Step {
+    let status = match value["status"].as_str() {
+        Some("completed") => "completed",
+        Some("in_progress") => "in_progress",
+        _ => "pending",
+    };
+    Step { text: value["content"].as_str().unwrap_or_default().to_owned(), status }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fold(lines: &[(&str, Value)]) -> (Fold, Vec<Touched>) {
+        let mut fold = Fold::default();
+        let touched = lines.iter().enumerate().map(|(place, (kind, data))| {
+            let seq = place as u64 + 1;
+            let at = Timestamp::from_micros(i64::try_from(seq).expect("small"));
+            fold.add(&LogEntry { seq, kind: (*kind).to_owned(), at, run_id: None, data: data.clone() })
+        });
+        let touched = touched.collect();
+        (fold, touched)
+    }
+
+    #[test]
+    fn pieces_of_text_are_one_block_until_something_else_comes() {
+        let text = |text: &str| json!({ "text": text });
+        let (fold, touched) = fold(&[
+            ("agent.message", text("a")),
+            ("agent.message", text("b")),
+            ("agent.usage", json!({})),
+            ("agent.message", text("c")),
+            ("agent.thought", text("hm")),
+            ("agent.message", text("d")),
+        ]);
+        use Touched::{Changed, New, Nothing};
+        assert_eq!(touched, [New(1), Changed(1), Nothing, Changed(1), New(5), New(6)]);
+        let kinds: Vec<_> = fold.blocks().map(|block| block.kind.clone()).collect();
+        assert_eq!(kinds[0], Kind::Said("abc".to_owned()));
+        assert_eq!(kinds[2], Kind::Said("d".to_owned()));
+    }
+
+    #[test]
+    fn words_on_one_call_are_one_block() {
+        let (fold, touched) = fold(&[
+            ("agent.tool_call", json!({"toolCallId": "1", "title": "cargo test", "status": "pending"})),
+            ("agent.tool_call", json!({"toolCallId": "2", "title": "ls", "status": "pending"})),
+            ("agent.tool_call", json!({"toolCallId": "1", "status": "completed", "update": true})),
+        ]);
+        assert_eq!(touched, [Touched::New(1), Touched::New(2), Touched::Changed(1)]);
+        let Some(Kind::Tool(tool)) = fold.block(1).map(|block| &block.kind) else { panic!("no tool") };
+        assert_eq!((tool.title.as_str(), tool.status), ("cargo test", "completed"));
+    }
+
+    #[test]
+    fn a_plan_is_replaced_where_it_stands() {
+        let plan = |status: &str| json!({"entries": [{"content": "one", "status": status}]});
+        let (fold, touched) = fold(&[("agent.plan", plan("pending")), ("agent.plan", plan("completed"))]);
+        assert_eq!(touched, [Touched::New(1), Touched::Changed(1)]);
+        let step = Step { text: "one".to_owned(), status: "completed" };
+        assert_eq!(fold.block(1).map(|block| block.kind.clone()), Some(Kind::Plan(vec![step])));
+    }
+
+    #[test]
+    fn the_first_attempt_is_the_message_and_others_are_lines() {
+        let id = "msg_00000000000000000000000000000001";
+        let (fold, _) = fold(&[
+            ("run.started", json!({"messageId": id, "attempt": 1})),
+            ("run.started", json!({"messageId": id, "attempt": 2})),
+        ]);
+        let ids: Vec<_> = fold.blocks().map(Block::id).collect();
+        assert_eq!(ids, [format!("m-{id}"), "e2".to_owned()]);
+    }
+
+    #[test]
+    fn a_reason_is_told_once() {
+        let reason = json!({"reason": {"code": "cancelled", "text": "it was cancelled"}});
+        let mut finished = reason.clone();
+        finished["status"] = json!("failed");
+        let (fold, touched) = fold(&[("run.finished", finished), ("job.failed", reason.clone())]);
+        assert_eq!(touched, [Touched::New(1), Touched::Nothing]);
+        assert_eq!(fold.blocks().count(), 1);
+        let (_, touched) = super::tests::fold(&[("job.failed", reason)]);
+        assert_eq!(touched, [Touched::New(1)], "of a job that no run had");
+    }
+
+    #[test]
+    fn what_is_dropped_is_begun_anew() {
+        let call = |status: &str| json!({"toolCallId": "1", "status": status});
+        let (mut fold, _) = fold(&[("agent.tool_call", call("pending")), ("agent.message", json!({"text": "a"}))]);
+        fold.keep(1);
+        let entry = LogEntry {
+            seq: 9,
+            kind: "agent.tool_call".to_owned(),
+            at: Timestamp::default(),
+            run_id: None,
+            data: call("completed"),
+        };
+        assert_eq!(fold.add(&entry), Touched::New(9));
+    }
+}

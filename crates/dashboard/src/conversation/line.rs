@@ -1,0 +1,127 @@
+//! What is told in one line.
+
+use journeyman_core::job::event::LogEntry;
+use serde_json::Value;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// The drawing beside it.
+    pub(crate) icon: &'static str,
+    pub(crate) tone: Tone,
+    pub(crate) text: String,
+    /// What it is about, set apart: a commit, a destination.
+    pub(crate) code: Vec<String>,
+    /// Where it leads.
+    pub(crate) link: Option<String>,
+}
+
+/// How much it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Muted,
+    Success,
+    Warning,
+    Danger,
+}
+
+impl Tone {
+    /// The class in the stylesheet.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Muted => "",
+            Self::Success => "success",
+            Self::Warning => "warning",
+            Self::Danger => "danger",
+        }
+    }
+}
+
+impl Line {
+    fn new(icon: &'static str, tone: Tone, text: impl Into<String>) -> Self {
+        Self { icon, tone, text: text.into(), code: Vec::new(), link: None }
+    }
+
+    /// A message is tried again.
+    pub(crate) fn attempt(number: u64) -> Self {
+        Self::new("refresh", Tone::Muted, format!("Attempt {number} began"))
+    }
+
+    fn about(mut self, code: impl Into<String>) -> Self {
+        let code = code.into();
+        if !code.is_empty() {
+            self.code.push(code);
+        }
+        self
+    }
+}
+
+/// The line for an entry, if it is told in one, and the reason that it gives. `told` is the reason that was given before.
+pub(crate) fn of(entry: &LogEntry, told: Option<&str>) -> Option<(Line, Option<String>)> {
+    let data = &entry.data;
+    let text = |field: &str| data[field].as_str().unwrap_or_default().to_owned();
+    let reason = data["reason"]["text"].as_str().map(str::to_owned);
+    let line = match entry.kind.as_str() {
+        "agent.session" => session(data),
+        "agent.model_call" => {
+            let failure = data["failure"].as_str()?;
+            Line::new("model", Tone::Warning, format!("A call of the model failed: {failure}"))
+        }
+        "model.denied" => {
+            Line::new("shield", Tone::Warning, format!("A call of a model was refused: {}", text("reason")))
+        }
+        "egress.allowed" => Line::new("globe", Tone::Muted, "Reached").about(text("destination")),
+        "egress.denied" => {
+            let why = text("reason");
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            Line::new("shield", Tone::Warning, format!("Was not let out{why}")).about(text("destination"))
+        }
+        "permission.answered" => {
+            let granted = data["granted"] == true;
+            let (tone, word) = if granted { (Tone::Muted, "Allowed") } else { (Tone::Warning, "Refused") };
+            Line::new("shield", tone, word).about(text("title"))
+        }
+        "commit.pushed" => {
+            let mut line = Line::new("commit", Tone::Success, "Pushed");
+            let commits = data["commits"].as_array().map(Vec::as_slice).unwrap_or_default();
+            line.code = commits.iter().filter_map(|sha| sha.as_str()?.get(..8)).map(str::to_owned).collect();
+            line
+        }
+        "pull_request.opened" | "pull_request.updated" => {
+            let word = if entry.kind.ends_with("opened") { "Opened" } else { "Updated" };
+            let mut line = Line::new("pull", Tone::Success, format!("{word} pull request #{}", data["number"]));
+            line.link = data["url"].as_str().map(str::to_owned);
+            line
+        }
+        "message.withdrawn" => Line::new("cross", Tone::Muted, "A queued message was withdrawn"),
+        "run.finished" => run_finished(data, reason.as_deref())?,
+        "job.failed" if reason.as_deref() != told => {
+            Line::new("warning", Tone::Danger, format!("Failed: {}", reason.as_deref().unwrap_or_default()))
+        }
+        "job.archived" => Line::new("archive", Tone::Muted, "Archived"),
+        "job.unarchived" => Line::new("archive", Tone::Muted, "Taken out of the archive"),
+        _ => return None,
+    };
+    Some((line, reason))
+}
+
+fn session(data: &Value) -> Line {
+    let how = match data["opened"].as_str() {
+        Some("resumed") => "resumed its session",
+        Some("loaded") => "loaded its session",
+        _ => "opened a session",
+    };
+    let who = data["agent"].as_str().filter(|who| !who.is_empty()).unwrap_or("The agent");
+    Line::new("play", Tone::Muted, format!("{who} {how}"))
+}
+
+fn run_finished(data: &Value, reason: Option<&str>) -> Option<Line> {
+    let reason = reason.unwrap_or_default();
+    match data["status"].as_str() {
+        Some("failed") => Some(Line::new("warning", Tone::Danger, format!("The run failed: {reason}"))),
+        Some("cancelled") => Some(Line::new("stop", Tone::Warning, format!("The run was stopped: {reason}"))),
+        // Why there is no pull request.
+        _ if !reason.is_empty() => Some(Line::new("info", Tone::Muted, reason)),
+        _ => None,
+    }
+}

@@ -1,0 +1,188 @@
+//! The text of lines as it is shown: cut where the colour changes and where the words differ, hidden characters made
+//! visible.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::blocks::{Block, blocks};
+use super::words;
+use super::{FileDiff, Line, LineClass};
+use crate::highlight::{Budget, Highlighter, Span, Token};
+use crate::visible;
+
+/// Words are compared only where as many lines or fewer were removed, and as many added.
+const LONGEST_RUN: usize = 50;
+
+/// A stretch of a line that looks alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece<'a> {
+    token: Option<Token>,
+    changed: bool,
+    /// As the page shows it; the template escapes it.
+    pub(crate) text: Cow<'a, str>,
+}
+
+impl Piece<'_> {
+    /// Its classes in the stylesheet, if any.
+    pub(crate) fn class(&self) -> Option<Cow<'static, str>> {
+        match (self.token, self.changed) {
+            (None, false) => None,
+            (None, true) => Some("word".into()),
+            (Some(token), false) => Some(token.class().into()),
+            (Some(token), true) => Some(format!("{} word", token.class()).into()),
+        }
+    }
+}
+
+/// The pieces of each line of a file.
+pub(super) fn of_file<'a>(file: &FileDiff<'a>, highlighter: &Highlighter, budget: &mut Budget) -> Vec<Vec<Piece<'a>>> {
+    let hunks = file.lines.chunk_by(|_, next| next.class != LineClass::Hunk);
+    hunks.flat_map(|hunk| of_hunk(file, hunk, highlighter, budget)).collect()
+}
+
+fn of_hunk<'a>(
+    file: &FileDiff<'a>,
+    hunk: &[Line<'a>],
+    highlighter: &Highlighter,
+    budget: &mut Budget,
+) -> Vec<Vec<Piece<'a>>> {
+    let spans = coloured(file, hunk, highlighter, budget);
+    let words = changed_words(hunk, budget);
+    let lines = hunk.iter().zip(&spans).zip(&words);
+    lines.map(|((line, spans), words)| pieces(line.content(), spans, words)).collect()
+}
+
+/// The spans of each line. Each side is read for itself, for together they are no text of the language; a side that
+/// has nothing of its own is not read.
+fn coloured<'a>(
+    file: &FileDiff<'a>,
+    hunk: &[Line<'a>],
+    highlighter: &Highlighter,
+    budget: &mut Budget,
+) -> Vec<Vec<Span<'a>>> {
+    let has = |class: LineClass| hunk.iter().any(|line| line.class == class);
+    let mut side = |class: LineClass, path: &str, wanted: bool| {
+        let is_there = |line: &&Line<'a>| wanted && (line.class == class || line.class == LineClass::Context);
+        let lines: Vec<&'a str> = hunk.iter().filter(is_there).map(Line::content).collect();
+        if lines.is_empty() { Vec::new() } else { highlighter.file(path, &lines, budget) }
+    };
+    let (removes, adds) = (has(LineClass::Removed), has(LineClass::Added));
+    let mut old = side(LineClass::Removed, file.old_path.as_deref().unwrap_or(&file.path), removes).into_iter();
+    let mut new = side(LineClass::Added, &file.path, adds || !removes).into_iter();
+    let spans = hunk.iter().map(|line| match line.class {
+        LineClass::Removed => old.next(),
+        LineClass::Added => new.next(),
+        LineClass::Context => {
+            // It is on both sides, where both were read.
+            let (in_old, in_new) = (old.next(), new.next());
+            in_new.or(in_old)
+        }
+        LineClass::Hunk | LineClass::Note => Some(vec![Span { token: None, text: line.content() }]),
+    });
+    spans.map(Option::unwrap_or_default).collect()
+}
+
+/// Where the words of each line are that its counterpart has not.
+fn changed_words(hunk: &[Line<'_>], budget: &Budget) -> Vec<Vec<Range<usize>>> {
+    let mut changed = vec![Vec::new(); hunk.len()];
+    for block in blocks(hunk) {
+        let Block::Changed { removed, added } = block else { continue };
+        let (removed, added) = (numbered(hunk, removed, LineClass::Removed), numbered(hunk, added, LineClass::Added));
+        if removed.len() > LONGEST_RUN || added.len() > LONGEST_RUN || budget.is_late() {
+            continue;
+        }
+        for ((old_at, old), (new_at, new)) in removed.into_iter().zip(added) {
+            let words = words::changed(old.content(), new.content());
+            for (at, ranges) in [(old_at, words.old), (new_at, words.new)] {
+                if let Some(place) = changed.get_mut(at) {
+                    *place = ranges;
+                }
+            }
+        }
+    }
+    changed
+}
+
+/// The lines of a run without the remarks between them, each with its place.
+fn numbered<'l, 'a>(hunk: &'l [Line<'a>], run: Range<usize>, class: LineClass) -> Vec<(usize, &'l Line<'a>)> {
+    let lines = hunk.iter().enumerate().take(run.end).skip(run.start);
+    lines.filter(|(_, line)| line.class == class).collect()
+}
+
+/// Cuts a line at the ends of its spans and at those of its changed words.
+fn pieces<'a>(line: &'a str, spans: &[Span<'a>], changed: &[Range<usize>]) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::new();
+    let mut changed = changed.iter().peekable();
+    let mut at = 0;
+    for span in spans {
+        let end = at + span.text.len();
+        while at < end {
+            while changed.next_if(|range| range.end <= at).is_some() {}
+            let (until, is_changed) = match changed.peek() {
+                Some(range) if range.start <= at => (range.end.min(end), true),
+                Some(range) => (range.start.min(end), false),
+                None => (end, false),
+            };
+            let text = visible::line(line.get(at..until).unwrap_or_default());
+            pieces.push(Piece { token: span.token, changed: is_changed, text });
+            at = until;
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_where_anything_changes() {
+        let spans = [
+            Span { token: Some(Token::Keyword), text: "let" },
+            Span { token: None, text: " x = " },
+            Span { token: Some(Token::Number), text: "123" },
+        ];
+        for (changed, expected) in [
+            (&[] as &[(usize, usize)], vec![("let", Some("hl-keyword")), (" x = ", None), ("123", Some("hl-number"))]),
+            (&[(8, 11)], vec![("let", Some("hl-keyword")), (" x = ", None), ("123", Some("hl-number word"))]),
+            (
+                &[(4, 5)],
+                vec![
+                    ("let", Some("hl-keyword")),
+                    (" ", None),
+                    ("x", Some("word")),
+                    (" = ", None),
+                    ("123", Some("hl-number")),
+                ],
+            ),
+            // Over the end of a span, and beyond the end of the line.
+            (
+                &[(0, 1), (2, 5), (10, 99)],
+                vec![
+                    ("l", Some("hl-keyword word")),
+                    ("e", Some("hl-keyword")),
+                    ("t", Some("hl-keyword word")),
+                    (" x", Some("word")),
+                    (" = ", None),
+                    ("12", Some("hl-number")),
+                    ("3", Some("hl-number word")),
+                ],
+            ),
+        ] {
+            let ranges: Vec<_> = changed.iter().map(|&(start, end)| start..end).collect();
+            let pieces = pieces("let x = 123", &spans, &ranges);
+            let shown: Vec<_> = pieces.iter().map(|piece| (&*piece.text, piece.class())).collect();
+            let expected: Vec<_> = expected.into_iter().map(|(text, class)| (text, class.map(Cow::Borrowed))).collect();
+            assert_eq!(shown, expected, "{changed:?}");
+        }
+    }
+
+    #[test]
+    fn hidden_characters_are_shown_in_every_piece() {
+        let spans = [Span { token: None, text: "a\u{202e}" }, Span { token: Some(Token::String), text: "\u{200b}b" }];
+        let changed = [1..4, 4..7];
+        let pieces = pieces("a\u{202e}\u{200b}b", &spans, &changed);
+        let shown: Vec<_> = pieces.iter().map(|piece| &*piece.text).collect();
+        assert_eq!(shown, ["a", "⟨U+202E⟩", "⟨U+200B⟩", "b"]);
+    }
+}

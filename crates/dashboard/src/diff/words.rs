@@ -1,0 +1,133 @@
+//! Which words differ between a line and the one that came in its place.
+
+use std::ops::Range;
+
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
+
+/// Longer lines are not compared: what differs in a minified file is of no use to anyone.
+const LONGEST_LINE: usize = 400;
+
+/// Where the words are that one line has and the other has not, as bytes; neither empty nor out of order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// In the old line.
+    pub(super) old: Vec<Range<usize>>,
+    /// In the new one.
+    pub(super) new: Vec<Range<usize>>,
+}
+
+/// Compares two lines. Nothing is changed *in* a line that has little in common with the other: it is another line.
+pub(super) fn changed(old: &str, new: &str) -> Changed {
+    if !is_short(old) || !is_short(new) {
+        return Changed::default();
+    }
+    let (old_words, new_words) = (words(old), words(new));
+    let operations = capture_diff_slices(Algorithm::Myers, &old_words, &new_words);
+    if !is_alike(&operations, &old_words, &new_words) {
+        return Changed::default();
+    }
+    let (old_ends, new_ends) = (ends(&old_words), ends(&new_words));
+    let mut changed = Changed::default();
+    for operation in operations.iter().filter(|operation| operation.tag() != DiffTag::Equal) {
+        changed.old.extend(bytes(&old_ends, operation.old_range()));
+        changed.new.extend(bytes(&new_ends, operation.new_range()));
+    }
+    changed
+}
+
+fn is_short(line: &str) -> bool {
+    line.chars().nth(LONGEST_LINE).is_none()
+}
+
+/// Whether at least a third of the longer line is in the other one too, spaces not counted.
+fn is_alike(operations: &[DiffOp], old: &[&str], new: &[&str]) -> bool {
+    let weight = |words: &[&str]| -> usize { words.iter().map(|word| word.trim().len()).sum() };
+    let same: usize = operations
+        .iter()
+        .filter(|operation| operation.tag() == DiffTag::Equal)
+        .filter_map(|operation| old.get(operation.old_range()))
+        .map(weight)
+        .sum();
+    same > 0 && same * 3 >= weight(old).max(weight(new))
+}
+
+/// Runs of letters and digits, runs of spaces, and each other character for itself.
+fn words(line: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let end = match Kind::of(first) {
+            Kind::Sign => first.len_utf8(),
+            kind => rest.find(|c| Kind::of(c) != kind).unwrap_or(rest.len()),
+        };
+        let (word, after) = rest.split_at(end);
+        words.push(word);
+        rest = after;
+    }
+    words
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Word,
+    Space,
+    Sign,
+}
+
+impl Kind {
+    fn of(c: char) -> Self {
+        if c.is_alphanumeric() || c == '_' {
+            Self::Word
+        } else if c.is_whitespace() {
+            Self::Space
+        } else {
+            Self::Sign
+        }
+    }
+}
+
+/// Where each word ends, with the begin of the first before them.
+fn ends(words: &[&str]) -> Vec<usize> {
+    let ends = words.iter().scan(0, |end, word| {
+        *end += word.len();
+        Some(*end)
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+/// The bytes of a range of words; `None` for an empty one.
+fn bytes(ends: &[usize], words: Range<usize>) -> Option<Range<usize>> {
+    let range = *ends.get(words.start)?..*ends.get(words.end)?;
+    if range.is_empty() { None } else { Some(range) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_differ_are_found() {
+        let long = "a ".repeat(LONGEST_LINE);
+        for (old, new, in_old, in_new) in [
+            ("let x = 1;", "let x = 2;", vec!["1"], vec!["2"]),
+            ("call(a, b)", "call(a, b, c)", vec![], vec![", c"]),
+            ("call(a)", "call(a) // größer", vec![], vec![" // größer"]),
+            ("größer = 日本", "größer = 日本語", vec!["日本"], vec!["日本語"]),
+            ("the same", "the same", vec![], vec![]),
+            ("    a = b", "  a = b", vec!["    "], vec!["  "]),
+            // What is another line altogether is not marked.
+            ("old", "new", vec![], vec![]),
+            ("return Ok(())", "struct Wholly { different }", vec![], vec![]),
+            ("", "new", vec![], vec![]),
+            ("", "", vec![], vec![]),
+            (&*long, "a a a", vec![], vec![]),
+        ] {
+            let changed = changed(old, new);
+            let of = |line: &str, ranges: &[Range<usize>]| -> Vec<String> {
+                ranges.iter().map(|range| line[range.clone()].to_owned()).collect()
+            };
+            assert_eq!(of(old, &changed.old), in_old, "{old} → {new}");
+            assert_eq!(of(new, &changed.new), in_new, "{old} → {new}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The fields of a form, as a browser sends them.
+
+use axum::Form;
+use axum::extract::rejection::FormRejection;
+use axum::extract::{FromRequest, Request};
+
+use crate::Shared;
+
+/// Names and values in their order; a name may come several times.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// The value of a field, with newlines as Unix has them; empty where it is not there.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.value(name).unwrap_or_default().replace("\r\n", "\n")
+    }
+
+    /// The value of a field without space around it, if there is one.
+    pub(crate) fn given(&self, name: &str) -> Option<String> {
+        let text = self.value(name)?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// All values of a field that say something.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        let own = self.0.iter().filter(|(found, value)| found == name && !value.trim().is_empty());
+        own.map(|(_, value)| value.trim().to_owned()).collect()
+    }
+
+    /// The lines of a field that say something.
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        let text = self.text(name);
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Whether a box is ticked.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl FromRequest<Shared> for Fields {
+    type Rejection = FormRejection;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, FormRejection> {
+        Form::<Vec<(String, String)>>::from_request(request, shared).await.map(|Form(fields)| Self(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_as_browsers_send_them() {
+        let pairs = [("a", " x "), ("a", ""), ("a", "y"), ("text", "one\r\n\r\n two \r\n"), ("ticked", "")];
+        let fields = Fields(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        assert_eq!(fields.given("a").as_deref(), Some("x"));
+        assert_eq!(fields.all("a"), ["x", "y"]);
+        assert_eq!(fields.text("text"), "one\n\n two \n");
+        assert_eq!(fields.lines("text"), ["one", "two"]);
+        assert!(fields.is_set("ticked") && !fields.is_set("other"));
+        assert_eq!(fields.given("ticked"), None);
+    }
+}

@@ -1,0 +1,25 @@
+//! A piece of a page that was rendered by itself.
+
+use std::fmt;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+/// What a template gave; nothing else becomes one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fragment(String);
+
+impl Fragment {
+    /// Renders a template.
+    pub(crate) fn of(template: &impl Template) -> askama::Result<Self> {
+        template.render().map(Self)
+    }
+}
+
+impl fmt::Display for Fragment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl HtmlSafe for Fragment {}

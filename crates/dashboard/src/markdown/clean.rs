@@ -1,0 +1,111 @@
+//! What markup of an agent may consist of.
+
+use std::collections::{HashMap, HashSet};
+
+use ammonia::{Builder, UrlRelative};
+
+use crate::highlight::Token;
+
+/// The class of the box of a task.
+pub(super) const TASK: &str = "task";
+
+/// No heading above `h4`: those are the page's own. Nothing that loads anything, and nothing that can be filled in.
+const TAGS: [&str; 23] = [
+    "a",
+    "blockquote",
+    "br",
+    "code",
+    "del",
+    "em",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "span",
+    "strong",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
+];
+
+/// Takes out whatever is not allowed. Every class, attribute and scheme is named here: what is new in HTML is not let
+/// through.
+pub(super) fn clean(html: &str) -> String {
+    let alignments = || HashMap::from([("align", HashSet::from(["center", "left", "right"]))]);
+    let classes = Token::ALL.into_iter().map(Token::class).chain([TASK]).collect();
+    let mut builder = Builder::empty();
+    builder
+        .tags(HashSet::from(TAGS))
+        .clean_content_tags(HashSet::from(["script", "style"]))
+        .tag_attributes(HashMap::from([("a", HashSet::from(["href"])), ("ol", HashSet::from(["start"]))]))
+        .tag_attribute_values(HashMap::from([("td", alignments()), ("th", alignments())]))
+        .generic_attributes(HashSet::new())
+        .allowed_classes(HashMap::from([("span", classes)]))
+        .url_schemes(HashSet::from(["http", "https", "mailto"]))
+        // A relative address would be one of ours.
+        .url_relative(UrlRelative::Deny)
+        .link_rel(Some("noopener noreferrer nofollow ugc"))
+        .strip_comments(true);
+    builder.clean(html).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What must hold even if the writer let everything through.
+    #[test]
+    fn nothing_but_what_is_named_passes() {
+        for (html, expected) in [
+            ("<script>alert(1)</script>a", "a"),
+            ("<style>*{}</style>a", "a"),
+            ("<img src=x onerror=alert(1)>a", "a"),
+            ("<p onclick=alert(1) style=color:red id=x title=x data-x=y>a</p>", "<p>a</p>"),
+            ("<h1>a</h1><iframe src=//x></iframe>", "a"),
+            ("<a href=\"javascript:alert(1)\">a</a>", "<a rel=\"noopener noreferrer nofollow ugc\">a</a>"),
+            ("<a href=\"/projects\" target=_top>a</a>", "<a rel=\"noopener noreferrer nofollow ugc\">a</a>"),
+            ("<a href=\"//x.y\" rel=opener>a</a>", "<a rel=\"noopener noreferrer nofollow ugc\">a</a>"),
+            ("<span class=\"hl-keyword badge task\">a</span>", "<span class=\"hl-keyword task\">a</span>"),
+            ("<p class=\"task\">a</p>", "<p>a</p>"),
+            ("<input value=x><form action=/x><button>a</button></form>", "a"),
+            ("<!-- a --><p>b", "<p>b</p>"),
+        ] {
+            assert_eq!(clean(html), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn what_browsers_read_in_two_ways_is_harmless_in_both() {
+        for html in [
+            "<svg onload=alert(1)><a xlink:href=\"javascript:alert(1)\">a</a></svg>",
+            "<svg></p><style><a id=\"</style><img src=1 onerror=alert(1)>\">",
+            "<math><mtext><table><mglyph><style><!--</style><img title=\"--&gt;&lt;img src=1 onerror=alert(1)&gt;\">",
+            "<form><math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+            "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
+            "<table><td><script>alert(1)</script></td></table>",
+            "<template><img src=x onerror=alert(1)></template>",
+            "<p title='`<img src=x onerror=alert(1)>'>",
+        ] {
+            let cleaned = clean(html);
+            for markup in ["<img", "<svg", "<math", "<script", "<style", "<form", "onerror=\"", "onload", "href"] {
+                assert!(!cleaned.contains(markup), "{markup} is in {cleaned}, made of {html}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_classes_of_all_colours_pass() {
+        for token in Token::ALL {
+            let html = format!("<span class=\"{}\">a</span>", token.class());
+            assert_eq!(clean(&html), html);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Which links are made.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::visible;
+
+/// The schemes that an address may have: whole addresses of other places, never one of ours.
+const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
+
+/// Whether a link may lead there.
+pub(super) fn is_allowed(address: &str) -> bool {
+    let starts_with =
+        |scheme: &&str| address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    // Browsers leave out tabs and newlines and turn backslashes; quotes and angles are in no address; directions
+    // deceive.
+    SCHEMES.iter().any(starts_with)
+        && !address.contains(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"' | '`' | '\\'))
+        && matches!(visible::line(address), Cow::Borrowed(_))
+}
+
+/// The first address of a page that stands in a text without any sign of a link around it.
+pub(super) fn bare(text: &str) -> Option<Range<usize>> {
+    text.match_indices("http").find_map(|(start, _)| {
+        let (before, rest) = (text.get(..start)?, text.get(start..)?);
+        let scheme = SCHEMES.iter().find(|scheme| rest.starts_with(**scheme))?;
+        if before.ends_with(char::is_alphanumeric) {
+            return None;
+        }
+        // There is a name behind the scheme. Looked at first: to look for the end of each of many that are none would
+        // take the square of the text's length.
+        if !rest.get(scheme.len()..)?.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return None;
+        }
+        let end =
+            rest.find(|c: char| !c.is_ascii_graphic() || matches!(c, '<' | '>' | '"' | '`')).unwrap_or(rest.len());
+        Some(start..start + without_punctuation(rest.get(..end)?))
+    })
+}
+
+/// How long an address is without the signs that belong to the sentence around it.
+fn without_punctuation(address: &str) -> usize {
+    let count = |sign: u8| address.bytes().filter(|byte| *byte == sign).count();
+    let (opened, mut closed) = (count(b'('), count(b')'));
+    let kept = address.trim_end_matches(|c: char| match c {
+        '?' | '!' | '.' | ',' | ':' | ';' | '*' | '_' | '~' | '\'' => true,
+        // One that was opened in the address is part of it.
+        ')' if closed > opened => {
+            closed -= 1;
+            true
+        }
+        _ => false,
+    });
+    kept.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_addresses_of_known_schemes_are_allowed() {
+        for address in ["https://x.y", "http://x.y/a?b#c", "mailto:a@b.c", "HTTPS://x.y", "https://x.y/ä"] {
+            assert!(is_allowed(address), "{address}");
+        }
+        for address in [
+            "",
+            "/projects",
+            "//x.y",
+            "#files",
+            "x.html",
+            "javascript:alert(1)",
+            "JaVaScRiPt:alert(1)",
+            "java\tscript:alert(1)",
+            " https://x.y",
+            "https://x.y/a b",
+            "https://x.y/\u{202e}",
+            "https://x.y/\u{1}",
+            "https://x.y/<b>",
+            "https://x.y/\"",
+            "https://x.y\\@z",
+            "data:text/html,x",
+            "vbscript:x",
+            "file:///etc/passwd",
+            "https:x.y",
+            "https:/x.y",
+            "ä://x",
+        ] {
+            assert!(!is_allowed(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn bare_addresses_are_found() {
+        for (text, found) in [
+            ("see https://x.y/a_b.", Some("https://x.y/a_b")),
+            ("(https://x.y)", Some("https://x.y")),
+            ("https://x.y/a_(b)", Some("https://x.y/a_(b)")),
+            ("(https://x.y/a_(b)).", Some("https://x.y/a_(b)")),
+            ("http://x.y?a=b&c, then", Some("http://x.y?a=b&c")),
+            ("https://x.y\"onclick=x", Some("https://x.y")),
+            ("https://x.y<b>", Some("https://x.y")),
+            ("https://x.y/\u{202e}gpj", Some("https://x.y/")),
+            ("xhttps://x.y", None),
+            ("https://", None),
+            ("https://.", None),
+            ("http and https", None),
+            ("javascript:https//x", None),
+            ("HTTPS://x.y", None),
+            ("", None),
+        ] {
+            assert_eq!(bare(text).map(|range| &text[range]), found, "{text}");
+        }
+    }
+}

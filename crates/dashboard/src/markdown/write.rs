@@ -1,0 +1,271 @@
+//! Writes markup for what the parser finds. Every tag is a constant here; of the text, nothing is written but escaped.
+
+use pulldown_cmark::{
+    Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream,
+};
+
+use super::clean::TASK;
+use super::link;
+use crate::highlight::{Budget, Highlighter};
+use crate::visible;
+
+/// What is nested deeper is written without its tags: how long a browser's parser takes grows with the depth.
+const DEEPEST: usize = 64;
+
+/// A text whose markup would be longer is shown as it is. Tables can be made to grow.
+const LONGEST_MARKUP: usize = 2 * 1024 * 1024;
+
+/// The text as markup; `None` where that is too long.
+pub(super) fn written(text: &str, highlighter: &Highlighter, budget: &mut Budget) -> Option<String> {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut writer = Writer {
+        out: String::with_capacity(text.len() * 2),
+        open: Vec::new(),
+        links: 0,
+        verbatim: None,
+        cells: Cells::default(),
+        highlighter,
+        budget,
+    };
+    for event in TextMergeStream::new(Parser::new_ext(text, options)) {
+        writer.event(event);
+        if writer.is_full() {
+            return None;
+        }
+    }
+    Some(writer.out)
+}
+
+/// The text without any meaning.
+pub(super) fn as_it_is(text: &str) -> String {
+    let mut out = "<pre><code>".to_owned();
+    escape(&mut out, text);
+    out.push_str("</code></pre>");
+    out
+}
+
+struct Writer<'w> {
+    out: String,
+    open: Vec<Open>,
+    /// How many of those are links: one or none.
+    links: usize,
+    /// A block of code or HTML under way.
+    verbatim: Option<Verbatim>,
+    cells: Cells,
+    highlighter: &'w Highlighter,
+    budget: &'w mut Budget,
+}
+
+/// An element that was begun, written or not.
+struct Open {
+    end: &'static str,
+    is_link: bool,
+    /// Where its content begins.
+    begin: usize,
+}
+
+/// Text that is shown as it is.
+#[derive(Default)]
+struct Verbatim {
+    info: String,
+    text: String,
+}
+
+/// Where in a table the writer is.
+#[derive(Default)]
+struct Cells {
+    alignments: Vec<Alignment>,
+    in_head: bool,
+    column: usize,
+}
+
+impl Writer<'_> {
+    fn is_full(&self) -> bool {
+        self.out.len() > LONGEST_MARKUP
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(TagEnd::CodeBlock | TagEnd::HtmlBlock) => self.end_verbatim(),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+            Event::Code(text) => {
+                self.out.push_str("<code>");
+                self.escaped(&text);
+                self.out.push_str("</code>");
+            }
+            Event::SoftBreak => self.out.push('\n'),
+            Event::HardBreak => self.out.push_str("<br>"),
+            Event::Rule => self.out.push_str("<hr>"),
+            Event::TaskListMarker(done) => {
+                let mark = if done { "☑" } else { "☐" };
+                self.out.push_str(&format!("<span class=\"{TASK}\">{mark}</span> "));
+            }
+            // Not asked for in the options.
+            Event::InlineMath(text) | Event::DisplayMath(text) | Event::FootnoteReference(text) => self.text(&text),
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::CodeBlock(kind) => {
+                let info = match kind {
+                    CodeBlockKind::Fenced(info) => info.into_string(),
+                    CodeBlockKind::Indented => String::new(),
+                };
+                self.verbatim = Some(Verbatim { info, ..Verbatim::default() });
+            }
+            Tag::HtmlBlock => self.verbatim = Some(Verbatim::default()),
+            Tag::Paragraph => self.begin("<p>", "</p>"),
+            Tag::Heading { level, .. } => match level {
+                HeadingLevel::H1 => self.begin("<h4>", "</h4>"),
+                HeadingLevel::H2 => self.begin("<h5>", "</h5>"),
+                _ => self.begin("<h6>", "</h6>"),
+            },
+            Tag::BlockQuote(_) => self.begin("<blockquote>", "</blockquote>"),
+            Tag::List(None) => self.begin("<ul>", "</ul>"),
+            Tag::List(Some(1)) => self.begin("<ol>", "</ol>"),
+            Tag::List(Some(first)) => self.begin(&format!("<ol start=\"{first}\">"), "</ol>"),
+            Tag::Item => self.begin("<li>", "</li>"),
+            Tag::Table(alignments) => {
+                self.cells = Cells { alignments, ..Cells::default() };
+                self.begin("<table>", "</tbody></table>");
+            }
+            Tag::TableHead => {
+                (self.cells.in_head, self.cells.column) = (true, 0);
+                self.begin("<thead><tr>", "</tr></thead><tbody>");
+            }
+            Tag::TableRow => {
+                (self.cells.in_head, self.cells.column) = (false, 0);
+                self.begin("<tr>", "</tr>");
+            }
+            Tag::TableCell => self.start_cell(),
+            Tag::Emphasis => self.begin("<em>", "</em>"),
+            Tag::Strong => self.begin("<strong>", "</strong>"),
+            Tag::Strikethrough => self.begin("<del>", "</del>"),
+            Tag::Link { link_type: LinkType::Email, dest_url, .. } => self.start_link(&format!("mailto:{dest_url}")),
+            // An image is not loaded: it would tell its host who looks at the page, and when.
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => self.start_link(&dest_url),
+            // Not asked for in the options.
+            Tag::FootnoteDefinition(_)
+            | Tag::DefinitionList
+            | Tag::DefinitionListTitle
+            | Tag::DefinitionListDefinition
+            | Tag::Superscript
+            | Tag::Subscript
+            | Tag::MetadataBlock(_) => self.begin("", ""),
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        let Some(open) = self.open.pop() else { return };
+        if tag == TagEnd::Image && self.out.len() == open.begin {
+            self.out.push_str("image");
+        }
+        self.out.push_str(open.end);
+        self.links -= usize::from(open.is_link);
+    }
+
+    /// Begins an element; what ends it is written when the parser says so.
+    fn begin(&mut self, begin: &str, end: &'static str) {
+        let is_shown = self.open.len() < DEEPEST;
+        if is_shown {
+            self.out.push_str(begin);
+        }
+        self.open.push(Open { end: if is_shown { end } else { "" }, is_link: false, begin: self.out.len() });
+    }
+
+    fn start_cell(&mut self) {
+        let align = match self.cells.alignments.get(self.cells.column) {
+            Some(Alignment::Left) => " align=\"left\"",
+            Some(Alignment::Center) => " align=\"center\"",
+            Some(Alignment::Right) => " align=\"right\"",
+            Some(Alignment::None) | None => "",
+        };
+        self.cells.column += 1;
+        if self.cells.in_head {
+            self.begin(&format!("<th{align}>"), "</th>");
+        } else {
+            self.begin(&format!("<td{align}>"), "</td>");
+        }
+    }
+
+    /// Begins a link, unless it leads nowhere that it may, or is in another. Then only its text is shown.
+    fn start_link(&mut self, address: &str) {
+        if self.links > 0 || !link::is_allowed(address) {
+            self.begin("", "");
+            return;
+        }
+        let mut begin = "<a href=\"".to_owned();
+        escape(&mut begin, address);
+        begin.push_str("\">");
+        self.begin(&begin, "</a>");
+        if let Some(open) = self.open.last_mut() {
+            open.is_link = true;
+            self.links += 1;
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some(verbatim) = &mut self.verbatim {
+            verbatim.text.push_str(text);
+            return;
+        }
+        let mut rest = text;
+        if self.links == 0 {
+            while let Some(range) = link::bare(rest) {
+                let (before, from) = rest.split_at(range.start);
+                let (address, after) = from.split_at(range.len());
+                self.escaped(before);
+                self.start_link(address);
+                self.escaped(address);
+                self.end(TagEnd::Link);
+                rest = after;
+            }
+        }
+        self.escaped(rest);
+    }
+
+    /// Text, where hidden characters may have come from entities.
+    fn escaped(&mut self, text: &str) {
+        escape(&mut self.out, &visible::lines(text));
+    }
+
+    fn end_verbatim(&mut self) {
+        let Some(Verbatim { info, text }) = self.verbatim.take() else { return };
+        let text = visible::lines(&text);
+        self.out.push_str("<pre><code>");
+        for line in self.highlighter.block(&info, &text, self.budget) {
+            for span in line {
+                match span.token {
+                    Some(token) => {
+                        self.out.push_str(&format!("<span class=\"{}\">", token.class()));
+                        escape(&mut self.out, span.text);
+                        self.out.push_str("</span>");
+                    }
+                    None => escape(&mut self.out, span.text),
+                }
+            }
+            self.out.push('\n');
+            if self.is_full() {
+                return;
+            }
+        }
+        self.out.push_str("</code></pre>");
+    }
+}
+
+/// Writes text so that it is text in an element and in a quoted attribute.
+fn escape(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The pages: one file and one template each.
+
+mod account;
+mod audit;
+mod job;
+mod jobs;
+mod keys;
+mod projects;
+mod provider;
+mod pulls;
+mod settings;
+mod setup;
+mod sign_in;
+mod system;
+mod users;
+
+use axum::Router;
+use axum::response::Redirect;
+use axum::routing::get;
+
+use crate::Shared;
+
+/// Pages for those who have signed in.
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/", get(|| async { Redirect::to("/projects") }))
+        .merge(account::routes())
+        .merge(audit::routes())
+        .merge(job::routes())
+        .merge(jobs::routes())
+        .merge(keys::routes())
+        .merge(projects::routes())
+        .merge(pulls::routes())
+        .merge(settings::routes())
+        .merge(system::routes())
+        .merge(users::routes())
+}
+
+/// Pages for those who have not.
+pub(crate) fn open_routes() -> Router<Shared> {
+    Router::new().merge(provider::routes()).merge(setup::routes()).merge(sign_in::routes())
+}

@@ -1,0 +1,83 @@
+//! `/projects/{project}/jobs/{job}`: the conversation, and its tabs.
+
+mod actions;
+mod block;
+mod changes;
+mod conversation;
+mod events;
+mod head;
+mod live;
+mod record;
+mod runs;
+pub(super) mod status;
+
+use axum::Router;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::{get, post};
+use journeyman_core::job::Job;
+
+use crate::Shared;
+use crate::failure::Failure;
+use crate::frame::{InProject, segment};
+
+pub(super) fn routes() -> Router<Shared> {
+    let path = |rest: &str| format!("/projects/{{project}}/jobs/{{job}}{rest}");
+    Router::new()
+        .route(&path(""), get(conversation::show))
+        .route(&path("/live"), get(live::stream))
+        .route(&path("/changes"), get(changes::show))
+        .route(&path("/runs"), get(runs::show))
+        .route(&path("/events"), get(events::show))
+        .route(&path("/record"), get(record::show))
+        .route(&path("/messages"), post(actions::send))
+        .route(&path("/messages/{message}/withdraw"), post(actions::withdraw))
+        .route(&path("/cancel"), post(actions::cancel))
+        .route(&path("/archive"), post(actions::archive))
+        .route(&path("/unarchive"), post(actions::unarchive))
+}
+
+/// A page of a job.
+#[derive(Clone)]
+pub(super) struct InJob {
+    pub(super) at: InProject,
+    pub(super) job: Job,
+}
+
+impl std::ops::Deref for InJob {
+    type Target = InProject;
+
+    fn deref(&self) -> &InProject {
+        &self.at
+    }
+}
+
+impl InJob {
+    /// The address of a page of the job: `rest` begins with a slash, or is empty.
+    pub(super) fn page(&self, rest: &str) -> String {
+        self.path(&format!("/jobs/{}{rest}", self.job.id))
+    }
+
+    /// The same in the HTTP interface.
+    pub(super) fn job_api(&self, rest: &str) -> String {
+        self.api(&format!("/job/{}{rest}", self.job.id))
+    }
+}
+
+impl FromRequestParts<Shared> for InJob {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Response> {
+        let at = InProject::from_request_parts(parts, shared).await?;
+        let found = async {
+            let id = segment(parts, shared, "job").await.and_then(|id| id.parse().ok());
+            let job = shared.services.store.job(id.ok_or(Failure::NotFound("job"))?).await?;
+            job.filter(|job| job.project == at.project.id).ok_or(Failure::NotFound("job"))
+        };
+        match found.await {
+            Ok(job) => Ok(Self { at, job }),
+            Err(failure) => Err(failure.page(&at)),
+        }
+    }
+}

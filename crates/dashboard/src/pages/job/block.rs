@@ -1,0 +1,156 @@
+//! One block of the conversation, rendered.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use askama::Template;
+use journeyman_core::ids::MessageId;
+use journeyman_core::message::{Message, MessageStatus, Origin};
+use journeyman_core::time::Timestamp;
+
+use crate::conversation::{Block, Kind, Part, Step, Tool};
+use crate::fragment::Fragment;
+use crate::frame::Frame;
+use crate::highlight::{Budget, Highlighter};
+use crate::markdown::{self, Markup};
+use crate::moment::Moment;
+use crate::{visible, words};
+
+/// Messages by their ids.
+pub(super) type Messages = HashMap<MessageId, Message>;
+
+#[derive(Template)]
+#[template(path = "_block.html")]
+struct BlockView<'a> {
+    frame: &'a Frame,
+    block: &'a Block,
+    turn: Option<Turn<'a>>,
+    markup: Option<Markup>,
+}
+
+/// A message and its receipt.
+struct Turn<'a> {
+    author: String,
+    origin: Option<&'static str>,
+    at: Moment,
+    text: std::borrow::Cow<'a, str>,
+    class: &'static str,
+    status: &'static str,
+    mark: &'static str,
+    finished: Option<Moment>,
+    took: Option<String>,
+    commits: Vec<&'a str>,
+}
+
+/// Renders a block. Markdown takes the processor: many are rendered in `spawn_blocking`.
+pub(super) fn render(
+    frame: &Frame,
+    block: &Block,
+    messages: &Messages,
+    highlighter: &Highlighter,
+    budget: &mut Budget,
+) -> askama::Result<Fragment> {
+    let turn = match &block.kind {
+        Kind::Turn(id) => messages.get(id).map(|message| Turn::new(frame, message)),
+        _ => None,
+    };
+    let markup = match &block.kind {
+        Kind::Said(text) => Some(markdown::html_within(text, highlighter, budget)),
+        _ => None,
+    };
+    Fragment::of(&BlockView { frame, block, turn, markup })
+}
+
+impl<'a> Turn<'a> {
+    fn new(frame: &Frame, message: &'a Message) -> Self {
+        let (status, mark) = status(message.status);
+        let took = message.delivered_at.zip(message.finished_at).map(|(begun, end)| end.since(begun));
+        Self {
+            author: author(message),
+            origin: origin(message.origin),
+            at: frame.moment(message.created_at),
+            text: visible::lines(&message.prompt),
+            class: if message.status == MessageStatus::Withdrawn { "withdrawn" } else { "" },
+            status,
+            mark,
+            finished: message.finished_at.map(|at| frame.moment(at)),
+            took: took.map(words::duration),
+            commits: message.commits.iter().map(|sha| sha.as_str()).collect(),
+        }
+    }
+}
+
+/// Who sent it.
+pub(super) fn author(message: &Message) -> String {
+    visible::line(message.author.as_deref().unwrap_or("somebody")).into_owned()
+}
+
+fn origin(origin: Origin) -> Option<&'static str> {
+    match origin {
+        Origin::Api => Some("API"),
+        Origin::Dashboard => None,
+        Origin::PullRequest => Some("pull request"),
+    }
+}
+
+/// The word for a message's status, and its mark.
+pub(super) const fn status(status: MessageStatus) -> (&'static str, &'static str) {
+    match status {
+        MessageStatus::Queued => ("queued", "pending"),
+        MessageStatus::Delivered => ("delivered", "in_progress"),
+        MessageStatus::Finished => ("finished", "completed"),
+        MessageStatus::Failed => ("failed", "failed"),
+        MessageStatus::Cancelled => ("cancelled", "failed"),
+        MessageStatus::Withdrawn => ("withdrawn", "failed"),
+    }
+}
+
+/// What the template calls.
+impl BlockView<'_> {
+    fn when(&self) -> Moment {
+        self.frame.moment(self.block.at)
+    }
+
+    #[expect(clippy::unused_self, reason = "a template calls methods")]
+    fn line<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        visible::line(text)
+    }
+
+    #[expect(clippy::unused_self, reason = "a template calls methods")]
+    fn lines<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        visible::lines(text)
+    }
+
+    #[expect(clippy::unused_self, reason = "a template calls methods")]
+    fn took(&self, from: &Timestamp, until: &Timestamp) -> Option<String> {
+        Some(until.since(*from)).filter(|time| *time >= Duration::from_secs(1)).map(words::duration)
+    }
+
+    fn ended(&self, tool: &Tool) -> Option<String> {
+        self.took(&tool.began, tool.ended.as_ref()?)
+    }
+
+    #[expect(clippy::unused_self, reason = "a template calls methods")]
+    fn done(&self, steps: &[Step]) -> usize {
+        steps.iter().filter(|step| step.status == "completed").count()
+    }
+
+    #[expect(clippy::unused_self, reason = "a template calls methods")]
+    fn step_class(&self, step: &Step) -> &'static str {
+        match step.status {
+            "completed" => "done",
+            "in_progress" => "doing",
+            _ => "todo",
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "a template calls methods")]
+    fn sign(&self, row: &str) -> &'static str {
+        match row.as_bytes().first() {
+            Some(b'+') => "plus",
+            Some(b'-') => "minus",
+            Some(b'@') => "muted",
+            _ => "",
+        }
+    }
+}

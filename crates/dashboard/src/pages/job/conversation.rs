@@ -1,0 +1,110 @@
+//! The conversation: what people and the agent said and did. A window on the job's log, the newest part of it first.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use journeyman_core::job::JobState;
+use journeyman_core::job::event::LogEntry;
+use serde::Deserialize;
+
+use super::block::{self, Messages};
+use super::head::{self, Parts};
+use super::{InJob, live};
+use crate::conversation::Fold;
+use crate::failure::{Failure, Page};
+use crate::fields::Fields;
+use crate::fragment::Fragment;
+use crate::frame::Frame;
+use crate::highlight::Budget;
+use crate::{Shared, visible};
+
+/// Lines of the log on a page.
+const WINDOW: u64 = 400;
+
+#[derive(Deserialize)]
+pub(super) struct WindowQuery {
+    /// Only lines before this one.
+    before: Option<u64>,
+}
+
+#[derive(Template)]
+#[template(path = "job.html")]
+struct JobPage<'a> {
+    at: &'a InJob,
+    frame: &'a Frame,
+    title: String,
+    parts: Parts,
+    thread: Vec<Fragment>,
+    earlier: Option<String>,
+    later: Option<String>,
+    live: Option<String>,
+    archived: bool,
+    once: String,
+    draft: String,
+    interrupts: bool,
+    error: Option<String>,
+}
+
+pub(super) async fn show(State(shared): State<Shared>, at: InJob, Query(query): Query<WindowQuery>) -> Response {
+    let at = Arc::new(at);
+    at.answer(page(&shared, &at, query.before, None).await)
+}
+
+/// The newest part, with what was typed and why it was refused.
+pub(super) async fn refused(shared: &Shared, at: InJob, fields: &Fields, error: String) -> Page {
+    page(shared, &Arc::new(at), None, Some((fields, error))).await
+}
+
+async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Option<(&Fields, String)>) -> Page {
+    let job = &at.job;
+    let newest = before.is_none_or(|before| before > job.last_seq);
+    let end = before.filter(|_| !newest).unwrap_or(job.last_seq.saturating_add(1));
+    let start = end.saturating_sub(WINDOW + 1);
+    let mut entries = shared.services.store.log(job.id, start, usize::try_from(WINDOW).unwrap_or(usize::MAX)).await?;
+    entries.retain(|entry| entry.seq < end || newest);
+    let last = entries.last().map_or(start, |entry| entry.seq);
+    let messages = shared.services.store.messages(job.id).await?;
+    let parts = head::parts(shared, at, &messages).await?;
+    let messages: Messages = messages.into_iter().map(|message| (message.id, message)).collect();
+    let thread = thread(shared, Arc::clone(at), entries, messages).await?;
+    let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    let (fields, error) = refused.map_or((None, None), |(fields, error)| (Some(fields), Some(error)));
+    let page = JobPage {
+        at,
+        frame: at,
+        title: visible::line(&job.title).into_owned(),
+        parts,
+        thread,
+        earlier: (start > 0).then(|| format!("{}?before={}", at.page(""), start + 1)),
+        later: (!newest).then(|| format!("{}?before={}", at.page(""), end + WINDOW)),
+        live: newest.then(|| live::address(at, start, last)),
+        archived: matches!(job.state, JobState::Archived { .. }),
+        once: at.once(),
+        draft: fields.map(|fields| fields.text("prompt")).unwrap_or_default(),
+        interrupts: fields.is_some_and(|fields| fields.text("delivery") == "interrupt"),
+        error,
+    };
+    Ok((status, Html(page.render()?)).into_response())
+}
+
+async fn thread(
+    shared: &Shared,
+    at: Arc<InJob>,
+    entries: Vec<LogEntry>,
+    messages: Messages,
+) -> Result<Vec<Fragment>, Failure> {
+    let highlighter = shared.highlighter.clone();
+    // Markdown and colours take the processor for longer than other requests should wait.
+    let rendered = tokio::task::spawn_blocking(move || {
+        let (mut fold, mut budget) = (Fold::default(), Budget::page());
+        for entry in &entries {
+            fold.add(entry);
+        }
+        fold.blocks().map(|one| block::render(&at, one, &messages, &highlighter, &mut budget)).collect()
+    });
+    let rendered: askama::Result<Vec<Fragment>> = rendered.await.map_err(|error| Failure::Render(error.to_string()))?;
+    Ok(rendered?)
+}

@@ -1,0 +1,133 @@
+//! The parts of a job's page that change with its state: head, side, and queue.
+
+use askama::Template;
+use journeyman_core::job::{Job, JobState};
+use journeyman_core::message::{DeliveryMode, Message, MessageStatus};
+use journeyman_core::ports::StoreError;
+use journeyman_core::run::{Run, Usage};
+
+use super::block::author;
+use super::{InJob, status};
+use crate::fragment::Fragment;
+use crate::frame::Frame;
+use crate::moment::Moment;
+use crate::{Shared, visible, words};
+
+#[derive(Template)]
+#[template(path = "_job_head.html")]
+struct Head<'a> {
+    at: &'a InJob,
+    frame: &'a Frame,
+    title: String,
+    badge: (&'static str, &'static str),
+    active: bool,
+    archived: bool,
+    branch: Option<String>,
+    pull: Option<(u64, String)>,
+    created: Moment,
+    /// Why it failed.
+    reason: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "_job_side.html")]
+struct Side<'a> {
+    frame: &'a Frame,
+    job: &'a Job,
+    agent: String,
+    model: String,
+    reference: String,
+    branch: Option<String>,
+    runs: usize,
+    time: Option<String>,
+    tokens: Option<String>,
+    cost: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "_job_queue.html")]
+struct Queue<'a> {
+    at: &'a InJob,
+    frame: &'a Frame,
+    rows: Vec<Waiting>,
+}
+
+struct Waiting {
+    id: String,
+    text: String,
+    author: String,
+    interrupts: bool,
+}
+
+/// The parts of one moment.
+pub(super) struct Parts {
+    pub(super) head: Fragment,
+    pub(super) side: Fragment,
+    pub(super) queue: Fragment,
+}
+
+/// Renders them.
+pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> Result<Parts, StoreError> {
+    let job = &at.job;
+    let runs = shared.services.store.runs(job.id).await?;
+    let spent = shared.services.store.spent(job.project.clone(), job.id, 0).await?[0];
+    let render = |error: askama::Error| StoreError::Unavailable(format!("a part of a page: {error}"));
+    let branch = job.branch.as_ref().map(|branch| visible::line(&branch.name).into_owned());
+    let frame: &Frame = at;
+    let head = Head {
+        at,
+        frame,
+        title: visible::line(&job.title).into_owned(),
+        badge: status::badge(job),
+        active: status::is_active(job),
+        archived: matches!(job.state, JobState::Archived { .. }),
+        branch: branch.clone(),
+        pull: job.pull.as_ref().map(|pull| (pull.number, status::pull_path(at, job, pull))),
+        created: at.moment(job.created_at),
+        reason: match &job.state {
+            JobState::Failed(reason) => Some(visible::lines(&reason.text).into_owned()),
+            _ => None,
+        },
+    };
+    let used = used(&runs);
+    let side = Side {
+        frame,
+        job,
+        agent: visible::line(&job.agent).into_owned(),
+        model: visible::line(&job.model).into_owned(),
+        reference: visible::line(&job.source.reference).into_owned(),
+        branch,
+        runs: runs.len(),
+        time: time(&runs),
+        tokens: (used.input_tokens + used.output_tokens > 0)
+            .then(|| format!("{} in, {} out", words::tokens(used.input_tokens), words::tokens(used.output_tokens))),
+        cost: (spent > 0).then(|| words::money(spent)),
+    };
+    let rows = messages.iter().filter(|message| message.status == MessageStatus::Queued).map(|message| Waiting {
+        id: message.id.to_string(),
+        text: visible::line(message.prompt.lines().next().unwrap_or_default()).into_owned(),
+        author: author(message),
+        interrupts: message.delivery == DeliveryMode::Interrupt,
+    });
+    let queue = Queue { at, frame, rows: rows.collect() };
+    Ok(Parts {
+        head: Fragment::of(&head).map_err(render)?,
+        side: Fragment::of(&side).map_err(render)?,
+        queue: Fragment::of(&queue).map_err(render)?,
+    })
+}
+
+fn used(runs: &[Run]) -> Usage {
+    runs.iter().fold(Usage::default(), |sum, run| Usage {
+        input_tokens: sum.input_tokens + run.usage.input_tokens,
+        output_tokens: sum.output_tokens + run.usage.output_tokens,
+        cached_tokens: sum.cached_tokens + run.usage.cached_tokens,
+        cost_micros: None,
+    })
+}
+
+/// How long all runs that are over took together.
+fn time(runs: &[Run]) -> Option<String> {
+    let all = runs.iter().filter_map(|run| Some(run.finished_at?.since(run.started_at)));
+    Some(all.sum()).filter(|time: &std::time::Duration| !time.is_zero()).map(words::duration)
+}

@@ -1,0 +1,239 @@
+//! The stream that keeps a job's page up to date: `turbo-stream` elements in server-sent events. Each event has the
+//! number of the last line that it tells of, so a browser that comes back goes on where it was.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::Stream;
+use futures::stream::unfold;
+use journeyman_core::ids::MessageId;
+use journeyman_core::job::event::LogEntry;
+use journeyman_core::message::MessageStatus;
+use serde::Deserialize;
+
+use super::block::{self, Messages};
+use super::{InJob, head};
+use crate::conversation::{Block, Fold, Kind, Touched};
+use crate::failure::Failure;
+use crate::fragment::Fragment;
+use crate::highlight::Budget;
+use crate::interface::{LogTail, Tail};
+use crate::{Shared, session};
+
+/// Lines that are read again when a browser comes back, to know what the page has.
+const MOST_READ_AGAIN: u64 = 20_000;
+
+/// Lines that are read at a time.
+const BATCH: usize = 1000;
+
+/// Blocks that may still change.
+const KEPT: usize = 500;
+
+#[derive(Deserialize)]
+pub(super) struct LiveQuery {
+    /// The page begins behind this line.
+    from: u64,
+    /// And ends with this one.
+    after: u64,
+}
+
+/// The address of the stream for a page.
+pub(super) fn address(at: &InJob, from: u64, after: u64) -> String {
+    at.page(&format!("/live?from={from}&after={after}"))
+}
+
+pub(super) async fn stream(
+    State(shared): State<Shared>,
+    at: InJob,
+    Query(query): Query<LiveQuery>,
+    headers: HeaderMap,
+) -> Response {
+    let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
+    let after = seen.unwrap_or(query.after).max(query.after).min(i64::MAX as u64);
+    let live = match Live::new(shared, at.clone(), query.from.max(after.saturating_sub(MOST_READ_AGAIN)), after).await {
+        Ok(live) => live,
+        Err(failure) => return failure.page(&at),
+    };
+    ([("x-accel-buffering", "no")], Sse::new(events(live))).into_response()
+}
+
+fn events(live: Live) -> impl Stream<Item = Result<Event, Infallible>> {
+    unfold(live, |mut live| async move {
+        let event = live.next().await?;
+        Some((Ok(event), live))
+    })
+}
+
+struct Live {
+    shared: Shared,
+    at: InJob,
+    fold: Fold,
+    tail: Box<dyn LogTail>,
+    messages: Messages,
+    /// How the receipts on the page stand.
+    told: HashMap<MessageId, MessageStatus>,
+}
+
+#[derive(Template)]
+#[template(path = "_streams.html")]
+struct Streams {
+    refresh: bool,
+    changes: Vec<Change>,
+}
+
+/// An element that is new on the page, or takes another's place.
+struct Change {
+    is_new: bool,
+    target: String,
+    content: Fragment,
+}
+
+impl Change {
+    fn replace(target: &str, content: Fragment) -> Self {
+        Self { is_new: false, target: target.to_owned(), content }
+    }
+}
+
+impl Live {
+    /// As the page is: what it has is folded and not told.
+    async fn new(shared: Shared, at: InJob, from: u64, after: u64) -> Result<Self, Failure> {
+        let mut fold = Fold::default();
+        let mut read = from;
+        while read < after {
+            let entries = shared.services.store.log(at.job.id, read, BATCH).await?;
+            for entry in entries.iter().filter(|entry| entry.seq <= after) {
+                fold.add(entry);
+            }
+            fold.keep(KEPT);
+            read = match entries.last() {
+                Some(last) => last.seq,
+                None => break,
+            };
+        }
+        let tail = shared.services.interface.tail(at.job.id, after);
+        let mut live = Self { shared, at, fold, tail, messages: Messages::new(), told: HashMap::new() };
+        live.read_messages().await?;
+        live.told = live.messages.values().map(|message| (message.id, message.status)).collect();
+        Ok(live)
+    }
+
+    async fn read_messages(&mut self) -> Result<(), Failure> {
+        let messages = self.shared.services.store.messages(self.at.job.id).await?;
+        self.messages = messages.into_iter().map(|message| (message.id, message)).collect();
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        match self.tail.next().await {
+            Tail::News(entries) => {
+                let last = entries.last().map(|entry| entry.seq)?;
+                let told = self.tell(&entries).await;
+                let warn = |error: &Failure| tracing::warn!(%error, "the stream of a page ends");
+                Some(Event::default().id(last.to_string()).data(told.inspect_err(warn).ok()?))
+            }
+            Tail::Quiet => {
+                let holds = session::still_holds(&self.shared, &self.at.viewer).await;
+                holds.then(|| Event::default().comment("still here"))
+            }
+            Tail::Over => None,
+        }
+    }
+
+    /// What changes on the page with these lines.
+    async fn tell(&mut self, entries: &[LogEntry]) -> Result<String, Failure> {
+        let mut touched = BTreeMap::new();
+        for entry in entries {
+            match self.fold.add(entry) {
+                Touched::New(seq) => {
+                    touched.insert(seq, true);
+                }
+                Touched::Changed(seq) => {
+                    touched.entry(seq).or_insert(false);
+                }
+                Touched::Nothing => {}
+            }
+        }
+        let mut changes = Vec::new();
+        let moves = entries.iter().any(|entry| moves_job(&entry.kind));
+        if moves {
+            self.read_job().await?;
+        }
+        let blocks: Vec<(Block, bool)> =
+            touched.into_iter().filter_map(|(seq, is_new)| Some((self.fold.block(seq)?.clone(), is_new))).collect();
+        changes.extend(self.blocks(blocks).await?);
+        if moves {
+            changes.extend(self.receipts().await?);
+            let messages: Vec<_> = self.ordered();
+            let parts = head::parts(&self.shared, &self.at, &messages).await?;
+            changes.push(Change::replace("job-head", parts.head));
+            changes.push(Change::replace("job-side", parts.side));
+            changes.push(Change::replace("job-queue", parts.queue));
+        }
+        self.fold.keep(KEPT);
+        let refresh = entries.iter().any(|entry| matches!(entry.kind.as_str(), "job.archived" | "job.unarchived"));
+        Ok(Streams { refresh, changes }.render()?)
+    }
+
+    async fn read_job(&mut self) -> Result<(), Failure> {
+        if let Some(job) = self.shared.services.store.job(self.at.job.id).await? {
+            self.at.job = job;
+        }
+        // As it is now: times on what is told are from now.
+        self.at.at.frame.now = self.shared.services.clock.now();
+        self.read_messages().await
+    }
+
+    fn ordered(&self) -> Vec<journeyman_core::message::Message> {
+        let mut all: Vec<_> = self.messages.values().cloned().collect();
+        all.sort_by_key(|message| (message.created_at, message.id));
+        all
+    }
+
+    async fn blocks(&self, blocks: Vec<(Block, bool)>) -> Result<Vec<Change>, Failure> {
+        let (at, messages, highlighter) = (self.at.clone(), self.messages.clone(), self.shared.highlighter.clone());
+        let rendered = tokio::task::spawn_blocking(move || {
+            let mut budget = Budget::page();
+            let change = |(block, is_new): (Block, bool)| {
+                let content = block::render(&at, &block, &messages, &highlighter, &mut budget)?;
+                let target = if is_new { "thread".to_owned() } else { block.id() };
+                Ok(Change { is_new, target, content })
+            };
+            blocks.into_iter().map(change).collect()
+        });
+        let changes: askama::Result<Vec<Change>> =
+            rendered.await.map_err(|error| Failure::Render(error.to_string()))?;
+        Ok(changes?)
+    }
+
+    /// Receipts that stand otherwise than on the page.
+    async fn receipts(&mut self) -> Result<Vec<Change>, Failure> {
+        let moved: Vec<MessageId> = self
+            .messages
+            .values()
+            .filter(|message| self.told.get(&message.id) != Some(&message.status))
+            .map(|message| message.id)
+            .collect();
+        let blocks = moved.iter().filter_map(|id| {
+            let message = self.messages.get(id)?;
+            let at = message.delivered_at?;
+            Some((Block { seq: 0, at, kind: Kind::Turn(*id) }, false))
+        });
+        let changes = self.blocks(blocks.collect()).await?;
+        for id in moved {
+            if let Some(message) = self.messages.get(&id) {
+                self.told.insert(id, message.status);
+            }
+        }
+        Ok(changes)
+    }
+}
+
+/// Whether a line may change more of the page than the conversation.
+fn moves_job(kind: &str) -> bool {
+    ["job.", "message.", "run.", "commit.", "pull_request."].iter().any(|prefix| kind.starts_with(prefix))
+}

@@ -1,0 +1,33 @@
+//! How a job stands, in words.
+
+use journeyman_core::job::{Job, JobState, JobStatus, Pull, Work};
+use journeyman_core::run::ReasonCode;
+
+use crate::frame::InProject;
+
+/// The class of its badge, and the word on it.
+pub(crate) fn badge(job: &Job) -> (&'static str, &'static str) {
+    match &job.state {
+        JobState::Active(Work::Running { .. }) => ("running", "running"),
+        JobState::Active(Work::Waiting) => ("queued", "queued"),
+        JobState::Active(Work::Retrying { .. }) => ("waiting", "waits to try again"),
+        JobState::Completed => ("completed", "completed"),
+        JobState::Failed(reason) if reason.code == ReasonCode::Cancelled => ("cancelled", "cancelled"),
+        JobState::Failed(_) => ("failed", "failed"),
+        JobState::Archived { .. } => ("archived", "archived"),
+    }
+}
+
+/// Whether something may still happen by itself.
+pub(crate) fn is_active(job: &Job) -> bool {
+    job.status() == JobStatus::Active
+}
+
+/// The page of a job's pull request: ours, or its code host's.
+pub(crate) fn pull_path(at: &InProject, job: &Job, pull: &Pull) -> String {
+    if job.source.repository.starts_with("local:") && at.is_hosted() {
+        return at.path(&format!("/pulls/{}", pull.number));
+    }
+    // Only what a browser opens as a page becomes a link.
+    if pull.url.starts_with("https://") || pull.url.starts_with("http://") { pull.url.clone() } else { String::new() }
+}

@@ -1,0 +1,274 @@
+//! `/projects/{project}/jobs`: the list, which keeps itself up to date, and a new job.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use futures::Stream;
+use futures::stream::unfold;
+use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::ports::{Cursor, JobFilter, StoreError};
+use journeyman_core::time::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::job::status;
+use crate::failure::{Failure, Page, refused, rendered};
+use crate::fields::Fields;
+use crate::frame::{Frame, InProject};
+use crate::interface::Call;
+use crate::moment::Moment;
+use crate::session;
+use crate::{Shared, visible, words};
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/projects/{project}/jobs", get(list).post(create))
+        .route("/projects/{project}/jobs/new", get(new))
+        .route("/projects/{project}/jobs/live", get(live))
+}
+
+/// Jobs on a page.
+const ON_PAGE: usize = 25;
+
+/// How often the list is looked at for a page that is open.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The statuses to choose from.
+const STATUSES: [(&str, &str); 5] =
+    [("", "All"), ("active", "Active"), ("completed", "Completed"), ("failed", "Failed"), ("archived", "Archived")];
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct ListQuery {
+    status: Option<String>,
+    q: Option<String>,
+    /// `<microseconds>-<job>` of the last job of the page before.
+    after: Option<String>,
+}
+
+impl ListQuery {
+    fn filter(&self, at: &InProject) -> JobFilter {
+        let known = [JobStatus::Active, JobStatus::Completed, JobStatus::Failed, JobStatus::Archived];
+        let status = self.status.as_deref().unwrap_or_default();
+        JobFilter {
+            project: at.project.id.clone(),
+            status: known.into_iter().find(|known| known.name() == status),
+            created_after: None,
+            created_before: None,
+            title_contains: Some(self.title()).filter(|text| !text.is_empty()),
+            after: self.after.as_deref().and_then(cursor),
+            limit: ON_PAGE + 1,
+        }
+    }
+
+    fn title(&self) -> String {
+        self.q.as_deref().unwrap_or_default().trim().replace('\0', "")
+    }
+
+    /// The query of an address with this status, the search, and this place.
+    fn query(&self, status: &str, after: Option<&str>) -> String {
+        let title = self.title();
+        let parts = [("status", status), ("q", &title), ("after", after.unwrap_or_default())];
+        let given = parts.into_iter().filter(|(_, value)| !value.is_empty());
+        let query: Vec<String> = given.map(|(name, value)| format!("{name}={}", words::in_query(value))).collect();
+        if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) }
+    }
+}
+
+fn cursor(text: &str) -> Option<Cursor> {
+    let (micros, id) = text.split_once('-')?;
+    Some(Cursor { created_at: Timestamp::from_micros(micros.parse().ok()?), id: id.parse().ok()? })
+}
+
+#[derive(Template)]
+#[template(path = "jobs.html")]
+struct ListPage<'a> {
+    at: &'a InProject,
+    frame: &'a Frame,
+    rows: Vec<Row>,
+    statuses: Vec<(String, &'static str, bool)>,
+    status: &'a str,
+    q: String,
+    /// Whether something is searched for.
+    is_filtered: bool,
+    older: Option<String>,
+    newest: Option<String>,
+    live: String,
+    curl: String,
+}
+
+struct Row {
+    path: String,
+    title: String,
+    badge: (&'static str, &'static str),
+    reference: String,
+    model: String,
+    created: Moment,
+    took: String,
+    cost: Option<String>,
+    pull: Option<(u64, String)>,
+}
+
+impl Row {
+    async fn new(shared: &Shared, at: &InProject, job: &Job) -> Result<Self, StoreError> {
+        let spent = shared.services.store.spent(job.project.clone(), job.id, 0).await?[0];
+        let end = job.rests_since().unwrap_or(at.now);
+        Ok(Self {
+            path: at.path(&format!("/jobs/{}", job.id)),
+            title: visible::line(&job.title).into_owned(),
+            badge: status::badge(job),
+            reference: visible::line(&job.source.reference).into_owned(),
+            model: visible::line(&job.model).into_owned(),
+            created: at.moment(job.created_at),
+            took: words::duration(end.since(job.created_at)),
+            cost: (spent > 0).then(|| words::money(spent)),
+            pull: job.pull.as_ref().map(|pull| (pull.number, status::pull_path(at, job, pull))),
+        })
+    }
+}
+
+async fn list(State(shared): State<Shared>, at: InProject, Query(query): Query<ListQuery>) -> Response {
+    at.answer(list_page(&shared, &at, &query).await)
+}
+
+async fn list_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
+    let mut jobs = shared.services.store.jobs(query.filter(at)).await?;
+    let more = jobs.len() > ON_PAGE;
+    jobs.truncate(ON_PAGE);
+    let mut rows = Vec::with_capacity(jobs.len());
+    for job in &jobs {
+        rows.push(Row::new(shared, at, job).await?);
+    }
+    let chosen = query.status.as_deref().unwrap_or_default();
+    let place = jobs.last().filter(|_| more).map(|job| format!("{}-{}", job.created_at.as_micros(), job.id));
+    let list = at.path("/jobs");
+    rendered(&ListPage {
+        at,
+        frame: &at.frame,
+        rows,
+        statuses: (STATUSES.iter())
+            .map(|(value, text)| (format!("{list}{}", query.query(value, None)), *text, *value == chosen))
+            .collect(),
+        status: chosen,
+        q: query.title(),
+        is_filtered: !chosen.is_empty() || !query.title().is_empty() || query.after.is_some(),
+        older: place.map(|place| format!("{list}{}", query.query(chosen, Some(&place)))),
+        newest: query.after.as_ref().map(|_| format!("{list}{}", query.query(chosen, None))),
+        live: format!("{list}/live{}", query.query(chosen, query.after.as_deref())),
+        curl: super::projects::curl(&at.frame, at.project.id.as_str(), "$JOURNEYMAN_KEY"),
+    })
+}
+
+/// Tells the page to read itself anew whenever what it shows has changed.
+async fn live(State(shared): State<Shared>, at: InProject, Query(query): Query<ListQuery>) -> Response {
+    let filter = query.filter(&at);
+    ([("x-accel-buffering", "no")], Sse::new(news(shared, at, filter))).into_response()
+}
+
+fn news(shared: Shared, at: InProject, filter: JobFilter) -> impl Stream<Item = Result<Event, Infallible>> {
+    unfold((shared, at, filter, None), |(shared, at, filter, mut seen)| async move {
+        loop {
+            if !session::still_holds(&shared, &at.viewer).await {
+                return None;
+            }
+            let jobs = shared.services.store.jobs(filter.clone()).await.ok()?;
+            // The number of a job's last event grows with all that a row shows.
+            let state: Vec<_> = jobs.iter().map(|job| (job.id, job.last_seq, job.status())).collect();
+            let is_first = seen.is_none();
+            if seen.as_ref() != Some(&state) {
+                seen = Some(state);
+                // A page that has just come is up to date, but for one that was away for a while.
+                let text = if is_first { "" } else { "<turbo-stream action=\"refresh\"></turbo-stream>" };
+                let event = if is_first { Event::default().comment("here") } else { Event::default().data(text) };
+                return Some((Ok(event), (shared, at, filter, seen)));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    })
+}
+
+#[derive(Template)]
+#[template(path = "jobs_new.html")]
+struct NewPage<'a> {
+    at: &'a InProject,
+    frame: &'a Frame,
+    prompt: String,
+    reference: String,
+    branch: String,
+    title: String,
+    agent: String,
+    model: String,
+    once: String,
+    error: Option<String>,
+}
+
+impl<'a> NewPage<'a> {
+    fn new(at: &'a InProject, fields: &Fields) -> Self {
+        let once = fields.given("once").unwrap_or_else(|| at.once());
+        Self {
+            at,
+            frame: &at.frame,
+            prompt: fields.text("prompt"),
+            reference: fields.text("ref"),
+            branch: fields.text("branch"),
+            title: fields.text("title"),
+            agent: fields.text("agent"),
+            model: fields.text("model"),
+            once,
+            error: None,
+        }
+    }
+
+    fn agents(&self) -> &[String] {
+        &self.frame.shared.settings.agents
+    }
+}
+
+async fn new(at: InProject) -> Response {
+    let page = async {
+        at.needs_write()?;
+        rendered(&NewPage::new(&at, &Fields::default()))
+    };
+    at.answer(page.await)
+}
+
+async fn create(at: InProject, fields: Fields) -> Response {
+    at.answer(create_page(&at, &fields).await)
+}
+
+async fn create_page(at: &InProject, fields: &Fields) -> Page {
+    at.needs_write()?;
+    let call = Call::post(at.api("/job"), Some(body(fields))).once(fields.given("once").as_deref());
+    match at.call(call).await {
+        Ok(record) => {
+            let id = record["id"].as_str().unwrap_or_default();
+            Ok(Redirect::to(&at.path(&format!("/jobs/{id}"))).into_response())
+        }
+        Err(refusal) if refusal.status.is_client_error() => {
+            let mut page = NewPage::new(at, fields);
+            page.error = Some(refusal.text);
+            // What was refused is not remembered under the key; what is sent now may be something else.
+            page.once = at.once();
+            refused(&page)
+        }
+        Err(refusal) => Err(Failure::from(refusal)),
+    }
+}
+
+fn body(fields: &Fields) -> Value {
+    let mut body = json!({ "prompt": fields.text("prompt") });
+    for field in ["ref", "branch", "title", "agent", "model"] {
+        if let Some(text) = fields.given(field) {
+            body[field] = json!(text);
+        }
+    }
+    if fields.is_set("draft") {
+        body["draft"] = json!(true);
+    }
+    body
+}

@@ -1,0 +1,256 @@
+//! `/keys`: the API keys.
+
+use std::collections::HashMap;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use axum::response::{Redirect, Response};
+use axum::routing::{get, post};
+use journeyman_core::ids::ProjectId;
+use journeyman_core::key::{ApiKey, DEFAULT_LIFETIME_DAYS, Scope};
+use journeyman_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::Shared;
+use crate::failure::{Failure, Page, refused, rendered};
+use crate::fields::Fields;
+use crate::frame::Frame;
+use crate::interface::Call;
+use crate::moment::Moment;
+use crate::visible;
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/keys", get(list).post(create))
+        .route("/keys/new", get(new))
+        .route("/keys/{key}/revoke", post(revoke))
+}
+
+/// The lifetimes to choose from, in days; none is for ever.
+const LIFETIMES: [(&str, &str); 5] =
+    [("7", "7 days"), ("30", "30 days"), ("60", "60 days"), ("90", "90 days"), ("", "No expiry")];
+
+/// A key that ends within that time is marked.
+const SOON: std::time::Duration = std::time::Duration::from_hours(7 * 24);
+
+#[derive(Template)]
+#[template(path = "keys.html")]
+struct ListPage<'a> {
+    frame: &'a Frame,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    id: String,
+    name: String,
+    prefix: String,
+    scopes: Vec<&'static str>,
+    projects: Option<Vec<String>>,
+    addresses: Option<String>,
+    creator: String,
+    created: Moment,
+    used: Option<Moment>,
+    expires: Option<Moment>,
+    badge: (&'static str, &'static str),
+    lives: bool,
+}
+
+impl Row {
+    fn new(frame: &Frame, key: &ApiKey, names: &HashMap<String, String>) -> Self {
+        let now = frame.now;
+        let badge = match (key.revoked_at, key.expires_at) {
+            (Some(_), _) => ("revoked", "revoked"),
+            (None, Some(end)) if end <= now => ("expired", "expired"),
+            (None, Some(end)) if end <= now + SOON => ("warning", "expires soon"),
+            (None, _) => ("ok", "active"),
+        };
+        let creator = key.creator.as_ref().map_or_else(String::new, |creator| who(creator, names));
+        Self {
+            id: key.id.to_string(),
+            name: visible::line(&key.name).into_owned(),
+            prefix: key.prefix.clone(),
+            scopes: key.scopes.iter().map(|scope| scope_name(*scope)).collect(),
+            projects: key.projects.as_ref().map(|ids| ids.iter().map(ToString::to_string).collect()),
+            addresses: (key.allowed_ips.as_ref())
+                .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+            creator,
+            created: frame.moment(key.created_at),
+            used: key.last_used_at.map(|at| frame.moment(at)),
+            expires: key.expires_at.map(|at| frame.moment(at)),
+            lives: !matches!(badge.0, "revoked" | "expired"),
+            badge,
+        }
+    }
+}
+
+const fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Read => "read",
+        Scope::Write => "write",
+    }
+}
+
+/// The name of whoever did something, by the id that the audit log and keys have of them.
+pub(super) fn who(actor: &str, names: &HashMap<String, String>) -> String {
+    match actor {
+        "cli" => "command line".to_owned(),
+        _ => {
+            names.get(actor).map_or_else(|| visible::line(actor).into_owned(), |name| visible::line(name).into_owned())
+        }
+    }
+}
+
+/// Names of users and keys by their ids.
+pub(super) async fn names(shared: &Shared) -> Result<HashMap<String, String>, Failure> {
+    let store = &shared.services.store;
+    let users = store.users().await?.into_iter().map(|user| (user.id.to_string(), user.name));
+    let keys = store.keys().await?.into_iter().map(|key| (key.id.to_string(), format!("key {}", key.name)));
+    Ok(users.chain(keys).collect())
+}
+
+async fn list(State(shared): State<Shared>, frame: Frame) -> Response {
+    frame.answer(list_page(&shared, &frame).await)
+}
+
+async fn list_page(shared: &Shared, frame: &Frame) -> Page {
+    frame.needs_write()?;
+    let names = names(shared).await?;
+    let mut keys = shared.services.store.keys().await?;
+    if !frame.viewer.is_administrator() {
+        let own = frame.viewer.user.id.to_string();
+        keys.retain(|key| key.creator.as_ref() == Some(&own));
+    }
+    // Those that work first; else the newest.
+    keys.sort_by_key(|key| key.check(frame.now, None, Scope::Read).is_err() && key.allowed_ips.is_none());
+    rendered(&ListPage { frame, rows: keys.iter().map(|key| Row::new(frame, key, &names)).collect() })
+}
+
+#[derive(Template)]
+#[template(path = "keys_new.html")]
+struct NewPage<'a> {
+    frame: &'a Frame,
+    form: Form,
+    projects: Vec<(ProjectId, bool)>,
+    lifetimes: Vec<(&'static str, &'static str, bool)>,
+    error: Option<String>,
+}
+
+/// What was typed.
+struct Form {
+    name: String,
+    read_only: bool,
+    all: bool,
+    addresses: String,
+}
+
+async fn new(State(shared): State<Shared>, frame: Frame) -> Response {
+    let page = async {
+        frame.needs_write()?;
+        let page = new_page(&shared, &frame, &Fields::default(), None).await?;
+        rendered(&page)
+    };
+    frame.answer(page.await)
+}
+
+async fn new_page<'a>(
+    shared: &Shared,
+    frame: &'a Frame,
+    fields: &Fields,
+    error: Option<String>,
+) -> Result<NewPage<'a>, Failure> {
+    let chosen = fields.all("project");
+    let default = DEFAULT_LIFETIME_DAYS.to_string();
+    let lifetime = if fields.is_set("days") { fields.text("days") } else { default };
+    let projects = shared.services.store.projects().await?;
+    Ok(NewPage {
+        frame,
+        form: Form {
+            name: fields.text("name"),
+            read_only: fields.text("scope") == "read",
+            all: frame.viewer.is_administrator() && fields.text("where") != "some",
+            addresses: fields.text("addresses"),
+        },
+        projects: (projects.into_iter())
+            .map(|project| {
+                let is_chosen = chosen.iter().any(|id| *id == project.id.to_string());
+                (project.id, is_chosen)
+            })
+            .collect(),
+        lifetimes: LIFETIMES.map(|(value, text)| (value, text, value == lifetime)).into(),
+        error,
+    })
+}
+
+#[derive(Template)]
+#[template(path = "keys_created.html")]
+struct CreatedPage<'a> {
+    frame: &'a Frame,
+    name: String,
+    secret: String,
+    curl: String,
+    expires: Option<Moment>,
+}
+
+async fn create(State(shared): State<Shared>, frame: Frame, fields: Fields) -> Response {
+    frame.answer(create_page(&shared, &frame, &fields).await)
+}
+
+async fn create_page(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
+    frame.needs_write()?;
+    let call = Call::post("/v2/keys", Some(body(fields, frame)));
+    let created = match frame.call(call).await {
+        Ok(created) => created,
+        Err(refusal) if refusal.status.is_client_error() => {
+            return refused(&new_page(shared, frame, fields, Some(refusal.text)).await?);
+        }
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let text = |field: &str| created[field].as_str().unwrap_or_default().to_owned();
+    let project = created["projects"][0].as_str().map(str::to_owned);
+    let project = match project {
+        Some(project) => Some(project),
+        None => shared.services.store.projects().await?.first().map(|project| project.id.to_string()),
+    };
+    let expires = created["expiresAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).map(|at| frame.moment(at));
+    let curl = super::projects::curl(frame, project.as_deref().unwrap_or("PROJECT"), &text("secret"));
+    rendered(&CreatedPage {
+        frame,
+        name: visible::line(&text("name")).into_owned(),
+        secret: text("secret"),
+        curl,
+        expires,
+    })
+}
+
+fn body(fields: &Fields, frame: &Frame) -> Value {
+    let scopes = if fields.text("scope") == "read" { json!(["read"]) } else { json!(["read", "write"]) };
+    let expires = match fields.text("days").parse::<u64>() {
+        Ok(days) => json!(end(frame.now, days).to_string()),
+        Err(_) => Value::Null,
+    };
+    let mut body = json!({ "name": fields.text("name"), "scopes": scopes, "expiresAt": expires });
+    if !frame.viewer.is_administrator() || fields.text("where") == "some" {
+        body["projects"] = json!(fields.all("project"));
+    }
+    let addresses = fields.text("addresses");
+    let addresses: Vec<&str> = addresses.split([',', '\n', ' ']).filter(|part| !part.is_empty()).collect();
+    if !addresses.is_empty() {
+        body["allowedIps"] = json!(addresses);
+    }
+    body
+}
+
+fn end(now: Timestamp, days: u64) -> Timestamp {
+    now + std::time::Duration::from_secs(days.min(36_500) * 86_400)
+}
+
+async fn revoke(frame: Frame, Path(key): Path<String>) -> Response {
+    let page = async {
+        frame.needs_write()?;
+        frame.call(Call::delete(format!("/v2/keys/{}", crate::words::in_query(&key)))).await?;
+        Ok(Redirect::to("/keys?done=revoked").into_response())
+    };
+    frame.answer(page.await)
+}

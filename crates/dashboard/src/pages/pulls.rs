@@ -1,0 +1,65 @@
+//! `/projects/{project}/pulls`: pull requests of the built-in code host.
+
+mod actions;
+mod badge;
+mod detail;
+mod list;
+
+use axum::Router;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::{get, post};
+use journeyman_core::ports::PullPagesError;
+
+use crate::Shared;
+use crate::failure::Failure;
+use crate::frame::{InProject, segment};
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/projects/{project}/pulls", get(list::list))
+        .route("/projects/{project}/pulls/{number}", get(detail::detail))
+        .route("/projects/{project}/pulls/{number}/merge", post(actions::merge))
+        .route("/projects/{project}/pulls/{number}/close", post(actions::close))
+        .route("/projects/{project}/pulls/{number}/comments", post(actions::comment))
+}
+
+/// The pull request that a request is about, by the number in its path. What is no number is one that is not there.
+#[derive(Clone)]
+struct Target {
+    at: InProject,
+    number: u64,
+}
+
+impl std::ops::Deref for Target {
+    type Target = InProject;
+
+    fn deref(&self) -> &InProject {
+        &self.at
+    }
+}
+
+impl Target {
+    /// The address of its page: `rest` begins with a slash, or is empty.
+    fn page(&self, rest: &str) -> String {
+        self.path(&format!("/pulls/{}{rest}", self.number))
+    }
+}
+
+impl FromRequestParts<Shared> for Target {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Response> {
+        let at = InProject::from_request_parts(parts, shared).await?;
+        match segment(parts, shared, "number").await.and_then(|number| canonical(&number)) {
+            Some(number) => Ok(Self { at, number }),
+            None => Err(Failure::from(PullPagesError::NotFound).page(&at)),
+        }
+    }
+}
+
+/// Reads a number in its one spelling: `+7` and `07` are no second addresses of `7`.
+fn canonical(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number: &u64| number.to_string() == text)
+}

@@ -1,0 +1,135 @@
+//! What can be done to a pull request: merge it, close it, comment on it.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use journeyman_core::job::Job;
+use journeyman_core::ports::{Cursor, JobFilter, PullPagesError};
+use journeyman_core::pull::NewComment;
+use serde_json::json;
+
+use super::{Target, detail};
+use crate::Shared;
+use crate::failure::{Failure, Page};
+use crate::fields::Fields;
+use crate::interface::Call;
+
+/// A comment that begins with this is a message to the job.
+const CALLED: &str = "@journeyman";
+
+/// The longest comment, in characters.
+const MOST_CHARS: usize = 60_000;
+
+/// Jobs that are looked at together.
+const BATCH: usize = 200;
+
+pub(super) async fn merge(State(shared): State<Shared>, target: Target) -> Response {
+    let page = async {
+        target.needs_write()?;
+        shared.services.pulls.merge(&target.project, target.number, &target.viewer.user.name).await?;
+        note(&shared, &target, "pull.merged").await?;
+        Ok(Redirect::to(&target.page("?done=merged")).into_response())
+    };
+    target.answer(page.await)
+}
+
+pub(super) async fn close(State(shared): State<Shared>, target: Target) -> Response {
+    let page = async {
+        target.needs_write()?;
+        shared.services.pulls.close(&target.project, target.number).await?;
+        note(&shared, &target, "pull.closed").await?;
+        Ok(Redirect::to(&target.page("?done=closed")).into_response())
+    };
+    target.answer(page.await)
+}
+
+async fn note(shared: &Shared, target: &Target, action: &str) -> Result<(), Failure> {
+    let subject = format!("{}#{}", target.project.id, target.number);
+    Ok(shared.services.store.note(target.viewer.audit(target.now, action, subject)).await?)
+}
+
+pub(super) async fn comment(State(shared): State<Shared>, target: Target, fields: Fields) -> Response {
+    let frame = target.at.frame.clone();
+    frame.answer(commented(&shared, target, fields.text("body")).await)
+}
+
+async fn commented(shared: &Shared, target: Target, body: String) -> Page {
+    target.needs_write()?;
+    let pulls = shared.services.pulls.pulls(&target.project).await?;
+    let pull = pulls.into_iter().find(|pull| pull.number == target.number).ok_or(PullPagesError::NotFound)?;
+    if body.trim().is_empty() || body.contains('\0') || body.chars().count() > MOST_CHARS {
+        let text = format!("A comment has 1 to {MOST_CHARS} characters.");
+        return detail::refused(shared, target, body, text).await;
+    }
+    let mut message = None;
+    if let Some(prompt) = prompt(&body) {
+        let Some(job) = job_of(shared, &target).await? else {
+            let text = "No job of this project has this pull request, so nobody can be asked for a change.".to_owned();
+            return detail::refused(shared, target, body, text).await;
+        };
+        let path = target.api(&format!("/job/{}/message", job.id));
+        let call = Call::post(path, Some(json!({ "prompt": prompt }))).of_pull_request();
+        if let Err(refusal) = target.call(call).await {
+            return detail::refused(shared, target, body, refusal.text).await;
+        }
+        // The newest with that text is the one that was just accepted.
+        let messages = shared.services.store.messages(job.id).await?;
+        message = messages.iter().rev().find(|message| message.prompt == prompt).map(|message| message.id);
+    }
+    let done = if message.is_some() { "sent" } else { "commented" };
+    let new = NewComment { author: target.viewer.user.name.clone(), body, at: target.now, message };
+    shared.services.store.comment(pull.repository, target.number, new).await?;
+    Ok(Redirect::to(&target.page(&format!("?done={done}"))).into_response())
+}
+
+/// What a comment asks the job for.
+fn prompt(body: &str) -> Option<&str> {
+    let rest = body.trim().strip_prefix(CALLED)?;
+    // `@journeymanship` is somebody else.
+    let is_word = rest.chars().next().is_none_or(|next| !next.is_alphanumeric() && next != '-' && next != '_');
+    let rest = rest.trim_start_matches([':', ',']).trim();
+    (is_word && !rest.is_empty()).then_some(rest)
+}
+
+/// The job that opened the pull request, or was the last to change it.
+pub(super) async fn job_of(shared: &Shared, target: &Target) -> Result<Option<Job>, Failure> {
+    let mut after = None;
+    loop {
+        let filter = JobFilter {
+            project: target.project.id.clone(),
+            status: None,
+            created_after: None,
+            created_before: None,
+            title_contains: None,
+            after,
+            limit: BATCH,
+        };
+        let jobs = shared.services.store.jobs(filter).await?;
+        let is_it = |job: &&Job| job.pull.as_ref().is_some_and(|pull| pull.number == target.number);
+        if let Some(job) = jobs.iter().find(is_it) {
+            return Ok(Some(job.clone()));
+        }
+        match jobs.last().filter(|_| jobs.len() == BATCH) {
+            Some(last) => after = Some(Cursor { created_at: last.created_at, id: last.id }),
+            None => return Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_that_calls_us_is_a_message() {
+        for (body, expected) in [
+            ("@journeyman add a test", Some("add a test")),
+            (" @journeyman: add a test\nplease ", Some("add a test\nplease")),
+            ("@journeyman", None),
+            ("@journeyman-bot do it", None),
+            ("@journeymanship", None),
+            ("ask @journeyman to do it", None),
+        ] {
+            assert_eq!(prompt(body), expected, "{body:?}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The list.
+
+use std::borrow::Cow;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use journeyman_core::ports::PullPagesError;
+use journeyman_core::pull::{LocalPull, PullState};
+use serde::Deserialize;
+
+use super::badge::Badge;
+use crate::failure::{Failure, Page, rendered};
+use crate::frame::{Frame, InProject};
+use crate::moment::Moment;
+use crate::{Shared, visible};
+
+#[derive(Deserialize)]
+pub(super) struct ListQuery {
+    state: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "pulls.html")]
+struct ListPage<'a> {
+    at: &'a InProject,
+    frame: &'a Frame,
+    rows: Vec<Row<'a>>,
+    open: usize,
+    ended: usize,
+    shows_ended: bool,
+    curl: String,
+}
+
+struct Row<'a> {
+    number: u64,
+    path: String,
+    title: Cow<'a, str>,
+    badge: Badge,
+    head: Cow<'a, str>,
+    labels: Vec<Cow<'a, str>>,
+    opened: Moment,
+}
+
+impl<'a> Row<'a> {
+    fn new(at: &InProject, pull: &'a LocalPull) -> Self {
+        Self {
+            number: pull.number,
+            path: at.path(&format!("/pulls/{}", pull.number)),
+            title: visible::line(&pull.title),
+            badge: Badge::of(pull),
+            head: visible::line(&pull.head),
+            labels: pull.labels.iter().map(|label| visible::line(label)).collect(),
+            opened: at.moment(pull.created_at),
+        }
+    }
+}
+
+/// Answers with the list, or with the page of what went wrong.
+pub(super) async fn list(State(shared): State<Shared>, at: InProject, Query(query): Query<ListQuery>) -> Response {
+    at.answer(page(&shared, &at, query.state.as_deref() == Some("ended")).await)
+}
+
+async fn page(shared: &Shared, at: &InProject, shows_ended: bool) -> Page {
+    let pulls = shared.services.pulls.pulls(&at.project).await.map_err(|error| match error {
+        PullPagesError::NotFound => Failure::NotHosted,
+        other => Failure::Pulls(other),
+    })?;
+    let (open, ended): (Vec<&LocalPull>, Vec<&LocalPull>) =
+        pulls.iter().partition(|pull| pull.state == PullState::Open);
+    let shown = if shows_ended { &ended } else { &open };
+    rendered(&ListPage {
+        at,
+        frame: at,
+        rows: shown.iter().map(|pull| Row::new(at, pull)).collect(),
+        open: open.len(),
+        ended: ended.len(),
+        shows_ended,
+        curl: crate::pages::projects::curl(at, at.project.id.as_str(), "$JOURNEYMAN_KEY"),
+    })
+}

@@ -1,0 +1,281 @@
+//! `/projects/{project}/settings/{section}`: a project's settings, section by section.
+
+mod patch;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use journeyman_core::model::price::day;
+use journeyman_core::project::{CODE_HOST_TOKEN, PermissionPolicy, PullPolicy, SecretUse};
+
+use crate::failure::{Failure, Page, refused, rendered};
+use crate::fields::Fields;
+use crate::frame::{Frame, InProject};
+use crate::interface::Call;
+use crate::{Shared, visible, words};
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/projects/{project}/settings", get(first))
+        .route("/projects/{project}/settings/{section}", get(show).post(save))
+        .route("/projects/{project}/delete", post(delete))
+}
+
+/// The sections: their names in addresses, and on the page.
+const SECTIONS: [(&str, &str); 7] = [
+    ("repository", "Repository"),
+    ("agent", "Agent and model"),
+    ("environment", "Environment and secrets"),
+    ("sandbox", "Sandbox and egress"),
+    ("pull-requests", "Pull requests"),
+    ("limits", "Limits and budgets"),
+    ("use", "Use it"),
+];
+
+#[derive(Template)]
+#[template(path = "settings.html")]
+struct SettingsPage<'a> {
+    at: &'a InProject,
+    frame: &'a Frame,
+    section: &'static str,
+    sections: [(&'static str, &'static str); 7],
+    /// What was typed, where it was refused.
+    typed: Option<&'a Fields>,
+    error: Option<String>,
+    untested: bool,
+    has_token: bool,
+    secrets: Vec<Secret>,
+    spent: Option<(String, String)>,
+    snippets: Vec<Snippet>,
+    clone_url: Option<String>,
+}
+
+struct Secret {
+    name: String,
+    uses: Vec<&'static str>,
+}
+
+struct Snippet {
+    id: &'static str,
+    name: &'static str,
+    text: String,
+}
+
+/// What the template asks for: what was typed, or else what is set.
+impl SettingsPage<'_> {
+    fn value(&self, name: &str, set: Option<&str>) -> String {
+        match self.typed {
+            Some(typed) => typed.text(name),
+            None => visible::lines(set.unwrap_or_default()).into_owned(),
+        }
+    }
+
+    fn number<T: ToString + Copy>(&self, name: &str, set: &Option<T>) -> String {
+        self.value(name, set.map(|number| number.to_string()).as_deref())
+    }
+
+    fn mebibytes(&self, name: &str, set: &Option<u64>) -> String {
+        self.number(name, &set.map(|bytes| bytes >> 20))
+    }
+
+    fn dollars(&self, name: &str, set: &Option<u64>) -> String {
+        let text = set.map(|micros| format!("{}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000));
+        self.value(name, text.as_deref())
+    }
+
+    fn environment(&self) -> String {
+        let lines = self.at.project.settings.environment.iter().map(|(name, value)| format!("{name}={value}\n"));
+        self.value("environment", Some(&lines.collect::<String>()))
+    }
+
+    fn egress(&self) -> String {
+        self.value("egress", Some(&self.at.project.settings.sandbox.egress.join("\n")))
+    }
+
+    fn labels(&self) -> String {
+        self.value("labels", Some(&self.at.project.settings.pull_request.labels.join(", ")))
+    }
+
+    fn agents(&self) -> &[String] {
+        &self.frame.shared.settings.agents
+    }
+
+    fn refuses(&self) -> bool {
+        self.at.project.settings.sandbox.permissions == PermissionPolicy::Refuse
+    }
+
+    fn pulls(&self, policy: &str) -> bool {
+        let set = match self.at.project.settings.sandbox.pull {
+            PullPolicy::Missing => "missing",
+            PullPolicy::Always => "always",
+            PullPolicy::Never => "never",
+        };
+        set == policy
+    }
+
+    fn may_change(&self) -> bool {
+        self.frame.viewer.is_administrator()
+    }
+}
+
+async fn first(at: InProject) -> Redirect {
+    Redirect::to(&at.path("/settings/repository"))
+}
+
+async fn show(State(shared): State<Shared>, at: InProject, Path((_, section)): Path<(String, String)>) -> Response {
+    let page = async { rendered(&page(&shared, &at, known(&section)?).await?) };
+    at.answer(page.await)
+}
+
+fn known(section: &str) -> Result<&'static str, Failure> {
+    let found = SECTIONS.into_iter().find(|(name, _)| *name == section);
+    found.map(|(name, _)| name).ok_or(Failure::NotFound("section of settings"))
+}
+
+async fn page<'a>(shared: &Shared, at: &'a InProject, section: &'static str) -> Result<SettingsPage<'a>, Failure> {
+    let project = &at.project;
+    let spent = if section == "limits" {
+        // Of no job: what the project's day and the project have spent.
+        let nobody = journeyman_core::ids::JobId::from_uuid(uuid::Uuid::nil());
+        let [_, today, all] = shared.services.store.spent(project.id.clone(), nobody, day(at.now)).await?;
+        Some((words::money(today), words::money(all)))
+    } else {
+        None
+    };
+    let uses = |name: &String| {
+        let known = [(SecretUse::Setup, "setup"), (SecretUse::Agent, "agent"), (SecretUse::Model, "model")];
+        known.into_iter().filter(|(one, _)| project.settings.secret_is_for(name, *one)).map(|(_, text)| text).collect()
+    };
+    let names = project.secret_names.iter().filter(|name| *name != CODE_HOST_TOKEN);
+    Ok(SettingsPage {
+        at,
+        frame: at,
+        section,
+        sections: SECTIONS,
+        typed: None,
+        error: None,
+        untested: false,
+        has_token: project.secret_names.iter().any(|name| name == CODE_HOST_TOKEN),
+        secrets: names.map(|name| Secret { name: name.clone(), uses: uses(name) }).collect(),
+        spent,
+        snippets: snippets(at),
+        clone_url: at.is_hosted().then(|| format!("{}/git/{}.git", shared.settings.public_url, project.id)),
+    })
+}
+
+async fn save(
+    State(shared): State<Shared>,
+    at: InProject,
+    Path((_, section)): Path<(String, String)>,
+    fields: Fields,
+) -> Response {
+    at.answer(saved(&shared, &at, &section, &fields).await)
+}
+
+async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) -> Page {
+    at.needs_administrator()?;
+    let section = known(section)?;
+    let mut error = None;
+    let mut untested = false;
+    match patch::of(section, fields, &at.project) {
+        Ok(patch) => {
+            let path = format!("/v2/projects/{}", at.project.id);
+            if section == "repository"
+                && !fields.is_set("untested")
+                && let Err(refusal) = at.call(Call::post(format!("{path}/test"), Some(patch.clone()))).await
+            {
+                untested = refusal.status == StatusCode::UNPROCESSABLE_ENTITY;
+                error = Some(refusal.text);
+            }
+            if error.is_none() {
+                match at.call(Call::patch(path, patch)).await {
+                    Ok(_) => {
+                        let back = at.path(&format!("/settings/{section}?done=saved"));
+                        return Ok(Redirect::to(&back).into_response());
+                    }
+                    Err(refusal) if refusal.status.is_client_error() => error = Some(refusal.text),
+                    Err(refusal) => return Err(refusal.into()),
+                }
+            }
+        }
+        Err(text) => error = Some(words::sentence(&text)),
+    }
+    let mut page = page(shared, at, section).await?;
+    page.typed = Some(fields);
+    page.error = error;
+    page.untested = untested;
+    refused(&page)
+}
+
+async fn delete(at: InProject, fields: Fields) -> Response {
+    let page = async {
+        at.needs_administrator()?;
+        if fields.text("id").trim() != at.project.id.as_str() {
+            let text = "the project was not deleted: what was typed is not its id".to_owned();
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            return Err(Failure::Refused(crate::interface::Refusal { status, text }));
+        }
+        at.call(Call::delete(format!("/v2/projects/{}", at.project.id))).await?;
+        Ok(Redirect::to("/projects?done=deleted").into_response())
+    };
+    at.answer(page.await)
+}
+
+/// Ways to use the project from a program, with its own id.
+fn snippets(at: &InProject) -> Vec<Snippet> {
+    let (url, id) = (&at.shared.settings.public_url, at.project.id.as_str());
+    let python = format!(
+        r#"import os, time, requests
+
+api = "{url}/v2/agent/{id}"
+session = requests.Session()
+session.headers["Authorization"] = f"Bearer {{os.environ['JOURNEYMAN_KEY']}}"
+
+job = session.post(f"{{api}}/job", json={{"prompt": "Fix the typo in the README"}}).json()
+while job["status"] == "active":
+    job = session.get(f"{{api}}/job/{{job['id']}}", params={{"wait": 60}}).json()
+print(job["status"], job["prLink"])"#
+    );
+    let typescript = format!(
+        r#"const api = "{url}/v2/agent/{id}";
+const headers = {{
+  Authorization: `Bearer ${{process.env.JOURNEYMAN_KEY}}`,
+  "Content-Type": "application/json",
+}};
+
+const body = JSON.stringify({{ prompt: "Fix the typo in the README" }});
+let job = await (await fetch(`${{api}}/job`, {{ method: "POST", headers, body }})).json();
+while (job.status === "active") {{
+  job = await (await fetch(`${{api}}/job/${{job.id}}?wait=60`, {{ headers }})).json();
+}}
+console.log(job.status, job.prLink);"#
+    );
+    let actions = format!(
+        r#"name: Journeyman
+on:
+  issues:
+    types: [labeled]
+jobs:
+  send:
+    if: github.event.label.name == 'journeyman'
+    runs-on: ubuntu-latest
+    steps:
+      - env:
+          KEY: ${{{{ secrets.JOURNEYMAN_KEY }}}}
+          PROMPT: ${{{{ github.event.issue.title }}}} ${{{{ github.event.issue.body }}}}
+        run: |
+          jq -n --arg prompt "$PROMPT" '{{prompt: $prompt}}' |
+            curl --fail-with-body {url}/v2/agent/{id}/job \
+              -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" \
+              -H "Idempotency-Key: issue-${{{{ github.event.issue.number }}}}" -d @-"#
+    );
+    vec![
+        Snippet { id: "curl", name: "curl", text: super::projects::curl(at, id, "$JOURNEYMAN_KEY") },
+        Snippet { id: "python", name: "Python", text: python },
+        Snippet { id: "typescript", name: "TypeScript", text: typescript },
+        Snippet { id: "actions", name: "GitHub Actions", text: actions },
+    ]
+}

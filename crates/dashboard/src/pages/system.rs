@@ -1,0 +1,137 @@
+//! `/system`: what runs here, and how it is.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use journeyman_core::job::{Job, JobState, JobStatus, Work};
+use journeyman_core::ports::JobFilter;
+use serde_json::Value;
+
+use crate::failure::{Failure, Page, rendered};
+use crate::frame::Frame;
+use crate::interface::Call;
+use crate::moment::Moment;
+use crate::{Shared, visible, words};
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new().route("/system", get(show))
+}
+
+/// Active jobs of a project that are looked at.
+const MOST_LOOKED_AT: usize = 500;
+
+#[derive(Template)]
+#[template(path = "system.html")]
+struct SystemPage<'a> {
+    frame: &'a Frame,
+    active: usize,
+    running: usize,
+    waiting: usize,
+    oldest: Option<String>,
+    workers: Vec<Worker>,
+    sandbox: Option<Sandbox>,
+    facts: &'a [(String, String)],
+}
+
+struct Worker {
+    id: String,
+    runs: Vec<Running>,
+}
+
+struct Running {
+    path: String,
+    title: String,
+    until: Moment,
+}
+
+struct Sandbox {
+    kind: String,
+    enough: bool,
+    guarantees: Vec<Guarantee>,
+}
+
+struct Guarantee {
+    name: String,
+    badge: (&'static str, &'static str),
+    note: String,
+}
+
+async fn show(State(shared): State<Shared>, frame: Frame) -> Response {
+    frame.answer(page(&shared, &frame).await)
+}
+
+async fn page(shared: &Shared, frame: &Frame) -> Page {
+    let jobs = active(shared).await?;
+    let mut workers: BTreeMap<String, Vec<Running>> = BTreeMap::new();
+    let mut waiting = Vec::new();
+    for job in &jobs {
+        match &job.state {
+            JobState::Active(Work::Running { lease, .. }) => {
+                let running = Running {
+                    path: format!("/projects/{}/jobs/{}", job.project, job.id),
+                    title: visible::line(&job.title).into_owned(),
+                    until: frame.moment(lease.until),
+                };
+                workers.entry(lease.worker.to_string()).or_default().push(running);
+            }
+            JobState::Active(Work::Waiting) => waiting.push(job.waiting_since),
+            _ => {}
+        }
+    }
+    // Only administrators are told of the sandbox by the interface too.
+    let sandbox = match frame.viewer.is_administrator() {
+        true => sandbox(&frame.call(Call::get("/v2/system")).await?["sandbox"]),
+        false => None,
+    };
+    rendered(&SystemPage {
+        frame,
+        active: jobs.len(),
+        running: workers.values().map(Vec::len).sum(),
+        waiting: waiting.len(),
+        oldest: waiting.iter().min().map(|since| words::duration(frame.now.since(*since))),
+        workers: workers.into_iter().map(|(id, runs)| Worker { id, runs }).collect(),
+        sandbox,
+        facts: if frame.viewer.is_administrator() { &shared.settings.facts } else { &[] },
+    })
+}
+
+async fn active(shared: &Shared) -> Result<Vec<Job>, Failure> {
+    let mut jobs = Vec::new();
+    for project in shared.services.store.projects().await? {
+        let filter = JobFilter {
+            project: project.id,
+            status: Some(JobStatus::Active),
+            created_after: None,
+            created_before: None,
+            title_contains: None,
+            after: None,
+            limit: MOST_LOOKED_AT,
+        };
+        jobs.extend(shared.services.store.jobs(filter).await?);
+    }
+    Ok(jobs)
+}
+
+fn sandbox(told: &Value) -> Option<Sandbox> {
+    let text = |value: &Value| visible::line(value.as_str().unwrap_or_default()).into_owned();
+    let guarantee = |one: &Value| Guarantee {
+        name: text(&one["name"]),
+        badge: match (one["holds"] == true, one["givenUp"] == true) {
+            (true, _) => ("ok", "holds"),
+            (false, true) => ("warning", "given up"),
+            (false, false) => ("danger", "does not hold"),
+        },
+        note: text(&one["note"]),
+    };
+    told.as_object()?;
+    let guarantees = told["guarantees"].as_array().map(|all| all.iter().map(guarantee).collect());
+    Some(Sandbox {
+        kind: text(&told["kind"]),
+        enough: told["enough"] == true,
+        guarantees: guarantees.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,169 @@
+//! Sessions: a cookie with a random token, which only its browser has; the store knows its hash.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{COOKIE, SET_COOKIE, USER_AGENT};
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use journeyman_core::ports::StoreError;
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::{SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
+
+use crate::viewer::{ClientAddress, Viewer, audit};
+use crate::{Settings, Shared, words};
+
+/// The longest name of a browser that is kept, in characters.
+const BROWSER_CHARS: usize = 200;
+
+/// The cookie's name. Browsers take one that begins with `__Host-` only by https, for this host and no other.
+const fn cookie_name(is_secure: bool) -> &'static str {
+    if is_secure { "__Host-journeyman" } else { "journeyman" }
+}
+
+/// Lets a request through with its [`Viewer`], or sends the browser to the page to sign in.
+pub(crate) async fn required(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+    let (headers, address) = (request.headers().clone(), request.extensions().get().copied().unwrap_or_default());
+    match viewer(&shared, &headers, address).await {
+        Ok(Some(viewer)) => {
+            request.extensions_mut().insert(viewer);
+            next.run(request).await
+        }
+        Ok(None) => {
+            // What was to be sent is gone, so the way back leads to a page and not to where a form went.
+            let back = if request.method() == Method::GET { request.uri().path_and_query() } else { None };
+            Redirect::to(&sign_in_path(back.map_or("", |path| path.as_str()))).into_response()
+        }
+        Err(error) => crate::failure::unavailable(&shared, &error),
+    }
+}
+
+/// The page to sign in, with the way back.
+fn sign_in_path(back: &str) -> String {
+    if back.is_empty() || back == "/" {
+        return "/login".to_owned();
+    }
+    format!("/login?next={}", words::in_query(back))
+}
+
+/// Who has the session whose token the request carries; `None` where there is none that holds.
+pub(crate) async fn viewer(
+    shared: &Shared,
+    headers: &HeaderMap,
+    ClientAddress(address): ClientAddress,
+) -> Result<Option<Viewer>, StoreError> {
+    let Some(hash) = token(&shared.settings, headers) else { return Ok(None) };
+    let now = shared.services.clock.now();
+    let found = shared.services.store.session(hash).await?;
+    let Some((session, user)) = found.filter(|(session, user)| holds(session, user, now)) else { return Ok(None) };
+    if now.since(session.seen_at) >= SESSION_NOTED {
+        shared.services.store.session_seen(hash, now).await?;
+    }
+    Ok(Some(Viewer { user: Arc::new(user), session: hash, address }))
+}
+
+/// Whether a session still holds.
+pub(crate) fn holds(session: &Session, user: &User, now: Timestamp) -> bool {
+    session.expires_at() > now && user.disabled_at.is_none()
+}
+
+/// Whether a viewer may still look, for answers that last: they may have signed out, or been disabled, meanwhile.
+pub(crate) async fn still_holds(shared: &Shared, viewer: &Viewer) -> bool {
+    let found = shared.services.store.session(viewer.session).await;
+    found.is_ok_and(|found| found.is_some_and(|(session, user)| holds(&session, &user, shared.services.clock.now())))
+}
+
+/// The hash of the token in the session's cookie. Where there are several, as a neighbouring site may set, none counts.
+fn token(settings: &Settings, headers: &HeaderMap) -> Option<TokenHash> {
+    let name = cookie_name(settings.is_secure());
+    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
+    let mut own = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(found, _)| *found == name);
+    let (_, token) = own.next()?;
+    own.next().is_none().then(|| TokenHash::of(token))
+}
+
+/// Begins a session: always with a new token, so that one that somebody else has put into the browser is worth nothing.
+pub(crate) async fn begin(
+    shared: &Shared,
+    user: &User,
+    headers: &HeaderMap,
+    ClientAddress(address): ClientAddress,
+) -> Result<HeaderValue, StoreError> {
+    let (now, (token, hash)) = (shared.services.clock.now(), new_token(&*shared.services.ids));
+    let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+    let session = Session {
+        hash,
+        user: user.id,
+        created_at: now,
+        seen_at: now,
+        address: address.map(|address| address.to_string()),
+        browser: browser.map(|text| text.chars().take(BROWSER_CHARS).collect()),
+    };
+    let entry = audit(now, user.id, "session.started", user.id, address);
+    shared.services.store.start_session(session, entry).await?;
+    Ok(cookie(&shared.settings, &token, SESSION_LIFETIME.as_secs()))
+}
+
+/// The cookie of a session that is over.
+pub(crate) fn no_cookie(settings: &Settings) -> HeaderValue {
+    cookie(settings, "", 0)
+}
+
+fn cookie(settings: &Settings, token: &str, seconds: u64) -> HeaderValue {
+    let name = cookie_name(settings.is_secure());
+    let secure = if settings.is_secure() { "; Secure" } else { "" };
+    let text = format!("{name}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    // Digits, letters and the characters above.
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// An answer that sets the session's cookie.
+pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
+    response.headers_mut().append(SET_COOKIE, cookie);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(public_url: &str) -> Settings {
+        Settings { public_url: public_url.to_owned(), agents: Vec::new(), version: String::new(), facts: Vec::new() }
+    }
+
+    #[test]
+    fn the_cookie_is_for_this_host_and_its_server_alone() {
+        let plain = cookie(&settings("http://127.0.0.1:8080"), "t", 7);
+        assert_eq!(plain, "journeyman=t; Path=/; Max-Age=7; HttpOnly; SameSite=Lax");
+        let secure = cookie(&settings("https://j.example.com"), "t", 7);
+        assert_eq!(secure, "__Host-journeyman=t; Path=/; Max-Age=7; HttpOnly; SameSite=Lax; Secure");
+    }
+
+    #[test]
+    fn one_cookie_of_the_name_is_a_token_and_two_are_none() {
+        let cases = [
+            (vec![], false),
+            (vec!["a=b; journeyman=t"], true),
+            (vec!["a=b", "journeyman=t"], true),
+            (vec!["journeyman=t; journeyman=u"], false),
+            (vec!["journeyman=t", "journeyman=t"], false),
+            (vec!["__Host-journeyman=t"], false),
+            (vec!["journeyman"], false),
+        ];
+        for (values, is_token) in cases {
+            let mut headers = HeaderMap::new();
+            for value in &values {
+                headers.append(COOKIE, value.parse().expect("a header"));
+            }
+            let found = token(&settings("http://127.0.0.1:8080"), &headers);
+            assert_eq!(found, is_token.then(|| TokenHash::of("t")), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn the_way_back_is_one_parameter() {
+        assert_eq!(sign_in_path("/"), "/login");
+        assert_eq!(sign_in_path("/projects/shop?q=a&b=c"), "/login?next=%2Fprojects%2Fshop%3Fq%3Da%26b%3Dc");
+    }
+}

@@ -1,0 +1,27 @@
+//! Whether a repository can be read, before a project is made of it.
+
+use std::time::Duration;
+
+use journeyman_core::ports::Remote;
+use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_git::{Failure, Git};
+
+/// How long somebody who waits before a form is kept.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Asks a remote for its branches.
+pub(crate) async fn read(git: &Git, remote: &Remote) -> Result<(), Reason> {
+    let ask = git.command(["ls-remote", "--heads", "--", &remote.url]).timeout(PATIENCE);
+    let Err(error) = ask.credential(remote.credential.as_ref()).run().await else { return Ok(()) };
+    let (code, text) = match error.failure() {
+        Failure::NotFound => {
+            (ReasonCode::RepositoryNotFound, "there is no repository at this address, or it may not be seen")
+        }
+        Failure::CredentialRefused => (
+            ReasonCode::CredentialRefused,
+            "the repository refused the credential, or wants one: give a valid token, and the user name that goes with it",
+        ),
+        _ => (ReasonCode::RepositoryUnreachable, "the repository could not be read"),
+    };
+    Err(Reason::new(code, format!("{text}: {error}")))
+}
