@@ -1,6 +1,6 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: demo test test-agents test-containers check chaos simulate bench fmt setup setup-test openapi
+.PHONY: demo test test-browser test-agents test-containers check chaos simulate bench fmt setup setup-test openapi
 
 ## Set up what is missing, build, show the main job step by step, and serve on until Ctrl-C.
 demo: setup
@@ -9,6 +9,12 @@ demo: setup
 ## Set up what is missing, then run all tests.
 test: setup-test
 	cargo test --workspace --locked
+	sh scripts/browser.sh
+
+## The tests of the pages alone, in a real browser.
+test-browser: setup-test
+	cargo build --locked --package journeyman
+	sh scripts/browser.sh
 
 ## Install Podman where no container engine is, and run the tests of sandboxes in containers, which else are skipped.
 test-containers:

@@ -48,6 +48,7 @@ allowed forge core git
 allowed worker core git
 allowed agent core
 allowed dashboard core
+allowed identity core
 allowed http core dashboard
 
 only rusqlite store
@@ -56,6 +57,8 @@ only object_store blobs
 only axum http dashboard journeyman
 only agent-client-protocol worker agent
 only genai agent
+only argon2 identity
+only openidconnect identity
 
 if grep -Eq '^(tokio|axum|reqwest|rusqlite)[. ]' crates/core/Cargo.toml; then
     echo "layering: core must stay pure" >&2

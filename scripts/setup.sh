@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what building and running need and what is missing: git, bubblewrap (the sandbox of agents) and a C compiler
 # (SQLite, the TLS library); with the
-# argument "test" also a PostgreSQL server, which the tests start for themselves, and what sets clocks wrong and cuts
-# networks in the storm; with "test-agents" npm; with
+# argument "test" also a PostgreSQL server, which the tests start for themselves, what sets clocks wrong and cuts
+# networks in the storm, and a browser with what drives it; with "test-agents" npm; with
 # "test-containers" Podman. Only Debian and its kin are known; elsewhere it says what to install by hand.
 set -eu
 
@@ -16,6 +16,9 @@ if [ "${1:-}" = test ]; then
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
     ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing libfaketime"
     command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
+    command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+    command -v node >/dev/null 2>&1 || missing="$missing nodejs"
+    command -v npm >/dev/null 2>&1 || missing="$missing npm"
 fi
 if [ "${1:-}" = test-containers ] && [ ! -e /run/docker.sock ]; then
     command -v podman >/dev/null 2>&1 || missing="$missing podman"
