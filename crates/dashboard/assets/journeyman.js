@@ -74,6 +74,26 @@ document.addEventListener("turbo:before-morph-element", (event) => {
   if (event.target.matches?.("textarea")) event.preventDefault();
 });
 
+// A browser opens six connections to a server: a page that nobody looks at lets go of its stream, and reads itself anew when
+// somebody does.
+const UNSEEN = 15000;
+let unseen;
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(unseen);
+  if (document.hidden) {
+    unseen = setTimeout(() => {
+      for (const source of document.querySelectorAll("turbo-stream-source")) {
+        source.remove();
+        document.documentElement.dataset.stale = "";
+      }
+    }, UNSEEN);
+  } else if ("stale" in document.documentElement.dataset) {
+    delete document.documentElement.dataset.stale;
+    Turbo.session.refresh(location.href);
+  }
+});
+
 // Whoever is at the end of a conversation stays there while it goes on; whoever is not is offered the way.
 const NEAR = 160;
 let atEnd = true;

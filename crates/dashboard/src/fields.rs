@@ -11,6 +11,12 @@ use crate::Shared;
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
+    /// These.
+    #[cfg(test)]
+    pub(crate) fn of(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
     /// The value of a field, with newlines as Unix has them; empty where it is not there.
     pub(crate) fn text(&self, name: &str) -> String {
         self.value(name).unwrap_or_default().replace("\r\n", "\n")

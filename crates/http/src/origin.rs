@@ -53,7 +53,7 @@ pub(crate) async fn refuse_foreign(State(ours): State<OurOrigins>, request: Requ
     let foreign = |origin: &axum::http::HeaderValue| !origin.to_str().is_ok_and(|origin| ours.contains(origin));
     if request.headers().get_all(ORIGIN).iter().any(foreign) {
         let text = "this request was made by a browser from another origin; API keys are for servers: call from your own \
-                    server instead";
+                    server instead. If people are to reach this server at that address, set public-url to it";
         return ApiError::forbidden("foreign_origin", text).into_response();
     }
     next.run(request).await

@@ -78,17 +78,24 @@ impl SettingsPage<'_> {
     }
 
     fn mebibytes(&self, name: &str, set: &Option<u64>) -> String {
-        self.number(name, &set.map(|bytes| bytes >> 20))
+        self.number(name, &set.map(patch::mebibytes))
     }
 
     fn dollars(&self, name: &str, set: &Option<u64>) -> String {
-        let text = set.map(|micros| format!("{}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000));
-        self.value(name, text.as_deref())
+        self.value(name, set.map(patch::dollars).as_deref())
     }
 
     fn environment(&self) -> String {
-        let lines = self.at.project.settings.environment.iter().map(|(name, value)| format!("{name}={value}\n"));
+        let all = &self.at.project.settings.environment;
+        let lines = all.iter().filter(|(_, value)| patch::is_line(value));
+        let lines = lines.map(|(name, value)| format!("{name}={value}\n"));
         self.value("environment", Some(&lines.collect::<String>()))
+    }
+
+    /// Variables that no line of the form can hold.
+    fn long_variables(&self) -> Vec<&str> {
+        let all = &self.at.project.settings.environment;
+        all.iter().filter(|(_, value)| !patch::is_line(value)).map(|(name, _)| name.as_str()).collect()
     }
 
     fn egress(&self) -> String {

@@ -135,7 +135,7 @@ fn line() -> AuditEntry {
     AuditEntry { at: Timestamp::default(), actor, action, subject, address: None }
 }
 
-fn project() -> Project {
+pub(crate) fn project() -> Project {
     Project {
         id: "shop".parse().unwrap(),
         repository: "local:shop".into(),

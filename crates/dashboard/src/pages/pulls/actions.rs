@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_core::job::Job;
 use journeyman_core::ports::{Cursor, JobFilter, PullPagesError};
-use journeyman_core::pull::NewComment;
+use journeyman_core::pull::{LocalPull, NewComment};
 use serde_json::json;
 
 use super::{Target, detail};
@@ -19,8 +19,9 @@ const CALLED: &str = "@journeyman";
 /// The longest comment, in characters.
 const MOST_CHARS: usize = 60_000;
 
-/// Jobs that are looked at together.
+/// Jobs that are looked at together, and how often.
 const BATCH: usize = 200;
+const BATCHES: usize = 25;
 
 pub(super) async fn merge(State(shared): State<Shared>, target: Target) -> Response {
     let page = async {
@@ -62,7 +63,7 @@ async fn commented(shared: &Shared, target: Target, body: String) -> Page {
     }
     let mut message = None;
     if let Some(prompt) = prompt(&body) {
-        let Some(job) = job_of(shared, &target).await? else {
+        let Some(job) = job_of(shared, &target, &pull).await? else {
             let text = "No job of this project has this pull request, so nobody can be asked for a change.".to_owned();
             return detail::refused(shared, target, body, text).await;
         };
@@ -90,15 +91,16 @@ fn prompt(body: &str) -> Option<&str> {
     (is_word && !rest.is_empty()).then_some(rest)
 }
 
-/// The job that opened the pull request, or was the last to change it.
-pub(super) async fn job_of(shared: &Shared, target: &Target) -> Result<Option<Job>, Failure> {
+/// The job that opened the pull request: of those that were there when it was opened, mostly the newest. `None` where
+/// it is not among the last 5,000 before.
+pub(super) async fn job_of(shared: &Shared, target: &Target, pull: &LocalPull) -> Result<Option<Job>, Failure> {
     let mut after = None;
-    loop {
+    for _ in 0..BATCHES {
         let filter = JobFilter {
             project: target.project.id.clone(),
             status: None,
             created_after: None,
-            created_before: None,
+            created_before: Some(pull.created_at),
             title_contains: None,
             after,
             limit: BATCH,
@@ -110,9 +112,10 @@ pub(super) async fn job_of(shared: &Shared, target: &Target) -> Result<Option<Jo
         }
         match jobs.last().filter(|_| jobs.len() == BATCH) {
             Some(last) => after = Some(Cursor { created_at: last.created_at, id: last.id }),
-            None => return Ok(None),
+            None => break,
         }
     }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From the form of a section to the merge patch that the interface takes: an empty field gives the default back.
 
-use journeyman_core::project::Project;
+use journeyman_core::project::{LimitSettings, Project};
 use serde_json::{Map, Value, json};
 
 use crate::fields::Fields;
@@ -36,7 +36,7 @@ pub(super) fn of(section: &str, fields: &Fields, project: &Project) -> Result<Va
             "body": long(fields, "body"),
             "labels": fields.text("labels").split(',').map(str::trim).filter(|label| !label.is_empty()).collect::<Vec<_>>(),
         } })),
-        "limits" => limits(fields),
+        "limits" => limits(fields, &project.settings.limits),
         _ => Err("there is nothing to save here".to_owned()),
     }
 }
@@ -48,8 +48,9 @@ fn long(fields: &Fields, name: &str) -> Value {
 }
 
 fn environment(fields: &Fields, project: &Project) -> Result<Value, String> {
-    let mut environment: Map<String, Value> =
-        project.settings.environment.keys().map(|name| (name.clone(), Value::Null)).collect();
+    // What the form cannot show stays as it is.
+    let shown = project.settings.environment.iter().filter(|(_, value)| is_line(value));
+    let mut environment: Map<String, Value> = shown.map(|(name, _)| (name.clone(), Value::Null)).collect();
     for line in fields.lines("environment") {
         let (name, value) =
             line.split_once('=').ok_or_else(|| format!("a variable needs the form NAME=value: {line:?} has none"))?;
@@ -73,13 +74,28 @@ fn environment(fields: &Fields, project: &Project) -> Result<Value, String> {
     Ok(json!({ "environment": environment, "secrets": secrets, "secretUses": uses }))
 }
 
-fn limits(fields: &Fields) -> Result<Value, String> {
-    let number = |name: &str, unit: u64| match fields.given(name) {
-        None => Ok(Value::Null),
-        Some(text) => {
-            let read = text.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-            read.map(|number| json!(number)).ok_or_else(|| format!("{name}: {text:?} is not a whole number"))
-        }
+/// Whether a value fits into a line of a form.
+pub(super) fn is_line(value: &str) -> bool {
+    !value.contains(['\n', '\r']) && value.trim() == value
+}
+
+/// Bytes as whole mebibytes, as the form has them.
+pub(super) const fn mebibytes(bytes: u64) -> u64 {
+    bytes >> 20
+}
+
+fn limits(fields: &Fields, set: &LimitSettings) -> Result<Value, String> {
+    let number = |name: &str| match fields.given(name) {
+        None => Ok(None),
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| format!("{name}: {text:?} is not a whole number")),
+    };
+    // A number of bytes that the form has rounded, and nobody has changed, stays as it is.
+    let bytes = |name: &str, set: Option<u64>| {
+        let given = number(name)?;
+        let kept = set.filter(|set| given == Some(mebibytes(*set)));
+        let too_large = || format!("{name}: that is too much");
+        let given = given.map(|given| given.checked_mul(1 << 20).ok_or_else(too_large)).transpose()?;
+        Ok::<_, String>(kept.or(given))
     };
     let money = |name: &str| match fields.given(name) {
         None => Ok(Value::Null),
@@ -88,16 +104,16 @@ fn limits(fields: &Fields) -> Result<Value, String> {
             .ok_or_else(|| format!("{name}: {text:?} is not an amount such as 2.50")),
     };
     Ok(json!({ "limits": {
-        "runSeconds": number("runSeconds", 1)?,
-        "concurrentRuns": number("concurrentRuns", 1)?,
-        "createPerHour": number("createPerHour", 1)?,
-        "messagePerHour": number("messagePerHour", 1)?,
-        "memoryBytes": number("memoryBytes", 1 << 20)?,
-        "diskBytes": number("diskBytes", 1 << 20)?,
-        "outputBytes": number("outputBytes", 1 << 20)?,
-        "fileBytes": number("fileBytes", 1 << 20)?,
-        "processes": number("processes", 1)?,
-        "cpuMillis": number("cpuMillis", 1)?,
+        "runSeconds": number("runSeconds")?,
+        "concurrentRuns": number("concurrentRuns")?,
+        "createPerHour": number("createPerHour")?,
+        "messagePerHour": number("messagePerHour")?,
+        "memoryBytes": bytes("memoryBytes", set.memory_bytes)?,
+        "diskBytes": bytes("diskBytes", set.disk_bytes)?,
+        "outputBytes": bytes("outputBytes", set.output_bytes)?,
+        "fileBytes": bytes("fileBytes", set.file_bytes)?,
+        "processes": number("processes")?,
+        "cpuMillis": number("cpuMillis")?,
         "budget": {
             "runMicros": money("runMicros")?,
             "jobMicros": money("jobMicros")?,
@@ -105,6 +121,14 @@ fn limits(fields: &Fields) -> Result<Value, String> {
             "projectMicros": money("projectMicros")?,
         },
     } }))
+}
+
+/// Dollars from millionths: `2.50`, `0.000001`.
+pub(super) fn dollars(micros: u64) -> String {
+    let all = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    let short = all.trim_end_matches('0');
+    let digits = short.len() - short.find('.').unwrap_or(0) - 1;
+    format!("{short}{}", "0".repeat(2_usize.saturating_sub(digits)))
 }
 
 /// Millionths of a dollar from `2`, `2.5`, `$2.50`.
@@ -139,5 +163,26 @@ mod tests {
         ] {
             assert_eq!(micros(text), read, "{text:?}");
         }
+        for (number, shown) in [(2_000_000, "2.00"), (2_500_000, "2.50"), (1, "0.000001"), (0, "0.00")] {
+            assert_eq!(dollars(number), shown);
+            assert_eq!(micros(shown), Some(number));
+        }
+    }
+
+    #[test]
+    fn what_a_form_cannot_show_stays_as_it_is() {
+        let mut project = crate::tests::project();
+        project.settings.environment =
+            [("LINE", "a"), ("LINES", "a\nb")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        project.settings.limits.memory_bytes = Some(100_000_000);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let fields =
+            Fields::of(vec![pair("environment", "OTHER=b=c"), pair("memoryBytes", "95"), pair("diskBytes", "2")]);
+        let environment = of("environment", &fields, &project).expect("a patch");
+        assert_eq!(environment["environment"], json!({"LINE": null, "OTHER": "b=c"}));
+        let limits = of("limits", &fields, &project).expect("a patch");
+        assert_eq!(limits["limits"]["memoryBytes"], 100_000_000, "rounded and not changed");
+        assert_eq!(limits["limits"]["diskBytes"], 2 << 20);
+        assert_eq!(limits["limits"]["outputBytes"], Value::Null);
     }
 }
