@@ -30,7 +30,7 @@ struct Row {
     reason: Option<(String, String)>,
     started: Moment,
     took: String,
-    tokens: String,
+    tokens: Option<String>,
     cached: Option<String>,
     cost: Option<String>,
     commits: Vec<String>,
@@ -75,7 +75,8 @@ fn row(at: &InJob, run: &Run, prompt: &str) -> Row {
         reason: run.reason.as_ref().map(code),
         started: at.moment(run.started_at),
         took: words::duration(run.finished_at.unwrap_or(at.now).since(run.started_at)),
-        tokens: format!("{} in, {} out", words::tokens(usage.input_tokens), words::tokens(usage.output_tokens)),
+        tokens: (usage.input_tokens + usage.output_tokens > 0)
+            .then(|| format!("{} in, {} out", words::tokens(usage.input_tokens), words::tokens(usage.output_tokens))),
         cached: (usage.cached_tokens > 0).then(|| words::tokens(usage.cached_tokens)),
         cost: usage.cost_micros.map(words::money),
         commits: run.commits.iter().map(|sha| sha.as_str().to_owned()).collect(),
