@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::ids::{KeyId, ProjectId};
+use crate::ids::{KeyId, ProjectId, UserId};
 use crate::time::{IdGen, Timestamp};
 
 /// What each key begins with.
@@ -61,6 +61,8 @@ pub struct ApiKey {
     pub revoked_at: Option<Timestamp>,
     /// Who made it: the id of a user or key, or `cli`; `None` for one that is older than this note.
     pub creator: Option<String>,
+    /// The user whose rights it has: who made it, or made the key that made it. It is revoked when theirs end.
+    pub owner: Option<UserId>,
 }
 
 /// A hash of a key's secret.
@@ -138,7 +140,12 @@ impl NewKey {
     ///
     /// # Errors
     /// Says which choice is refused.
-    pub fn make(mut self, creator: &str, now: Timestamp, ids: &dyn IdGen) -> Result<(ApiKey, String), InvalidKey> {
+    pub fn make(
+        mut self,
+        (creator, owner): (&str, Option<UserId>),
+        now: Timestamp,
+        ids: &dyn IdGen,
+    ) -> Result<(ApiKey, String), InvalidKey> {
         let name = self.name.trim();
         if name.is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
             return Err(InvalidKey::Name);
@@ -173,6 +180,7 @@ impl NewKey {
             last_used_at: None,
             revoked_at: None,
             creator: Some(creator.to_owned()),
+            owner,
         };
         Ok((key, secret))
     }
@@ -300,6 +308,7 @@ mod tests {
             last_used_at: None,
             revoked_at: None,
             creator: None,
+            owner: None,
         }
     }
 
@@ -329,7 +338,7 @@ mod tests {
             expires_at: None,
             allowed_ips: None,
         };
-        let (key, secret) = good.clone().make("cli", now, &Counting(0.into())).expect("a key");
+        let (key, secret) = good.clone().make(("cli", None), now, &Counting(0.into())).expect("a key");
         assert_eq!((hash(&secret), key.name.as_str(), key.scopes.len()), (Ok(key.hash), "ci", 1));
         assert!(secret.starts_with(&key.prefix) && key.prefix.len() < secret.len() / 2);
         for (bad, expected) in [
@@ -340,7 +349,7 @@ mod tests {
             (NewKey { allowed_ips: Some(vec![]), ..good.clone() }, InvalidKey::AllowedIps),
             (NewKey { expires_at: Some(now), ..good }, InvalidKey::Expiry),
         ] {
-            assert_eq!(bad.make("cli", now, &Counting(0.into())), Err(expected));
+            assert_eq!(bad.make(("cli", None), now, &Counting(0.into())), Err(expected));
         }
     }
 

@@ -24,6 +24,6 @@ pub use sandbox::{
 };
 pub use store::{
     Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch,
-    KeyStore, PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, SessionsToEnd,
-    Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
+    KeyStore, PATIENCE, PasswordChange, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention,
+    SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
 };

@@ -69,9 +69,12 @@ document.addEventListener("turbo:before-morph-attribute", (event) => {
   if (event.target.matches("details") && event.detail.attributeName === "open") event.preventDefault();
 });
 
-// And what they are writing: of the composer only the queue changes.
+// And what they are writing; until it is sent.
 document.addEventListener("turbo:before-morph-element", (event) => {
   if (event.target.matches?.("textarea")) event.preventDefault();
+});
+document.addEventListener("turbo:submit-end", (event) => {
+  if (event.detail.success && event.target.querySelector("[data-submit]")) event.target.reset();
 });
 
 // A browser opens six connections to a server: a page that nobody looks at lets go of its stream, and reads itself anew when

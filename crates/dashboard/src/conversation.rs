@@ -15,7 +15,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::Value;
 
 pub(crate) use self::line::Line;
-pub(crate) use self::tool::{Part, Tool};
+pub(crate) use self::tool::{Part, Tool, patch};
 
 /// Characters of a text that are shown; more of an agent's message goes into the next block.
 const MOST_CHARS: usize = 200_000;

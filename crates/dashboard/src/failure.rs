@@ -4,7 +4,6 @@
 //! Invariant: what a store or repository failed with is for the log; the page does not repeat it.
 
 use askama::Template;
-use axum::extract::rejection::FormRejection;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use journeyman_core::ports::{PullPagesError, StoreError};
@@ -37,9 +36,6 @@ pub(crate) enum Failure {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The form could not be read.
-    #[error("the form could not be read: {0}")]
-    Form(#[from] FormRejection),
     /// A template failed, or something else of ours.
     #[error("the page could not be rendered: {0}")]
     Render(String),
@@ -107,7 +103,6 @@ impl Failure {
             Self::NotFound(_) | Self::NotHosted | Self::Pulls(PullPagesError::NotFound) => StatusCode::NOT_FOUND,
             Self::Refused(refusal) => refusal.status,
             Self::Pulls(PullPagesError::NotOpen | PullPagesError::Conflict { .. }) => StatusCode::CONFLICT,
-            Self::Form(rejection) => rejection.status(),
             Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Pulls(PullPagesError::Failed(_)) | Self::Render(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }

@@ -9,14 +9,14 @@ const POLICY: &str = "default-src 'none'; \
      style-src 'self' 'sha256-WAyOw4V+FqDc35lQPyRADLBWbuNK8ahvYEaQIYF1+Ps='; script-src 'self'; connect-src 'self'; img-src 'self'; \
      form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Sets them; an answer may bring its own `Cache-Control`.
+/// Sets them; an answer may bring its own `Cache-Control` and a stricter `Referrer-Policy`.
 pub(crate) async fn strict(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Not `no-referrer`: under it browsers send `Origin: null` with our own forms, which are refused then. Other sites
     // learn as little from this.
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

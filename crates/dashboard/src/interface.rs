@@ -98,6 +98,12 @@ pub trait Interface: Send + Sync {
     /// Does what is asked, for somebody who has signed in, with the rights of their role.
     async fn call(&self, viewer: &Viewer, call: Call) -> Answer;
 
+    /// What is remembered of keys may be out of date.
+    fn forget(&self);
+
+    /// Returns when the service stops: answers that last end then.
+    async fn stopped(&self);
+
     /// Reads a job's log from behind `after`, and waits for what comes.
     fn tail(&self, job: JobId, after: u64) -> Box<dyn LogTail>;
 }

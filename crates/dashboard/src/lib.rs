@@ -7,7 +7,8 @@
 //!
 //! Invariant: text from outside (titles, prompts, what agents say, branches, diffs, names) reaches a page through
 //! askama's escaping alone. No template says `safe`; the types that are markup by themselves are [`icons::Icon`] and
-//! [`moment::Moment`], which hold no such text, and [`markdown::Markup`], which is sanitised.
+//! [`moment::Moment`], which hold no such text, [`markdown::Markup`], which is sanitised, and [`fragment::Fragment`], which
+//! another template has rendered.
 
 mod assets;
 mod conversation;
@@ -26,6 +27,7 @@ mod moment;
 mod pages;
 mod session;
 mod shell;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -34,6 +36,7 @@ mod visible;
 mod words;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
@@ -44,6 +47,7 @@ pub use self::interface::{Answer, Call, Interface, LogTail, Tail};
 pub use self::viewer::{ClientAddress, Viewer};
 use crate::assets::Assets;
 use crate::highlight::Highlighter;
+use crate::streams::Streams;
 use crate::throttle::Throttle;
 
 /// What the pages work on.
@@ -97,6 +101,9 @@ pub(crate) struct Parts {
     pub(crate) assets: Assets,
     pub(crate) highlighter: Highlighter,
     pub(crate) throttle: Throttle,
+    pub(crate) streams: Streams,
+    /// Whether an administrator was seen.
+    pub(crate) claimed: AtomicBool,
 }
 
 impl std::ops::Deref for Shared {
@@ -118,6 +125,8 @@ pub fn router(services: Services, settings: Settings) -> Router {
         assets: Assets::bundled(),
         highlighter: Highlighter::new(),
         throttle: Throttle::default(),
+        streams: Streams::default(),
+        claimed: AtomicBool::new(false),
     }));
     let inside = pages::routes().route_layer(from_fn_with_state(shared.clone(), session::required));
     Router::new()

@@ -7,7 +7,7 @@ use axum::http::header::{COOKIE, SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use journeyman_core::ports::StoreError;
+use journeyman_core::ports::{StoreError, UserWriteError};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
 
@@ -84,12 +84,13 @@ fn token(settings: &Settings, headers: &HeaderMap) -> Option<TokenHash> {
 }
 
 /// Begins a session: always with a new token, so that one that somebody else has put into the browser is worth nothing.
+/// Refused where `user` has changed since they were read: they may not sign in any more.
 pub(crate) async fn begin(
     shared: &Shared,
     user: &User,
     headers: &HeaderMap,
     ClientAddress(address): ClientAddress,
-) -> Result<HeaderValue, StoreError> {
+) -> Result<HeaderValue, UserWriteError> {
     let (now, (token, hash)) = (shared.services.clock.now(), new_token(&*shared.services.ids));
     let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
     let session = Session {
@@ -101,7 +102,7 @@ pub(crate) async fn begin(
         browser: browser.map(|text| text.chars().take(BROWSER_CHARS).collect()),
     };
     let entry = audit(now, user.id, "session.started", user.id, address);
-    shared.services.store.start_session(session, entry).await?;
+    shared.services.store.start_session(session, user.password.clone(), entry).await?;
     Ok(cookie(&shared.settings, &token, SESSION_LIFETIME.as_secs()))
 }
 

@@ -27,18 +27,24 @@ impl Default for Throttle {
             // An office behind one address.
             address: DefaultKeyedRateLimiter::keyed(a_minute(30, 60)),
             // Many addresses that try one name; so many that nobody is locked out by a few.
-            name: DefaultKeyedRateLimiter::keyed(a_minute(60, 120)),
+            name: DefaultKeyedRateLimiter::keyed(a_minute(300, 600)),
         }
     }
 }
 
 impl Throttle {
+    /// Counts a question that somebody makes us ask; the seconds to wait where there were too many.
+    pub(crate) fn ask(&self, address: Option<IpAddr>) -> Result<(), u64> {
+        let now = DefaultClock::default().now();
+        self.address.check_key(&network(address, 48)).map_err(|until| until.wait_time_from(now).as_secs() + 1)
+    }
+
     /// Counts an attempt; the seconds to wait where there were too many.
     pub(crate) fn attempt(&self, address: Option<IpAddr>, name: &str) -> Result<(), u64> {
-        let address = network(address);
+        self.ask(address)?;
+        let address = network(address, 64);
         let now = DefaultClock::default().now();
         let wait = |until: governor::NotUntil<_>| until.wait_time_from(now).as_secs() + 1;
-        self.address.check_key(&address).map_err(wait)?;
         self.pair.check_key(&(address, name.to_owned())).map_err(wait)?;
         self.name.check_key(&name.to_owned()).map_err(wait)?;
         if self.pair.len() > MOST {
@@ -53,10 +59,10 @@ impl Throttle {
 /// Entries above which those that have recovered are dropped.
 const MOST: usize = 10_000;
 
-/// Of IPv6, whoever has one address has its network of 64 bits.
-fn network(address: Option<IpAddr>) -> IpAddr {
+/// Of IPv6, whoever has one address has its network of 64 bits, and often that of 48.
+fn network(address: Option<IpAddr>, bits: u32) -> IpAddr {
     match address.map(|address| address.to_canonical()) {
-        Some(IpAddr::V6(address)) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
+        Some(IpAddr::V6(address)) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> (128 - bits) << (128 - bits))),
         Some(other) => other,
         None => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     }

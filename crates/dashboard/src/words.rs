@@ -91,11 +91,16 @@ pub(crate) fn in_query(text: &str) -> String {
     encoded
 }
 
+/// Whether an address from outside is one that a browser opens as a page; no other becomes a link.
+pub(crate) fn is_page(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
+}
+
 /// A way back that stays on this site: a path of ours, else the first page. A browser takes `//host` and `/\host` for
 /// another site.
 pub(crate) fn way_back(next: &str) -> &str {
     let is_path = next.starts_with('/') && !next.starts_with("//");
-    if is_path && !next.contains(['\\', '\n', '\r', '\t']) && next.is_ascii() { next } else { "/" }
+    if is_path && next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') { next } else { "/" }
 }
 
 #[cfg(test)]
@@ -139,6 +144,7 @@ mod tests {
             ("//evil.example", "/"),
             ("/\\evil.example", "/"),
             ("/\t/evil.example", "/"),
+            ("/\u{1}", "/"),
             ("https://evil.example", "/"),
             ("javascript:alert(1)", "/"),
             ("", "/"),

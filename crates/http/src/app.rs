@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::ports::{
-    Containing, Diffs, Forges, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
+    AuditEntry, Containing, Diffs, Forges, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
@@ -74,6 +74,17 @@ impl App {
         let (known, noted) = (Known::default(), Mutex::default());
         let bodies = Semaphore::new(BODIES_KIB);
         Self(Arc::new(Parts { services, settings, metrics, shutdown, known, bodies, noted }))
+    }
+}
+
+impl App {
+    /// Writes a line of the audit log about what was done. That it could not be written must not look as if it were not
+    /// done, so it is told to the operator.
+    pub(crate) async fn note(&self, entry: AuditEntry) {
+        let action = entry.action.clone();
+        if let Err(error) = self.services.store.note(entry).await {
+            tracing::error!(%error, action, "a line of the audit log is missing");
+        }
     }
 }
 

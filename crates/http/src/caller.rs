@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use journeyman_core::ids::ProjectId;
+use journeyman_core::ids::{ProjectId, UserId};
 use journeyman_core::key::ApiKey;
 use journeyman_core::message::Origin;
 use journeyman_core::ports::AuditEntry;
@@ -46,6 +46,14 @@ impl Caller {
         match &self.who {
             Who::Key(key) => key.id.to_string(),
             Who::User(user) => user.id.to_string(),
+        }
+    }
+
+    /// The user whose rights they have, if it is somebody's.
+    pub(crate) fn owner(&self) -> Option<UserId> {
+        match &self.who {
+            Who::Key(key) => key.owner,
+            Who::User(user) => Some(user.id),
         }
     }
 

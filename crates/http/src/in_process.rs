@@ -49,6 +49,14 @@ impl Interface for InProcess {
         }
     }
 
+    fn forget(&self) {
+        self.app.known.forget();
+    }
+
+    async fn stopped(&self) {
+        self.app.shutdown.cancelled().await;
+    }
+
     fn tail(&self, job: JobId, after: u64) -> Box<dyn LogTail> {
         Box::new(Reader::new(self.app.clone(), job, after))
     }

@@ -51,8 +51,9 @@ impl SignInProvider for Oidc {
         let ReturnedSignIn { code, state, issuer, error, error_description } = returned;
         let returned = Returned { code, state, iss: issuer, error, error_description };
         let person = Self::finish(self, &pending, returned, &address(redirect)?, now).await.map_err(not_proven)?;
-        // Where everybody is let in there may be no address: then the provider's own name for the person will do.
-        let email = person.email.unwrap_or_else(|| person.subject.clone());
+        // Where everybody is let in there may be no address, or one that anybody may have typed: then the provider's own
+        // name for the person will do.
+        let email = person.email.filter(|_| person.email_verified).unwrap_or_else(|| person.subject.clone());
         Ok(ProvenPerson { identity: Identity { issuer: person.issuer, subject: person.subject }, email })
     }
 }

@@ -497,6 +497,8 @@ impl Store for MemoryStore {
         tables.idempotency.retain(|key, _| !keys.contains(key));
         tables.rates.retain(|key, _| !windows.contains(key));
         tables.audit.drain(..audit);
+        tables.sessions.retain(|_, session| session.expires_at() > now);
+        tables.links.retain(|_, link| link.expires_at > now);
         let transcripts = tables.at_rest(ends.transcripts, true, limit);
         tables.log.retain(|(job, _), line| !(transcripts.contains(job) && line.kind.starts_with(TRANSCRIPT)));
         tables.trimmed.extend(&transcripts);

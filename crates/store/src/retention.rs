@@ -6,6 +6,7 @@ use journeyman_core::idempotency::LIFETIME;
 use journeyman_core::ports::Retention;
 use journeyman_core::rate::WINDOW;
 use journeyman_core::time::Timestamp;
+use journeyman_core::user::{SESSION_IDLE, SESSION_LIFETIME};
 
 /// What is not younger goes; the smallest number where nothing does.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +16,12 @@ pub(crate) struct Ends {
     pub(crate) transcripts: i64,
     pub(crate) jobs: i64,
     pub(crate) audit: i64,
+    /// When a session began that is over.
+    pub(crate) sessions: i64,
+    /// When one was last used that is.
+    pub(crate) idle_sessions: i64,
+    /// Which links are over.
+    pub(crate) links: i64,
 }
 
 impl Ends {
@@ -27,6 +34,9 @@ impl Ends {
             transcripts: end(retention.transcripts),
             jobs: end(retention.jobs),
             audit: end(retention.audit),
+            sessions: before(SESSION_LIFETIME),
+            idle_sessions: before(SESSION_IDLE),
+            links: now.as_micros(),
         }
     }
 }

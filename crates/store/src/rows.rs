@@ -231,6 +231,7 @@ pub(crate) fn key<R: Columns>(row: &R) -> Read<ApiKey, R> {
         last_used_at: at.time_or_null("last_used_at")?,
         revoked_at: at.time_or_null("revoked_at")?,
         creator: at.row.text("creator")?,
+        owner: at.parsed_or_null("owner")?,
     })
 }
 

@@ -12,14 +12,14 @@ use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
-    Picked, ProjectStore, ProjectWriteError, PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore,
-    Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
+    PasswordChange, Picked, ProjectStore, ProjectWriteError, PullStore, Retention, SessionsToEnd, Spend, SpendError,
+    SpendingStore, Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
 };
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 
 /// A call to a store.
 #[derive(Debug, Clone, Copy)]
@@ -275,9 +275,23 @@ impl<T: Tap> UserStore for Tapped<T> {
         done
     }
 
-    async fn update_user(&self, user: User, audit: AuditEntry) -> Result<(), UserWriteError> {
+    async fn set_role(&self, id: UserId, role: Role, audit: AuditEntry) -> Result<(), UserWriteError> {
         self.tap.before(Call::Write).await?;
-        let done = self.store.update_user(user, audit).await;
+        let done = self.store.set_role(id, role, audit).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), UserWriteError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.set_disabled(id, disabled, audit).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn set_password(&self, id: UserId, change: PasswordChange, audit: AuditEntry) -> Result<(), UserWriteError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.set_password(id, change, audit).await;
         self.tap.after(Call::Write).await?;
         done
     }
@@ -302,9 +316,14 @@ impl<T: Tap> UserStore for Tapped<T> {
         self.store.user_by_identity(identity).await
     }
 
-    async fn start_session(&self, session: Session, audit: AuditEntry) -> Result<(), StoreError> {
+    async fn start_session(
+        &self,
+        session: Session,
+        password: Option<PasswordHash>,
+        audit: AuditEntry,
+    ) -> Result<(), UserWriteError> {
         self.tap.before(Call::Write).await?;
-        let done = self.store.start_session(session, audit).await;
+        let done = self.store.start_session(session, password, audit).await;
         self.tap.after(Call::Write).await?;
         done
     }

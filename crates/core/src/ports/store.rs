@@ -19,7 +19,7 @@ use crate::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use crate::rate::{RateKind, RateState};
 use crate::run::Run;
 use crate::time::Timestamp;
-use crate::user::{Identity, Session, SignInLink, TokenHash, User};
+use crate::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 
 /// Why a store could not do its work. Nothing was stored then, except where the error says that this is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -322,12 +322,26 @@ pub enum UserWriteError {
     /// There is none with that id.
     #[error("there is no such user")]
     NotFound,
+    /// They were disabled, or their password was changed, in the meantime.
+    #[error("the user was disabled, or the password changed, in this moment")]
+    Changed,
     /// Nobody would be left who may do everything.
     #[error("this is the last administrator; make another one first")]
     LastAdministrator,
     /// It was used, it is over, or there never was one.
     #[error("this link was used already or is no longer valid")]
     LinkGone,
+}
+
+/// A new password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PasswordChange {
+    /// What it was.
+    pub from: Option<PasswordHash>,
+    /// What it is to be.
+    pub to: PasswordHash,
+    /// The session that goes on.
+    pub keep: TokenHash,
 }
 
 /// Sessions that are to end.
@@ -347,9 +361,16 @@ pub trait UserStore: Send + Sync {
     /// Stores a new user.
     async fn create_user(&self, user: User, audit: AuditEntry) -> Result<(), UserWriteError>;
 
-    /// Replaces a user's role, password, identity and whether they are disabled. One that is disabled has no sessions
-    /// left, no links, and no keys: all that they made are revoked. There is always an administrator who is not.
-    async fn update_user(&self, user: User, audit: AuditEntry) -> Result<(), UserWriteError>;
+    /// Gives a user another role. Of their keys those are revoked that may more than it: all of a viewer's, those for all
+    /// projects of a member's. There is always an administrator who may sign in.
+    async fn set_role(&self, id: UserId, role: Role, audit: AuditEntry) -> Result<(), UserWriteError>;
+
+    /// Disables a user, or lets them in again. Who is disabled has no sessions left, no links, and no keys.
+    async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), UserWriteError>;
+
+    /// Changes a password, if it is still what it was and its user may sign in; their links, and all sessions but one, are
+    /// over then.
+    async fn set_password(&self, id: UserId, change: PasswordChange, audit: AuditEntry) -> Result<(), UserWriteError>;
 
     /// All users by name.
     async fn users(&self) -> Result<Vec<User>, StoreError>;
@@ -363,8 +384,14 @@ pub trait UserStore: Send + Sync {
     /// The user who is that at the provider.
     async fn user_by_identity(&self, identity: Identity) -> Result<Option<User>, StoreError>;
 
-    /// Stores a new session and that its user has signed in, and removes those that are over.
-    async fn start_session(&self, session: Session, audit: AuditEntry) -> Result<(), StoreError>;
+    /// Stores a new session and that its user has signed in, if they still may: they are not disabled, and their password
+    /// is still `password`.
+    async fn start_session(
+        &self,
+        session: Session,
+        password: Option<PasswordHash>,
+        audit: AuditEntry,
+    ) -> Result<(), UserWriteError>;
 
     /// The session with that hash and its user, whether it is over or not.
     async fn session(&self, hash: TokenHash) -> Result<Option<(Session, User)>, StoreError>;
@@ -378,14 +405,15 @@ pub trait UserStore: Send + Sync {
     /// Ends sessions; how many there were.
     async fn end_sessions(&self, which: SessionsToEnd, audit: AuditEntry) -> Result<usize, StoreError>;
 
-    /// Stores a link; those that are over, and earlier ones of the same user, are gone.
+    /// Stores a link; earlier ones of the same user are gone.
     async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), StoreError>;
 
     /// The link with that hash.
     async fn link(&self, hash: TokenHash) -> Result<Option<SignInLink>, StoreError>;
 
-    /// Uses a link up: `user`, who has a new password, is stored, new or changed, and their sessions are over. With a
-    /// link of the first administrator it is refused where there is an administrator already.
+    /// Uses a link up. With one of a user, `user` is that user, whose new password is stored, and nothing else of them;
+    /// their sessions and other links are over. With one of the first administrator, `user` is stored, unless there is an
+    /// administrator already. A link that is refused stays.
     async fn use_link(&self, hash: TokenHash, user: User, audit: AuditEntry) -> Result<(), UserWriteError>;
 }
 

@@ -3,6 +3,8 @@
 use journeyman_core::job::event::LogEntry;
 use serde_json::Value;
 
+use crate::words;
+
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -90,7 +92,7 @@ pub(crate) fn of(entry: &LogEntry, told: Option<&str>) -> Option<(Line, Option<S
         "pull_request.opened" | "pull_request.updated" => {
             let word = if entry.kind.ends_with("opened") { "Opened" } else { "Updated" };
             let mut line = Line::new("pull", Tone::Success, format!("{word} pull request #{}", data["number"]));
-            line.link = data["url"].as_str().map(str::to_owned);
+            line.link = data["url"].as_str().filter(|url| words::is_page(url)).map(str::to_owned);
             line
         }
         "message.withdrawn" => Line::new("cross", Tone::Muted, "A queued message was withdrawn"),

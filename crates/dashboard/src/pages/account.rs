@@ -5,8 +5,8 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::ports::{SessionsToEnd, StoreError, UserWriteError};
-use journeyman_core::user::{Session, User};
+use journeyman_core::ports::{PasswordChange, SessionsToEnd, StoreError, UserWriteError};
+use journeyman_core::user::Session;
 
 use crate::failure::{Failure, Page, refused, rendered};
 use crate::fields::Fields;
@@ -86,15 +86,13 @@ async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         return wrong(words::sentence(&text)).await;
     }
     let hash = services.passwords.hash(new).await.map_err(failed)?;
-    let user = User { password: Some(hash), ..(*viewer.user).clone() };
-    let entry = viewer.audit(frame.now, "user.password", user.id);
-    match services.store.update_user(user, entry).await {
+    let entry = viewer.audit(frame.now, "user.password", viewer.user.id);
+    let change = PasswordChange { from: viewer.user.password.clone(), to: hash, keep: viewer.session };
+    match services.store.set_password(viewer.user.id, change, entry).await {
         Ok(()) => {}
         Err(UserWriteError::Store(error)) => return Err(error.into()),
         Err(error) => return wrong(words::sentence(&error.to_string())).await,
     }
-    let entry = viewer.audit(frame.now, "session.ended", viewer.user.id);
-    services.store.end_sessions(SessionsToEnd::OthersOf(viewer.user.id, viewer.session), entry).await?;
     Ok(Redirect::to("/account?done=password").into_response())
 }
 

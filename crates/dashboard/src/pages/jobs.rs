@@ -1,15 +1,16 @@
 //! `/projects/{project}/jobs`: the list, which keeps itself up to date, and a new job.
 
 use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::response::sse::{Event, Sse};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use futures::Stream;
 use futures::stream::unfold;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::{Cursor, JobFilter, StoreError};
@@ -23,8 +24,8 @@ use crate::fields::Fields;
 use crate::frame::{Frame, InProject};
 use crate::interface::Call;
 use crate::moment::Moment;
-use crate::session;
-use crate::{Shared, visible, words};
+use crate::streams::Stream;
+use crate::{Shared, session, visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -99,6 +100,8 @@ struct ListPage<'a> {
     older: Option<String>,
     newest: Option<String>,
     live: String,
+    /// What it shows, in a word.
+    seen: String,
     curl: String,
 }
 
@@ -127,7 +130,7 @@ impl Row {
             created: at.moment(job.created_at),
             took: words::duration(end.since(job.created_at)),
             cost: (spent > 0).then(|| words::money(spent)),
-            pull: job.pull.as_ref().map(|pull| (pull.number, status::pull_path(at, job, pull))),
+            pull: job.pull.as_ref().and_then(|pull| Some((pull.number, status::pull_path(at, job, pull)?))),
         })
     }
 }
@@ -144,6 +147,7 @@ async fn list_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
     for job in &jobs {
         rows.push(Row::new(shared, at, job).await?);
     }
+    let seen = digest(&jobs);
     let chosen = query.status.as_deref().unwrap_or_default();
     let place = jobs.last().filter(|_| more).map(|job| format!("{}-{}", job.created_at.as_micros(), job.id));
     let list = at.path("/jobs");
@@ -159,37 +163,75 @@ async fn list_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
         is_filtered: !chosen.is_empty() || !query.title().is_empty() || query.after.is_some(),
         older: place.map(|place| format!("{list}{}", query.query(chosen, Some(&place)))),
         newest: query.after.as_ref().map(|_| format!("{list}{}", query.query(chosen, None))),
-        live: format!("{list}/live{}", query.query(chosen, query.after.as_deref())),
+        live: {
+            let filter = query.query(chosen, query.after.as_deref());
+            let sign = if filter.is_empty() { '?' } else { '&' };
+            format!("{list}/live{filter}{sign}seen={seen}")
+        },
+        seen,
         curl: super::projects::curl(&at.frame, at.project.id.as_str(), "$JOURNEYMAN_KEY"),
     })
 }
 
-/// Tells the page to read itself anew whenever what it shows has changed.
-async fn live(State(shared): State<Shared>, at: InProject, Query(query): Query<ListQuery>) -> Response {
-    let filter = query.filter(&at);
-    ([("x-accel-buffering", "no")], Sse::new(news(shared, at, filter))).into_response()
+#[derive(Deserialize)]
+struct SeenQuery {
+    /// What the page shows, as [`digest`] has it.
+    seen: Option<String>,
 }
 
-fn news(shared: Shared, at: InProject, filter: JobFilter) -> impl Stream<Item = Result<Event, Infallible>> {
-    unfold((shared, at, filter, None), |(shared, at, filter, mut seen)| async move {
+/// Tells the page to read itself anew whenever what it shows has changed, also while nobody listened.
+async fn live(
+    State(shared): State<Shared>,
+    at: InProject,
+    Query(query): Query<ListQuery>,
+    Query(SeenQuery { seen }): Query<SeenQuery>,
+    headers: HeaderMap,
+) -> Response {
+    let Some(stream) = shared.streams.open(at.viewer.user.id) else {
+        return StatusCode::TOO_MANY_REQUESTS.into_response();
+    };
+    let before = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let news =
+        News { filter: query.filter(&at), shared, at, seen: before.or(seen).unwrap_or_default(), _stream: stream };
+    let told = unfold(news, |mut news| async move { Some((Ok::<_, Infallible>(news.next().await?), news)) });
+    ([("x-accel-buffering", "no")], Sse::new(told).keep_alive(KeepAlive::default())).into_response()
+}
+
+/// What a list shows, in a word.
+fn digest(jobs: &[Job]) -> String {
+    let mut hasher = DefaultHasher::new();
+    // The number of a job's last event grows with all that a row shows.
+    jobs.iter().for_each(|job| (job.id, job.last_seq, job.status()).hash(&mut hasher));
+    format!("{:016x}", hasher.finish())
+}
+
+struct News {
+    shared: Shared,
+    at: InProject,
+    filter: JobFilter,
+    seen: String,
+    _stream: Stream,
+}
+
+impl News {
+    async fn next(&mut self) -> Option<Event> {
         loop {
-            if !session::still_holds(&shared, &at.viewer).await {
+            if !session::still_holds(&self.shared, &self.at.viewer).await {
                 return None;
             }
-            let jobs = shared.services.store.jobs(filter.clone()).await.ok()?;
-            // The number of a job's last event grows with all that a row shows.
-            let state: Vec<_> = jobs.iter().map(|job| (job.id, job.last_seq, job.status())).collect();
-            let is_first = seen.is_none();
-            if seen.as_ref() != Some(&state) {
-                seen = Some(state);
-                // A page that has just come is up to date, but for one that was away for a while.
-                let text = if is_first { "" } else { "<turbo-stream action=\"refresh\"></turbo-stream>" };
-                let event = if is_first { Event::default().comment("here") } else { Event::default().data(text) };
-                return Some((Ok(event), (shared, at, filter, seen)));
+            let mut jobs = self.shared.services.store.jobs(self.filter.clone()).await.ok()?;
+            jobs.truncate(ON_PAGE);
+            let now = digest(&jobs);
+            if self.seen != now {
+                self.seen.clone_from(&now);
+                return Some(Event::default().id(now).data("<turbo-stream action=\"refresh\"></turbo-stream>"));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = self.shared.services.interface.stopped() => return None,
+            }
         }
-    })
+    }
 }
 
 #[derive(Template)]

@@ -122,9 +122,10 @@ async fn list_page(shared: &Shared, frame: &Frame) -> Page {
         let own = frame.viewer.user.id.to_string();
         keys.retain(|key| key.creator.as_ref() == Some(&own));
     }
+    let mut rows: Vec<Row> = keys.iter().map(|key| Row::new(frame, key, &names)).collect();
     // Those that work first; else the newest.
-    keys.sort_by_key(|key| key.check(frame.now, None, Scope::Read).is_err() && key.allowed_ips.is_none());
-    rendered(&ListPage { frame, rows: keys.iter().map(|key| Row::new(frame, key, &names)).collect() })
+    rows.sort_by_key(|row| !row.lives);
+    rendered(&ListPage { frame, rows })
 }
 
 #[derive(Template)]
@@ -226,9 +227,9 @@ async fn create_page(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
 
 fn body(fields: &Fields, frame: &Frame) -> Value {
     let scopes = if fields.text("scope") == "read" { json!(["read"]) } else { json!(["read", "write"]) };
-    let expires = match fields.text("days").parse::<u64>() {
-        Ok(days) => json!(end(frame.now, days).to_string()),
-        Err(_) => Value::Null,
+    let expires = match fields.given("days") {
+        Some(days) => json!(days.parse().map_or(days, |days| end(frame.now, days).to_string())),
+        None => Value::Null,
     };
     let mut body = json!({ "name": fields.text("name"), "scopes": scopes, "expiresAt": expires });
     if !frame.viewer.is_administrator() || fields.text("where") == "some" {

@@ -30,9 +30,16 @@ struct NextQuery {
     next: Option<String>,
 }
 
-async fn begin(State(shared): State<Shared>, Query(query): Query<NextQuery>) -> Response {
+async fn begin(
+    State(shared): State<Shared>,
+    Query(query): Query<NextQuery>,
+    ClientAddress(address): ClientAddress,
+) -> Response {
     let next = query.next.unwrap_or_default();
     let Some(provider) = &shared.services.provider else { return StatusCode::NOT_FOUND.into_response() };
+    if let Err(seconds) = shared.throttle.ask(address) {
+        return too_often(&shared, &next, seconds).await;
+    }
     match provider.begin(&redirect(&shared), shared.services.clock.now()).await {
         Ok(begun) => {
             let cookie = pending_cookie(&shared, &format!("{}|{}", begun.pending, words::in_query(&next)));
@@ -42,6 +49,11 @@ async fn begin(State(shared): State<Shared>, Query(query): Query<NextQuery>) -> 
             form(&shared, StatusCode::BAD_GATEWAY, (&next, ""), Some(words::sentence(&error.to_string()))).await
         }
     }
+}
+
+async fn too_often(shared: &Shared, next: &str, seconds: u64) -> Response {
+    let text = format!("Too many attempts. Try again in {seconds} seconds.");
+    form(shared, StatusCode::TOO_MANY_REQUESTS, (next, ""), Some(text)).await
 }
 
 fn redirect(shared: &Shared) -> String {
@@ -89,6 +101,10 @@ async fn returned(
         session::with_cookie(form(&shared, status, (&next, ""), Some(text)).await, pending_cookie(&shared, ""))
     };
     let Some(provider) = &shared.services.provider else { return StatusCode::NOT_FOUND.into_response() };
+    // It makes us ask the provider.
+    if let Err(seconds) = shared.throttle.ask(from.0) {
+        return too_often(&shared, &next, seconds).await;
+    }
     let ReturnedQuery { code, state, iss, error, error_description } = query;
     let returned = ReturnedSignIn { code, state, issuer: iss, error, error_description };
     let now = shared.services.clock.now();
@@ -102,7 +118,8 @@ async fn returned(
                 let back = Redirect::to(words::way_back(&next)).into_response();
                 session::with_cookie(session::with_cookie(back, cookie), pending_cookie(&shared, ""))
             }
-            Err(error) => failure::unavailable(&shared, &error),
+            Err(UserWriteError::Store(error)) => failure::unavailable(&shared, &error),
+            Err(error) => refused(StatusCode::FORBIDDEN, words::sentence(&error.to_string())).await,
         },
         Ok(Err(text)) => refused(StatusCode::FORBIDDEN, text).await,
         Err(UserWriteError::Store(error)) => failure::unavailable(&shared, &error),
@@ -141,7 +158,7 @@ async fn user(
     match services.store.create_user(user.clone(), entry).await {
         Ok(()) => Ok(Ok(user)),
         Err(UserWriteError::Exists) => Ok(Err(
-            "There is a user of this name with a password; sign in with that, or ask an administrator.".to_owned(),
+            "There is a user of this name already, who signs in in another way; ask an administrator.".to_owned(),
         )),
         Err(error) => Err(error),
     }

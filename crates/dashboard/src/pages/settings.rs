@@ -15,7 +15,7 @@ use crate::failure::{Failure, Page, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, InProject};
 use crate::interface::Call;
-use crate::{Shared, visible, words};
+use crate::{Shared, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -69,7 +69,7 @@ impl SettingsPage<'_> {
     fn value(&self, name: &str, set: Option<&str>) -> String {
         match self.typed {
             Some(typed) => typed.text(name),
-            None => visible::lines(set.unwrap_or_default()).into_owned(),
+            None => set.unwrap_or_default().to_owned(),
         }
     }
 
@@ -106,12 +106,20 @@ impl SettingsPage<'_> {
         self.value("labels", Some(&self.at.project.settings.pull_request.labels.join(", ")))
     }
 
-    fn agents(&self) -> &[String] {
-        &self.frame.shared.settings.agents
+    /// Those that are configured, and the project's own, which may be no more.
+    fn agents(&self) -> Vec<(String, bool)> {
+        let own = &self.at.project.agent;
+        let mut all = self.frame.shared.settings.agents.clone();
+        if !all.contains(own) {
+            all.push(own.clone());
+        }
+        let chosen = self.value("agent", Some(own));
+        all.into_iter().map(|agent| (agent.clone(), agent == chosen)).collect()
     }
 
     fn refuses(&self) -> bool {
-        self.at.project.settings.sandbox.permissions == PermissionPolicy::Refuse
+        let set = self.at.project.settings.sandbox.permissions == PermissionPolicy::Refuse;
+        self.typed.map_or(set, |typed| typed.text("permissions") == "refuse")
     }
 
     fn pulls(&self, policy: &str) -> bool {
@@ -120,7 +128,12 @@ impl SettingsPage<'_> {
             PullPolicy::Always => "always",
             PullPolicy::Never => "never",
         };
-        set == policy
+        self.value("pull", Some(set)) == policy
+    }
+
+    fn drafts(&self) -> bool {
+        let set = self.at.project.settings.pull_request.draft;
+        self.typed.map_or(set, |typed| typed.is_set("draft"))
     }
 
     fn may_change(&self) -> bool {

@@ -3,7 +3,9 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::REFERRER_POLICY;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use journeyman_core::ids::UserId;
@@ -17,7 +19,13 @@ use crate::viewer::{ClientAddress, audit};
 use crate::{Shared, failure, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
-    Router::new().route("/setup", get(show).post(set))
+    Router::new().route("/setup", get(show).post(set)).layer(map_response(without_referrer))
+}
+
+/// The address of the page holds the link: what the page loads is not told of it, and so is in no proxy's log.
+async fn without_referrer(mut response: Response) -> Response {
+    response.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("strict-origin"));
+    response
 }
 
 #[derive(Template)]
@@ -81,7 +89,8 @@ async fn set(State(shared): State<Shared>, from: ClientAddress, headers: HeaderM
     match use_link(&shared, from, link, user, &fields).await {
         Ok(user) => match session::begin(&shared, &user, &headers, from).await {
             Ok(cookie) => session::with_cookie(Redirect::to("/projects").into_response(), cookie),
-            Err(error) => failure::unavailable(&shared, &error),
+            Err(UserWriteError::Store(error)) => failure::unavailable(&shared, &error),
+            Err(_) => gone(&door),
         },
         Err(NotSet::Refused(text)) => {
             let page = SetupPage { door: &door, link: &token, first, name: &name, error: Some(text) };

@@ -1,12 +1,15 @@
 //! `GET` and `POST /login`, and `POST /logout`.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::ports::{SessionsToEnd, StoreError};
+use journeyman_core::ports::{SessionsToEnd, StoreError, UserWriteError};
 use journeyman_core::user::{Role, User, user_name};
 use serde::Deserialize;
 
@@ -57,6 +60,12 @@ struct SignInPage<'a> {
     unclaimed: bool,
 }
 
+/// The longest password, in bytes: 128 characters of four.
+const MOST_PASSWORD_BYTES: usize = 512;
+
+/// How long somebody waits for those who sign in before.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 #[derive(Deserialize)]
 struct NextQuery {
     next: Option<String>,
@@ -83,14 +92,24 @@ pub(super) async fn form(
     (next, name): (&str, &str),
     error: Option<String>,
 ) -> Response {
-    let users = match shared.services.store.users().await {
-        Ok(users) => users,
+    let unclaimed = match is_unclaimed(shared).await {
+        Ok(unclaimed) => unclaimed,
         Err(error) => return failure::unavailable(shared, &error),
     };
     let door = Door(shared.clone());
     let provider = shared.services.provider.as_ref().map(|provider| provider.label());
-    let unclaimed = !users.iter().any(|user| user.role == Role::Administrator && user.disabled_at.is_none());
     door.page(status, &SignInPage { door: &door, next, name, error, provider, unclaimed })
+}
+
+/// Whether there is no administrator yet. Once there is one there always is, so it is asked no more.
+async fn is_unclaimed(shared: &Shared) -> Result<bool, StoreError> {
+    if shared.claimed.load(Ordering::Relaxed) {
+        return Ok(false);
+    }
+    let users = shared.services.store.users().await?;
+    let claimed = users.iter().any(|user| user.role == Role::Administrator && user.disabled_at.is_none());
+    shared.claimed.store(claimed, Ordering::Relaxed);
+    Ok(!claimed)
 }
 
 /// Why somebody is not let in. Whether there is such a user, and whether they may sign in, is not told.
@@ -108,7 +127,8 @@ async fn sign_in(State(shared): State<Shared>, from: ClientAddress, headers: Hea
             Ok(cookie) => {
                 return session::with_cookie(Redirect::to(words::way_back(&next)).into_response(), cookie);
             }
-            Err(error) => NotLetIn::Store(error),
+            Err(UserWriteError::Store(error)) => NotLetIn::Store(error),
+            Err(_) => NotLetIn::Wrong,
         },
         Err(refusal) => refusal,
     };
@@ -140,16 +160,21 @@ async fn check(
     shared.throttle.attempt(address, &name).map_err(NotLetIn::TooOften)?;
     let user = services.store.user_by_name(name.clone()).await.map_err(NotLetIn::Store)?;
     let hash = user.as_ref().and_then(|user| user.password.clone());
-    let is_right = services.passwords.verify(password, hash).await;
+    // What is longer is nobody's password, and is not worth the time to hash it.
+    let password = if password.len() > MOST_PASSWORD_BYTES { String::new() } else { password };
+    let is_right = tokio::time::timeout(PATIENCE, services.passwords.verify(password, hash)).await;
+    let is_right = is_right.map_err(|_| NotLetIn::Failed("too many are waiting".to_owned()))?;
     let is_right = is_right.map_err(|error| NotLetIn::Failed(error.to_string()))?;
-    match user.filter(|user| is_right && user.disabled_at.is_none()) {
-        Some(user) => Ok(user),
-        None => {
-            let entry = audit(services.clock.now(), "nobody", "session.refused", name, address);
-            services.store.note(entry).await.map_err(NotLetIn::Store)?;
-            Err(NotLetIn::Wrong)
-        }
+    let id = user.as_ref().map(|user| user.id);
+    if let Some(user) = user.filter(|user| is_right && user.disabled_at.is_none()) {
+        return Ok(user);
     }
+    // A name that is nobody's is not noted: it may be a password in the wrong field.
+    if let Some(id) = id {
+        let entry = audit(services.clock.now(), "nobody", "session.refused", id, address);
+        services.store.note(entry).await.map_err(NotLetIn::Store)?;
+    }
+    Err(NotLetIn::Wrong)
 }
 
 async fn sign_out(State(shared): State<Shared>, from: ClientAddress, headers: HeaderMap) -> Response {

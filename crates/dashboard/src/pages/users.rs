@@ -32,6 +32,7 @@ struct UsersPage<'a> {
     frame: &'a Frame,
     rows: Vec<Row>,
     name: String,
+    role: Role,
     error: Option<String>,
     /// A link that was just made, and for whom.
     link: Option<(String, String)>,
@@ -70,7 +71,14 @@ async fn users<'a>(shared: &Shared, frame: &'a Frame) -> Result<UsersPage<'a>, F
         created: frame.moment(user.created_at),
         signed_in: user.signed_in_at.map(|at| frame.moment(at)),
     };
-    Ok(UsersPage { frame, rows: users.iter().map(row).collect(), name: String::new(), error: None, link: None })
+    Ok(UsersPage {
+        frame,
+        rows: users.iter().map(row).collect(),
+        name: String::new(),
+        role: Role::Member,
+        error: None,
+        link: None,
+    })
 }
 
 async fn list(State(shared): State<Shared>, frame: Frame) -> Response {
@@ -114,6 +122,7 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         Err(text) => {
             let mut page = users(shared, frame).await?;
             page.name = fields.text("name");
+            page.role = Role::parse(&fields.text("role")).unwrap_or(page.role);
             page.error = Some(text);
             refused(&page)
         }
@@ -150,8 +159,8 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
     let page = async {
         let user = found(&shared, &frame, &id).await?;
         let role = Role::parse(&fields.text("role")).ok_or(Failure::NotFound("role"))?;
-        let action = format!("user.role.{}", role.name());
-        changed(&shared, &frame, User { role, ..user }, &action).await?;
+        let entry = frame.viewer.audit(frame.now, &format!("user.role.{}", role.name()), user.id);
+        written(&shared, shared.services.store.set_role(user.id, role, entry).await)?;
         Ok(Redirect::to("/users?done=saved").into_response())
     };
     frame.answer(page.await)
@@ -160,8 +169,8 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
 async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        let user = User { disabled_at: Some(frame.now), ..user };
-        changed(&shared, &frame, user, "user.disabled").await?;
+        let entry = frame.viewer.audit(frame.now, "user.disabled", user.id);
+        written(&shared, shared.services.store.set_disabled(user.id, true, entry).await)?;
         Ok(Redirect::to("/users?done=disabled").into_response())
     };
     frame.answer(page.await)
@@ -170,16 +179,21 @@ async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<Stri
 async fn enable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        changed(&shared, &frame, User { disabled_at: None, ..user }, "user.enabled").await?;
+        let entry = frame.viewer.audit(frame.now, "user.enabled", user.id);
+        written(&shared, shared.services.store.set_disabled(user.id, false, entry).await)?;
         Ok(Redirect::to("/users?done=enabled").into_response())
     };
     frame.answer(page.await)
 }
 
-async fn changed(shared: &Shared, frame: &Frame, user: User, action: &str) -> Result<(), Failure> {
-    let entry = frame.viewer.audit(frame.now, action, user.id);
-    shared.services.store.update_user(user, entry).await.map_err(|error| match error {
+/// Keys may have ended with it: what is remembered of them is forgotten.
+fn written(shared: &Shared, done: Result<(), UserWriteError>) -> Result<(), Failure> {
+    shared.services.interface.forget();
+    done.map_err(|error| match error {
         UserWriteError::Store(error) => Failure::Store(error),
-        other => Failure::Refused(Refusal { status: StatusCode::CONFLICT, text: words::sentence(&other.to_string()) }),
+        other => {
+            let text = words::sentence(&other.to_string());
+            Failure::Refused(Refusal { status: StatusCode::CONFLICT, text })
+        }
     })
 }

@@ -94,7 +94,7 @@ async fn a_conversation_shows_what_was_said_and_done() {
         "Was not let out: not allowed <code><bdi>evil.example:443</bdi></code>",
         "<span class=\"cut\"><bdi>and then this</bdi></span>",
         &format!("formaction=\"/projects/shop/jobs/{id}/messages/msg_"),
-        &format!("<turbo-stream-source src=\"/projects/shop/jobs/{id}/live?from=0&#38;after="),
+        &format!(" src=\"/projects/shop/jobs/{id}/live?from=0&#38;after="),
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }

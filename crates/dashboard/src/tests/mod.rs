@@ -95,6 +95,12 @@ impl Interface for Asked {
         Told { status, body }
     }
 
+    fn forget(&self) {}
+
+    async fn stopped(&self) {
+        std::future::pending().await
+    }
+
     fn tail(&self, _: JobId, _: u64) -> Box<dyn LogTail> {
         Box::new(Nothing)
     }
@@ -177,7 +183,7 @@ async fn house(pages: Arc<dyn PullPages>) -> House {
             address: None,
             browser: None,
         };
-        house.store.start_session(session, line()).await.unwrap();
+        house.store.start_session(session, user.password, line()).await.unwrap();
     }
     house
 }

@@ -48,7 +48,7 @@ pub(crate) async fn create(
         let text = "projects: name those that the key is for; only an administrator makes keys for all of them";
         return Err(ApiError::forbidden("key_limited", text));
     }
-    let made = new.make(&caller.id(), now, &*app.services.ids);
+    let made = new.make((&caller.id(), caller.owner()), now, &*app.services.ids);
     let (key, secret) = made.map_err(|error| invalid(error.to_string()))?;
     let audit = caller.audit(&app, "key.created", key.id);
     app.services.store.create_key(key.clone(), audit).await?;

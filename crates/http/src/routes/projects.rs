@@ -51,11 +51,11 @@ pub(crate) async fn create(
     }
     app.services.forges.prepare(&new).await.map_err(|error| not_prepared(&error))?;
     let created = app.services.store.create_project(new, secrets).await?;
-    app.services.store.note(caller.audit(&app, "project.created", &created.id)).await?;
+    app.note(caller.audit(&app, "project.created", &created.id)).await;
     Ok((StatusCode::CREATED, Json(project::show(&created, &app.settings.public_url))))
 }
 
-errors!(TestErrors: 400, 401, 403, 404, 413, 415, 422, 503);
+errors!(TestErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503);
 
 /// Test a project that is to be
 ///
@@ -146,7 +146,7 @@ pub(crate) async fn change(
     }
     let changed = app.services.store.update_project(changed, secrets).await?;
     app.known.forget();
-    app.services.store.note(caller.audit(&app, "project.changed", &changed.id)).await?;
+    app.note(caller.audit(&app, "project.changed", &changed.id)).await;
     Ok(Json(project::show(&changed, &app.settings.public_url)))
 }
 
@@ -162,7 +162,7 @@ pub(crate) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     app.services.store.delete_project(at.project.clone()).await?;
     app.known.forget();
-    app.services.store.note(caller.audit(&app, "project.deleted", &at.project)).await?;
+    app.note(caller.audit(&app, "project.deleted", &at.project)).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -271,7 +271,7 @@ impl Service {
             allowed_ips: None,
         };
         choose(&mut new);
-        let (key, secret) = new.make("cli", self.world.now(), &*self.world).unwrap();
+        let (key, secret) = new.make(("cli", None), self.world.now(), &*self.world).unwrap();
         let line = AuditEntry {
             at: self.world.now(),
             actor: "test".into(),

@@ -29,7 +29,7 @@ async fn signed_in(service: &Service, role: Role) -> String {
     let token = format!("token-{}", role.name());
     let hash = TokenHash::of(&token);
     let session = Session { hash, user: user.id, created_at: now, seen_at: now, address: None, browser: None };
-    service.store.start_session(session, line).await.unwrap();
+    service.store.start_session(session, None, line).await.unwrap();
     token
 }
 

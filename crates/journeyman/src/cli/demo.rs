@@ -100,7 +100,7 @@ pub(super) async fn make_key(store: &dyn KeyStore) -> anyhow::Result<String> {
     let expires_at = Some(now + std::time::Duration::from_secs(24 * 3600));
     let name = "demo".to_owned();
     let new = NewKey { name, scopes: vec![Scope::Write], projects: None, expires_at, allowed_ips: None };
-    let (key, secret) = new.make("cli", now, &Machine)?;
+    let (key, secret) = new.make(("cli", None), now, &Machine)?;
     store.create_key(key.clone(), audit("key.created", key.id)).await?;
     Ok(secret)
 }

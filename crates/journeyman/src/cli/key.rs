@@ -110,7 +110,7 @@ async fn create_key(store: &dyn KeyStore, arguments: CreateArgs, json: bool) -> 
         expires_at: expiry(arguments.expires.unwrap_or(usual), now),
         allowed_ips: Some(arguments.allow_ip).filter(|list| listed(list.is_empty())),
     };
-    let (key, secret) = new.make("cli", now, &Machine)?;
+    let (key, secret) = new.make(("cli", None), now, &Machine)?;
     store.create_key(key.clone(), audit("key.created", key.id)).await?;
     if json {
         return print_json(&CreatedKey { key: key.into(), secret });

@@ -2,6 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::sync::Arc;
+
+use journeyman_core::time::{Clock, Timestamp};
+use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Person, Provider};
 
 use super::given::site;
 
@@ -49,4 +53,73 @@ fn people_are_added_and_given_links_at_the_command_line() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(text), "{arguments:?}: {said}");
     }
+}
+
+/// The present, for the provider.
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> Timestamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap())
+    }
+}
+
+/// What a browser does that is sent somewhere: where it goes next, and with which cookies.
+fn go(client: &reqwest::blocking::Client, url: &str, cookies: &str) -> (u16, String, Vec<String>) {
+    let answer = client.get(url).header("cookie", cookies).send().unwrap();
+    let header = |name: &str| answer.headers().get_all(name).iter().map(|value| value.to_str().unwrap().to_owned());
+    let set = header("set-cookie").map(|cookie| cookie.split(';').next().unwrap().to_owned()).collect();
+    let next = header("location").next().unwrap_or_default();
+    (answer.status().as_u16(), next, set)
+}
+
+#[test]
+fn people_of_a_domain_sign_in_by_a_provider_and_others_do_not() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let provider = runtime.block_on(Provider::start(Arc::new(Now)));
+    let site = site();
+    let secret = site.path("oidc.secret");
+    std::fs::write(&secret, CLIENT_SECRET).unwrap();
+    let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
+    let service = site.start_with(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--oidc-issuer",
+        &issuer,
+        "--oidc-client-id",
+        CLIENT_ID,
+        "--oidc-secret-file",
+        &secret,
+        "--oidc-domains",
+        "example.com",
+        "--oidc-role",
+        "member",
+        "--oidc-label",
+        "Sign in with Example",
+    ]);
+    let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let page = client.get(format!("{}/login?next=/keys", service.url)).send().unwrap().text().unwrap();
+    assert!(page.contains("href=\"/login/provider?next=%2Fkeys\">Sign in with Example</a>"), "{page}");
+    let there_and_back = || {
+        let (status, there, kept) = go(&client, &format!("{}/login/provider?next=%2Fkeys", service.url), "");
+        assert_eq!(status, 303, "{}", service.log());
+        let (_, back, _) = go(&client, &there, "");
+        assert!(back.starts_with(&format!("{}/login/returned?", service.url)), "{back}");
+        (back, kept.join("; "))
+    };
+    let (back, kept) = there_and_back();
+    let (status, next, set) = go(&client, &back, &kept);
+    assert_eq!((status, next.as_str()), (303, "/keys"), "{}", service.log());
+    let session = set.iter().find(|cookie| cookie.starts_with("journeyman=")).unwrap();
+    assert_eq!(go(&client, &format!("{}/keys", service.url), session).0, 200);
+    let users = site.succeed(&["user", "list"]);
+    assert!(users.contains("member") && users.contains("provider"), "{users}");
+
+    // Another browser, which has not begun there.
+    let (back, _) = there_and_back();
+    assert_eq!(go(&client, &back, "").0, 403);
+    provider.person(Person { email: "eve@example.org".to_owned(), ..Person::ada() });
+    let (back, kept) = there_and_back();
+    assert_eq!(go(&client, &back, &kept).0, 403, "another domain");
 }

@@ -2,8 +2,8 @@
 -- built-in code host.
 
 CREATE TABLE users (
-    id           TEXT PRIMARY KEY,
-    name         TEXT NOT NULL UNIQUE,
+    id           TEXT COLLATE "C" PRIMARY KEY,
+    name         TEXT COLLATE "C" NOT NULL UNIQUE,
     role         TEXT NOT NULL, -- administrator, member, viewer
     password     TEXT,          -- PHC string
     issuer       TEXT,
@@ -16,7 +16,7 @@ CREATE TABLE users (
 
 CREATE TABLE sessions (
     hash       BYTEA PRIMARY KEY,
-    owner      TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    owner      TEXT COLLATE "C" NOT NULL REFERENCES users (id) ON DELETE CASCADE,
     created_at BIGINT NOT NULL,
     seen_at    BIGINT NOT NULL,
     address    TEXT,
@@ -27,12 +27,12 @@ CREATE INDEX sessions_owner ON sessions (owner);
 
 CREATE TABLE links (
     hash       BYTEA PRIMARY KEY,
-    owner      TEXT REFERENCES users (id) ON DELETE CASCADE, -- null: the first administrator
+    owner      TEXT COLLATE "C" REFERENCES users (id) ON DELETE CASCADE, -- null: the first administrator
     expires_at BIGINT NOT NULL
 );
 
 CREATE TABLE comments (
-    repository TEXT NOT NULL,
+    repository TEXT COLLATE "C" NOT NULL,
     number     BIGINT NOT NULL,
     place      BIGINT NOT NULL,
     author     TEXT NOT NULL,
@@ -43,4 +43,5 @@ CREATE TABLE comments (
 );
 
 ALTER TABLE keys ADD COLUMN creator TEXT;
+ALTER TABLE keys ADD COLUMN owner TEXT; -- the user whose rights it has
 ALTER TABLE audit ADD COLUMN address TEXT;

@@ -43,4 +43,5 @@ CREATE TABLE comments (
 ) WITHOUT ROWID, STRICT;
 
 ALTER TABLE keys ADD COLUMN creator TEXT;
+ALTER TABLE keys ADD COLUMN owner TEXT; -- the user whose rights it has
 ALTER TABLE audit ADD COLUMN address TEXT;

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{AuditEntry, SessionsToEnd, StoreError, UserStore, UserWriteError};
+use journeyman_core::key::ApiKey;
+use journeyman_core::ports::{AuditEntry, PasswordChange, SessionsToEnd, StoreError, UserStore, UserWriteError};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Identity, Role, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 
 use super::{MemoryStore, Tables};
 
@@ -17,23 +18,33 @@ impl UserStore for MemoryStore {
         Ok(())
     }
 
-    async fn update_user(&self, user: User, audit: AuditEntry) -> Result<(), UserWriteError> {
+    async fn set_role(&self, id: UserId, role: Role, audit: AuditEntry) -> Result<(), UserWriteError> {
         let mut tables = self.tables();
-        let before = tables.users.get(&user.id).cloned().ok_or(UserWriteError::NotFound)?;
-        let is_disabled = user.disabled_at.is_some();
-        let id = user.id;
-        tables.change_user(&before, user);
-        if is_administrator(&before) && !tables.users.values().any(is_administrator) {
-            tables.users.insert(id, before);
-            return Err(UserWriteError::LastAdministrator);
+        tables.administer(id, role != Role::Administrator)?.role = role;
+        tables.revoke_keys(id, audit.at, |key| match role {
+            Role::Administrator => false,
+            Role::Member => key.projects.is_none(),
+            Role::Viewer => true,
+        });
+        tables.note(audit);
+        Ok(())
+    }
+
+    async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), UserWriteError> {
+        let mut tables = self.tables();
+        tables.administer(id, disabled)?.disabled_at = disabled.then_some(audit.at);
+        if disabled {
+            tables.end_all(id, None);
+            tables.revoke_keys(id, audit.at, |_| true);
         }
-        if is_disabled {
-            tables.sessions.retain(|_, session| session.user != id);
-            tables.links.retain(|_, link| link.user != Some(id));
-            let creator = Some(id.to_string());
-            let own = tables.keys.values_mut().filter(|key| key.creator == creator && key.revoked_at.is_none());
-            own.for_each(|key| key.revoked_at = Some(audit.at));
-        }
+        tables.note(audit);
+        Ok(())
+    }
+
+    async fn set_password(&self, id: UserId, change: PasswordChange, audit: AuditEntry) -> Result<(), UserWriteError> {
+        let mut tables = self.tables();
+        tables.unchanged(id, change.from.as_ref())?.password = Some(change.to);
+        tables.end_all(id, Some(change.keep));
         tables.note(audit);
         Ok(())
     }
@@ -56,13 +67,14 @@ impl UserStore for MemoryStore {
         Ok(self.tables().users.values().find(|user| user.identity.as_ref() == Some(&identity)).cloned())
     }
 
-    async fn start_session(&self, session: Session, audit: AuditEntry) -> Result<(), StoreError> {
+    async fn start_session(
+        &self,
+        session: Session,
+        password: Option<PasswordHash>,
+        audit: AuditEntry,
+    ) -> Result<(), UserWriteError> {
         let mut tables = self.tables();
-        let now = session.created_at;
-        tables.sessions.retain(|_, session| session.expires_at() > now);
-        if let Some(user) = tables.users.get_mut(&session.user) {
-            user.signed_in_at = Some(now);
-        }
+        tables.unchanged(session.user, password.as_ref())?.signed_in_at = Some(session.created_at);
         tables.sessions.insert(session.hash, session);
         tables.note(audit);
         Ok(())
@@ -105,7 +117,7 @@ impl UserStore for MemoryStore {
 
     async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), StoreError> {
         let mut tables = self.tables();
-        tables.links.retain(|_, old| old.expires_at > audit.at && (link.user.is_none() || old.user != link.user));
+        tables.links.retain(|_, old| link.user.is_none() || old.user != link.user);
         tables.links.insert(link.hash, link);
         tables.note(audit);
         Ok(())
@@ -121,9 +133,9 @@ impl UserStore for MemoryStore {
         let link = link.ok_or(UserWriteError::LinkGone)?;
         match link.user {
             Some(owner) if owner == user.id => {
-                let before = tables.users.get(&owner).cloned().ok_or(UserWriteError::LinkGone)?;
-                tables.change_user(&before, user);
-                tables.sessions.retain(|_, session| session.user != owner);
+                let found = tables.users.get_mut(&owner).filter(|found| found.disabled_at.is_none());
+                found.ok_or(UserWriteError::LinkGone)?.password = user.password;
+                tables.end_all(owner, None);
             }
             None if !tables.users.values().any(is_administrator) => tables.insert_user(user)?,
             _ => return Err(UserWriteError::LinkGone),
@@ -148,10 +160,30 @@ impl Tables {
         Ok(())
     }
 
-    /// What is fixed stays.
-    fn change_user(&mut self, before: &User, user: User) {
-        let User { name, created_at, signed_in_at, .. } = before.clone();
-        self.users.insert(user.id, User { name, created_at, signed_in_at, ..user });
+    /// The user, unless this takes the last administrator away who may sign in.
+    fn administer(&mut self, id: UserId, takes: bool) -> Result<&mut User, UserWriteError> {
+        let user = self.users.get(&id).ok_or(UserWriteError::NotFound)?;
+        let others = self.users.values().any(|other| other.id != id && is_administrator(other));
+        if takes && is_administrator(user) && !others {
+            return Err(UserWriteError::LastAdministrator);
+        }
+        self.users.get_mut(&id).ok_or(UserWriteError::NotFound)
+    }
+
+    /// The user, if they may still sign in with that password.
+    fn unchanged(&mut self, id: UserId, password: Option<&PasswordHash>) -> Result<&mut User, UserWriteError> {
+        let user = self.users.get_mut(&id).filter(|user| user.disabled_at.is_none());
+        user.filter(|user| user.password.as_ref() == password).ok_or(UserWriteError::Changed)
+    }
+
+    fn end_all(&mut self, id: UserId, keep: Option<TokenHash>) {
+        self.sessions.retain(|hash, session| session.user != id || Some(*hash) == keep);
+        self.links.retain(|_, link| link.user != Some(id));
+    }
+
+    fn revoke_keys(&mut self, id: UserId, at: Timestamp, which: impl Fn(&ApiKey) -> bool) {
+        let own = self.keys.values_mut().filter(|key| key.owner == Some(id) && key.revoked_at.is_none());
+        own.filter(|key| which(key)).for_each(|key| key.revoked_at = Some(at));
     }
 }
 

@@ -15,8 +15,9 @@ use crate::rows::{self, to_json};
 impl KeyStore for PostgresStore {
     async fn create_key(&self, key: ApiKey, entry: AuditEntry) -> Result<(), StoreError> {
         let insert = call!(
-            "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
+                               owner)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             key.id.to_string(),
             key.hash.0.to_vec(),
             key.name,
@@ -27,6 +28,7 @@ impl KeyStore for PostgresStore {
             key.allowed_ips.as_ref().map(to_json).transpose()?,
             key.created_at.as_micros(),
             key.creator,
+            key.owner.map(|owner| owner.to_string()),
         );
         self.write(vec![insert, audit(&entry)]).await?;
         Ok(())

@@ -62,6 +62,8 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
             ends.audit,
             limit
         ),
+        call!("DELETE FROM sessions WHERE created_at <= $1 OR seen_at <= $2", ends.sessions, ends.idle_sessions),
+        call!("DELETE FROM links WHERE expires_at <= $1", ends.links),
     ]
 }
 

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{AuditEntry, SessionsToEnd, StoreError, UserStore, UserWriteError};
+use journeyman_core::ports::{AuditEntry, PasswordChange, SessionsToEnd, StoreError, UserStore, UserWriteError};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Identity, SESSION_IDLE, SESSION_LIFETIME, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use tokio_postgres::Row;
 
 use super::PostgresStore;
@@ -55,59 +55,96 @@ impl UserStore for PostgresStore {
         did(&answers, UserWriteError::Exists)
     }
 
-    async fn update_user(&self, user: User, entry: AuditEntry) -> Result<(), UserWriteError> {
-        let (id, at) = (user.id.to_string(), entry.at.as_micros());
-        let known = call!("SELECT 1 FROM users WHERE id = $1", id.clone());
-        let update = call!(
+    async fn set_role(&self, id: UserId, role: Role, entry: AuditEntry) -> Result<(), UserWriteError> {
+        let id = id.to_string();
+        let set = call!(
             noted!(
                 "done AS (
-                     UPDATE users SET role = $7, password = $8, issuer = $9, subject = $10, disabled_at = $11
-                     WHERE id = $6 AND (
-                         role <> 'administrator' OR disabled_at IS NOT NULL
-                         OR ($7 = 'administrator' AND $11::bigint IS NULL)
-                         OR EXISTS (
-                             SELECT 1 FROM users
-                             WHERE id <> $6 AND role = 'administrator' AND disabled_at IS NULL
-                         )
+                     UPDATE users SET role = $7 WHERE id = $6 AND (
+                         $7 = 'administrator' OR role <> 'administrator' OR disabled_at IS NOT NULL
+                         OR EXISTS (SELECT 1 FROM users
+                                    WHERE id <> $6 AND role = 'administrator' AND disabled_at IS NULL)
                      ) RETURNING id
                  )"
             ),
-            at,
+            entry.at.as_micros(),
             entry.actor,
             entry.action,
             entry.subject,
             entry.address,
             id.clone(),
-            user.role.name(),
-            user.password.map(|hash| hash.0),
-            user.identity.as_ref().map(|identity| identity.issuer.clone()),
-            user.identity.map(|identity| identity.subject),
-            user.disabled_at.map(Timestamp::as_micros),
+            role.name(),
         );
-        let calls = vec![
-            call!(LOCK),
-            known,
-            // What one that is disabled has left; nothing where the update was refused.
-            call!(
-                "DELETE FROM sessions USING users WHERE owner = $1 AND id = $1 AND disabled_at IS NOT NULL",
-                id.clone()
+        // By the role that they have then: where it was refused nothing is.
+        let revoke = call!(
+            "UPDATE keys SET revoked_at = $2 FROM users
+             WHERE keys.owner = $1 AND users.id = $1 AND revoked_at IS NULL
+               AND (role = 'viewer' OR (role = 'member' AND projects IS NULL))",
+            id.clone(),
+            entry.at.as_micros(),
+        );
+        self.administer(id, set, vec![revoke]).await
+    }
+
+    async fn set_disabled(&self, id: UserId, disabled: bool, entry: AuditEntry) -> Result<(), UserWriteError> {
+        let id = id.to_string();
+        let set = call!(
+            noted!(
+                "done AS (
+                     UPDATE users SET disabled_at = $7 WHERE id = $6 AND (
+                         $7::bigint IS NULL OR role <> 'administrator' OR disabled_at IS NOT NULL
+                         OR EXISTS (SELECT 1 FROM users
+                                    WHERE id <> $6 AND role = 'administrator' AND disabled_at IS NULL)
+                     ) RETURNING id
+                 )"
             ),
-            call!("DELETE FROM links USING users WHERE owner = $1 AND id = $1 AND disabled_at IS NOT NULL", id.clone()),
-            call!(
-                "UPDATE keys SET revoked_at = $2 FROM users
-                 WHERE creator = $1 AND users.id = $1 AND disabled_at IS NOT NULL AND revoked_at IS NULL",
-                id,
-                at
-            ),
+            entry.at.as_micros(),
+            entry.actor,
+            entry.action,
+            entry.subject,
+            entry.address,
+            id.clone(),
+            disabled.then(|| entry.at.as_micros()),
+        );
+        let ended = [
+            "DELETE FROM sessions USING users WHERE owner = $1 AND id = $1 AND disabled_at IS NOT NULL",
+            "DELETE FROM links USING users WHERE owner = $1 AND id = $1 AND disabled_at IS NOT NULL",
         ];
-        let mut calls = calls;
-        calls.insert(2, update);
-        let answers = self.write(calls).await.map_err(StoreError::from)?;
-        match answers.as_slice() {
-            [_, known, ..] if known.is_empty() => Err(UserWriteError::NotFound),
-            [_, _, done, ..] if done.is_empty() => Err(UserWriteError::LastAdministrator),
-            _ => Ok(()),
-        }
+        let mut calls: Vec<Call> = ended.map(|text| call!(text, id.clone())).into();
+        calls.push(call!(
+            "UPDATE keys SET revoked_at = $2 FROM users
+             WHERE keys.owner = $1 AND users.id = $1 AND disabled_at IS NOT NULL AND revoked_at IS NULL",
+            id.clone(),
+            entry.at.as_micros(),
+        ));
+        self.administer(id, set, calls).await
+    }
+
+    async fn set_password(&self, id: UserId, change: PasswordChange, entry: AuditEntry) -> Result<(), UserWriteError> {
+        let PasswordChange { from, to, keep } = change;
+        let set = call!(
+            noted!(
+                "done AS (
+                     UPDATE users SET password = $8
+                     WHERE id = $6 AND password IS NOT DISTINCT FROM $7 AND disabled_at IS NULL RETURNING id
+                 ), ended AS (
+                     DELETE FROM sessions USING done WHERE owner = done.id AND hash <> $9
+                 ), gone AS (
+                     DELETE FROM links USING done WHERE owner = done.id
+                 )"
+            ),
+            entry.at.as_micros(),
+            entry.actor,
+            entry.action,
+            entry.subject,
+            entry.address,
+            id.to_string(),
+            from.map(|hash| hash.0),
+            to.0,
+            keep.0.to_vec(),
+        );
+        let answers = self.write(vec![call!(LOCK), set]).await.map_err(StoreError::from)?;
+        did(&answers, UserWriteError::Changed)
     }
 
     async fn users(&self) -> Result<Vec<User>, StoreError> {
@@ -128,30 +165,37 @@ impl UserStore for PostgresStore {
         self.one_user(call!("SELECT * FROM users WHERE issuer = $1 AND subject = $2", issuer, subject)).await
     }
 
-    async fn start_session(&self, session: Session, entry: AuditEntry) -> Result<(), StoreError> {
-        let now = session.created_at;
-        let owner = session.user.to_string();
-        let calls = vec![
-            call!(
-                "DELETE FROM sessions WHERE created_at <= $1 OR seen_at <= $2",
-                (now - SESSION_LIFETIME).as_micros(),
-                (now - SESSION_IDLE).as_micros(),
+    async fn start_session(
+        &self,
+        session: Session,
+        password: Option<PasswordHash>,
+        entry: AuditEntry,
+    ) -> Result<(), UserWriteError> {
+        let start = call!(
+            noted!(
+                "done AS (
+                     UPDATE users SET signed_in_at = $8
+                     WHERE id = $6 AND password IS NOT DISTINCT FROM $7 AND disabled_at IS NULL RETURNING id
+                 ), started AS (
+                     INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser)
+                     SELECT $9, id, $8, $10, $11, $12 FROM done
+                 )"
             ),
-            call!(
-                "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser)
-                 VALUES ($1, $2, $3, $4, $5, $6)",
-                session.hash.0.to_vec(),
-                owner.clone(),
-                now.as_micros(),
-                session.seen_at.as_micros(),
-                session.address,
-                session.browser,
-            ),
-            call!("UPDATE users SET signed_in_at = $2 WHERE id = $1", owner, now.as_micros()),
-            audit(&entry),
-        ];
-        self.write(calls).await?;
-        Ok(())
+            entry.at.as_micros(),
+            entry.actor,
+            entry.action,
+            entry.subject,
+            entry.address,
+            session.user.to_string(),
+            password.map(|hash| hash.0),
+            session.created_at.as_micros(),
+            session.hash.0.to_vec(),
+            session.seen_at.as_micros(),
+            session.address,
+            session.browser,
+        );
+        let answers = self.write(vec![call!(LOCK), start]).await.map_err(StoreError::from)?;
+        did(&answers, UserWriteError::Changed)
     }
 
     async fn session(&self, hash: TokenHash) -> Result<Option<(Session, User)>, StoreError> {
@@ -208,7 +252,7 @@ impl UserStore for PostgresStore {
     async fn create_link(&self, link: SignInLink, entry: AuditEntry) -> Result<(), StoreError> {
         let owner = link.user.map(|user| user.to_string());
         let calls = vec![
-            call!("DELETE FROM links WHERE expires_at <= $1 OR owner = $2", entry.at.as_micros(), owner.clone()),
+            call!("DELETE FROM links WHERE owner = $1", owner.clone()),
             call!(
                 "INSERT INTO links (hash, owner, expires_at) VALUES ($1, $2, $3)",
                 link.hash.0.to_vec(),
@@ -227,20 +271,23 @@ impl UserStore for PostgresStore {
     }
 
     async fn use_link(&self, hash: TokenHash, user: User, entry: AuditEntry) -> Result<(), UserWriteError> {
-        let id = user.id.to_string();
-        // A link of another user's, or of a first administrator who is not the first any more, is used up and does nothing.
         let put = call!(
             noted!(
-                "used AS (
-                     DELETE FROM links WHERE hash = $6 AND expires_at > $1 RETURNING owner
-                 ), done AS (
-                     INSERT INTO users (id, name, role, password, issuer, subject, created_at)
-                     SELECT $7, $8, $9, $10, $11, $12, $13 FROM used
-                     WHERE owner = $7 OR (owner IS NULL AND NOT EXISTS (
+                "found AS (
+                     SELECT owner FROM links WHERE hash = $6 AND expires_at > $1
+                 ), made AS (
+                     INSERT INTO users (id, name, role, password, created_at)
+                     SELECT $7, $8, $9, $10, $11 FROM found
+                     WHERE owner IS NULL AND NOT EXISTS (
                          SELECT 1 FROM users WHERE role = 'administrator' AND disabled_at IS NULL
-                     ))
-                     ON CONFLICT (id) DO UPDATE
-                     SET role = $9, password = $10, issuer = $11, subject = $12 RETURNING id
+                     ) RETURNING id
+                 ), changed AS (
+                     UPDATE users SET password = $10 FROM found
+                     WHERE id = $7 AND owner = $7 AND disabled_at IS NULL RETURNING id
+                 ), done AS (
+                     SELECT id FROM made UNION ALL SELECT id FROM changed
+                 ), used AS (
+                     DELETE FROM links USING done WHERE hash = $6 OR owner = done.id
                  ), ended AS (
                      DELETE FROM sessions USING done WHERE owner = done.id
                  )"
@@ -251,12 +298,10 @@ impl UserStore for PostgresStore {
             entry.subject,
             entry.address,
             hash.0.to_vec(),
-            id,
+            user.id.to_string(),
             user.name.clone(),
             user.role.name(),
             user.password.map(|hash| hash.0),
-            user.identity.as_ref().map(|identity| identity.issuer.clone()),
-            user.identity.map(|identity| identity.subject),
             user.created_at.as_micros(),
         );
         match self.write(vec![call!(LOCK), put]).await {
@@ -268,6 +313,18 @@ impl UserStore for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Writes what is refused where nobody would be left who may do everything, and what follows of it.
+    async fn administer(&self, id: String, set: Call, then: Vec<Call>) -> Result<(), UserWriteError> {
+        let mut calls = vec![call!(LOCK), call!("SELECT 1 FROM users WHERE id = $1", id), set];
+        calls.extend(then);
+        let answers = self.write(calls).await.map_err(StoreError::from)?;
+        match answers.as_slice() {
+            [_, known, ..] if known.is_empty() => Err(UserWriteError::NotFound),
+            [_, _, done, ..] if done.is_empty() => Err(UserWriteError::LastAdministrator),
+            _ => Ok(()),
+        }
+    }
+
     async fn one_user(&self, query: Call) -> Result<Option<User>, StoreError> {
         Ok(self.read(query).await?.first().map(rows::user).transpose()?)
     }

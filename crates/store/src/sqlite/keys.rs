@@ -19,8 +19,8 @@ impl KeyStore for SqliteStore {
             .write(move |db| {
                 db.prepare_cached(
                     "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at,
-                                       creator)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                                       creator, owner)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
                 )?
                 .execute(params![
                     key.id.to_string(),
@@ -32,7 +32,8 @@ impl KeyStore for SqliteStore {
                     key.expires_at.map(Timestamp::as_micros),
                     key.allowed_ips.as_ref().map(to_json).transpose()?,
                     key.created_at.as_micros(),
-                    key.creator
+                    key.creator,
+                    key.owner.map(|owner| owner.to_string())
                 ])?;
                 audit(db, &entry)?;
                 Ok::<(), OpError<StoreError>>(())

@@ -24,6 +24,9 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
     let audit = db
         .prepare_cached("DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at <= ?1 LIMIT ?2)")?
         .execute(params![ends.audit, limit])?;
+    db.prepare_cached("DELETE FROM sessions WHERE created_at <= ?1 OR seen_at <= ?2")?
+        .execute([ends.sessions, ends.idle_sessions])?;
+    db.prepare_cached("DELETE FROM links WHERE expires_at <= ?1")?.execute([ends.links])?;
     let transcripts = at_rest(db, "trimmed = 0", ends.transcripts, limit)?;
     for id in &transcripts {
         // `_` and `%` are none of ours: the kinds are a fixed set.

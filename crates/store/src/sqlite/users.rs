@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{AuditEntry, SessionsToEnd, StoreError, UserStore, UserWriteError};
+use journeyman_core::ports::{AuditEntry, PasswordChange, SessionsToEnd, StoreError, UserStore, UserWriteError};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Identity, Role, SESSION_IDLE, SESSION_LIFETIME, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::SqliteStore;
@@ -26,24 +26,49 @@ impl UserStore for SqliteStore {
             .await
     }
 
-    async fn update_user(&self, user: User, entry: AuditEntry) -> Result<(), UserWriteError> {
+    async fn set_role(&self, id: UserId, role: Role, entry: AuditEntry) -> Result<(), UserWriteError> {
         self.writer
             .write(move |db| {
-                let id = user.id.to_string();
-                let before = "SELECT role = 'administrator' AND disabled_at IS NULL FROM users WHERE id = ?1";
-                let before = db.prepare_cached(before)?.query_row([&id], |row| row.get::<_, bool>(0)).optional()?;
-                let Some(was_administrator) = before else { return Err(OpError::Refused(UserWriteError::NotFound)) };
-                let stays = user.role == Role::Administrator && user.disabled_at.is_none();
-                if was_administrator && !stays && !has_administrator(db, &id)? {
-                    return Err(OpError::Refused(UserWriteError::LastAdministrator));
+                let id = id.to_string();
+                stays_administered(db, &id, role != Role::Administrator)?;
+                db.prepare_cached("UPDATE users SET role = ?2 WHERE id = ?1")?.execute([&id, role.name()])?;
+                let which = match role {
+                    Role::Administrator => "0",
+                    Role::Member => "projects IS NULL",
+                    Role::Viewer => "1",
+                };
+                revoke(db, &id, which, entry.at)?;
+                Ok(audit(db, &entry)?)
+            })
+            .await
+    }
+
+    async fn set_disabled(&self, id: UserId, disabled: bool, entry: AuditEntry) -> Result<(), UserWriteError> {
+        self.writer
+            .write(move |db| {
+                let id = id.to_string();
+                stays_administered(db, &id, disabled)?;
+                let since = disabled.then(|| entry.at.as_micros());
+                db.prepare_cached("UPDATE users SET disabled_at = ?2 WHERE id = ?1")?.execute(params![id, since])?;
+                if disabled {
+                    end_all(db, &id, None)?;
+                    revoke(db, &id, "1", entry.at)?;
                 }
-                update(db, &user)?;
-                if user.disabled_at.is_some() {
-                    db.prepare_cached("DELETE FROM sessions WHERE owner = ?1")?.execute([&id])?;
-                    db.prepare_cached("DELETE FROM links WHERE owner = ?1")?.execute([&id])?;
-                    let revoke = "UPDATE keys SET revoked_at = ?2 WHERE creator = ?1 AND revoked_at IS NULL";
-                    db.prepare_cached(revoke)?.execute(params![id, entry.at.as_micros()])?;
+                Ok(audit(db, &entry)?)
+            })
+            .await
+    }
+
+    async fn set_password(&self, id: UserId, change: PasswordChange, entry: AuditEntry) -> Result<(), UserWriteError> {
+        self.writer
+            .write(move |db| {
+                let (id, PasswordChange { from, to, keep }) = (id.to_string(), change.clone());
+                let text = "UPDATE users SET password = ?3 WHERE id = ?1 AND password IS ?2 AND disabled_at IS NULL";
+                let changed = db.prepare_cached(text)?.execute(params![id, from.map(|hash| hash.0), to.0])?;
+                if changed == 0 {
+                    return Err(OpError::Refused(UserWriteError::Changed));
                 }
+                end_all(db, &id, Some(keep))?;
                 Ok(audit(db, &entry)?)
             })
             .await
@@ -71,13 +96,21 @@ impl UserStore for SqliteStore {
         self.one_user("SELECT * FROM users WHERE issuer = ?1 AND subject = ?2", [issuer, subject])
     }
 
-    async fn start_session(&self, session: Session, entry: AuditEntry) -> Result<(), StoreError> {
+    async fn start_session(
+        &self,
+        session: Session,
+        password: Option<PasswordHash>,
+        entry: AuditEntry,
+    ) -> Result<(), UserWriteError> {
         self.writer
             .write(move |db| {
-                let now = session.created_at;
-                db.prepare_cached("DELETE FROM sessions WHERE created_at <= ?1 OR seen_at <= ?2")?
-                    .execute([(now - SESSION_LIFETIME).as_micros(), (now - SESSION_IDLE).as_micros()])?;
-                let owner = session.user.to_string();
+                let (owner, now) = (session.user.to_string(), session.created_at.as_micros());
+                let text = "UPDATE users SET signed_in_at = ?3
+                     WHERE id = ?1 AND password IS ?2 AND disabled_at IS NULL";
+                let password = password.as_ref().map(|hash| &hash.0);
+                if db.prepare_cached(text)?.execute(params![owner, password, now])? == 0 {
+                    return Err(OpError::Refused(UserWriteError::Changed));
+                }
                 db.prepare_cached(
                     "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -85,14 +118,12 @@ impl UserStore for SqliteStore {
                 .execute(params![
                     session.hash.0,
                     owner,
-                    now.as_micros(),
+                    now,
                     session.seen_at.as_micros(),
                     session.address,
                     session.browser
                 ])?;
-                db.prepare_cached("UPDATE users SET signed_in_at = ?2 WHERE id = ?1")?
-                    .execute(params![owner, now.as_micros()])?;
-                Ok::<_, OpError<StoreError>>(audit(db, &entry)?)
+                Ok(audit(db, &entry)?)
             })
             .await
     }
@@ -155,8 +186,7 @@ impl UserStore for SqliteStore {
         self.writer
             .write(move |db| {
                 let owner = link.user.map(|user| user.to_string());
-                let text = "DELETE FROM links WHERE expires_at <= ?1 OR owner = ?2";
-                db.prepare_cached(text)?.execute(params![entry.at.as_micros(), owner])?;
+                db.prepare_cached("DELETE FROM links WHERE owner = ?1")?.execute([&owner])?;
                 db.prepare_cached("INSERT INTO links (hash, owner, expires_at) VALUES (?1, ?2, ?3)")?
                     .execute(params![link.hash.0, owner, link.expires_at.as_micros()])?;
                 Ok::<_, OpError<StoreError>>(audit(db, &entry)?)
@@ -182,8 +212,12 @@ impl UserStore for SqliteStore {
                     .optional()?;
                 match owner {
                     Some(Some(owner)) if owner == user.id.to_string() => {
-                        update(db, &user)?;
-                        db.prepare_cached("DELETE FROM sessions WHERE owner = ?1")?.execute([owner])?;
+                        let text = "UPDATE users SET password = ?2 WHERE id = ?1 AND disabled_at IS NULL";
+                        let password = user.password.as_ref().map(|hash| &hash.0);
+                        if db.prepare_cached(text)?.execute(params![owner, password])? == 0 {
+                            return Err(OpError::Refused(UserWriteError::LinkGone));
+                        }
+                        end_all(db, &owner, None)?;
                     }
                     Some(None) if !has_administrator(db, "")? => insert(db, &user)?,
                     _ => return Err(OpError::Refused(UserWriteError::LinkGone)),
@@ -230,17 +264,28 @@ fn insert(db: &Connection, user: &User) -> Op<()> {
     if inserted == 0 { Err(OpError::Refused(UserWriteError::Exists)) } else { Ok(()) }
 }
 
-fn update(db: &Connection, user: &User) -> Op<()> {
-    db.prepare_cached(
-        "UPDATE users SET role = ?2, password = ?3, issuer = ?4, subject = ?5, disabled_at = ?6 WHERE id = ?1",
-    )?
-    .execute(params![
-        user.id.to_string(),
-        user.role.name(),
-        user.password.as_ref().map(|hash| &hash.0),
-        user.identity.as_ref().map(|identity| &identity.issuer),
-        user.identity.as_ref().map(|identity| &identity.subject),
-        user.disabled_at.map(Timestamp::as_micros),
-    ])?;
+/// Refuses what would take the last administrator away who may sign in, where it `takes` that from the user.
+fn stays_administered(db: &Connection, id: &str, takes: bool) -> Op<()> {
+    let is_one = "SELECT role = 'administrator' AND disabled_at IS NULL FROM users WHERE id = ?1";
+    let is_one = db.prepare_cached(is_one)?.query_row([id], |row| row.get::<_, bool>(0)).optional()?;
+    match is_one {
+        None => Err(OpError::Refused(UserWriteError::NotFound)),
+        Some(true) if takes && !has_administrator(db, id)? => Err(OpError::Refused(UserWriteError::LastAdministrator)),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Ends a user's sessions but one, and their links.
+fn end_all(db: &Connection, id: &str, keep: Option<TokenHash>) -> rusqlite::Result<()> {
+    let text = "DELETE FROM sessions WHERE owner = ?1 AND hash IS NOT ?2";
+    db.prepare_cached(text)?.execute(params![id, keep.map(|hash| hash.0)])?;
+    db.prepare_cached("DELETE FROM links WHERE owner = ?1")?.execute([id])?;
+    Ok(())
+}
+
+/// Revokes those of a user's keys for which `which` holds.
+fn revoke(db: &Connection, id: &str, which: &'static str, at: Timestamp) -> rusqlite::Result<()> {
+    let text = format!("UPDATE keys SET revoked_at = ?2 WHERE owner = ?1 AND revoked_at IS NULL AND {which}");
+    db.prepare_cached(&text)?.execute(params![id, at.as_micros()])?;
     Ok(())
 }

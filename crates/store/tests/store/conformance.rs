@@ -485,6 +485,7 @@ async fn keys_and_their_audit_log() {
             last_used_at: None,
             revoked_at: None,
             creator: Some("cli".into()),
+            owner: None,
         };
         let line = |at, action: &str| AuditEntry {
             at: Timestamp::from_micros(at),

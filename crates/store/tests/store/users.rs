@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::{KeyId, MessageId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash, Scope};
-use journeyman_core::ports::{AuditEntry, SessionsToEnd, UserWriteError};
+use journeyman_core::ports::{AuditEntry, PasswordChange, Retention, SessionsToEnd, UserWriteError};
 use journeyman_core::pull::NewComment;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Identity, PasswordHash, Role, SESSION_IDLE, Session, SignInLink, TokenHash, User};
@@ -77,25 +77,28 @@ async fn there_is_always_an_administrator() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
         store.create_user(user(1, Role::Viewer), line(1, "user.created")).await.unwrap();
-        let member = User { role: Role::Member, ..user(1, Role::Member) };
-        store.update_user(member, line(2, "user.changed")).await.expect("none was there before");
+        store.set_role(id(1), Role::Member, line(2, "user.role")).await.expect("none was there before");
         store.create_user(user(2, Role::Administrator), line(1, "user.created")).await.unwrap();
-        for last in [
-            User { role: Role::Member, ..user(2, Role::Administrator) },
-            User { disabled_at: Some(at(3)), ..user(2, Role::Administrator) },
-        ] {
-            let refused = store.update_user(last, line(3, "user.changed")).await;
-            assert_eq!(refused, Err(UserWriteError::LastAdministrator), "{name}");
-        }
+        let refused = store.set_role(id(2), Role::Member, line(3, "user.role")).await;
+        assert_eq!(refused, Err(UserWriteError::LastAdministrator), "{name}");
+        let refused = store.set_disabled(id(2), true, line(3, "user.disabled")).await;
+        assert_eq!(refused, Err(UserWriteError::LastAdministrator), "{name}");
         assert_eq!(store.user(id(2)).await.unwrap(), Some(user(2, Role::Administrator)), "{name}");
         store.create_user(user(3, Role::Administrator), line(4, "user.created")).await.unwrap();
-        let member = User { role: Role::Member, ..user(2, Role::Administrator) };
-        store.update_user(member.clone(), line(5, "user.changed")).await.unwrap();
-        assert_eq!(store.user(id(2)).await.unwrap(), Some(member), "{name}");
-        let unknown = store.update_user(user(9, Role::Member), line(6, "user.changed")).await;
-        assert_eq!(unknown, Err(UserWriteError::NotFound), "{name}");
-        let actions = store.audit(None, 9).await.unwrap().len();
-        assert_eq!(actions, 5, "{name}: what was refused is not noted");
+        store.set_disabled(id(3), true, line(4, "user.disabled")).await.unwrap();
+        let refused = store.set_role(id(2), Role::Viewer, line(4, "user.role")).await;
+        assert_eq!(refused, Err(UserWriteError::LastAdministrator), "{name}: the other may not sign in");
+        store.set_disabled(id(3), false, line(4, "user.enabled")).await.unwrap();
+        store.set_role(id(2), Role::Member, line(5, "user.role")).await.unwrap();
+        assert_eq!(store.user(id(2)).await.unwrap().unwrap().role, Role::Member, "{name}");
+        for unknown in [
+            store.set_role(id(9), Role::Viewer, line(6, "user.role")).await,
+            store.set_disabled(id(9), true, line(6, "user.disabled")).await,
+        ] {
+            assert_eq!(unknown, Err(UserWriteError::NotFound), "{name}");
+        }
+        let actions = store.audit(None, 20).await.unwrap().len();
+        assert_eq!(actions, 7, "{name}: what was refused is not noted");
     }
 }
 
@@ -107,7 +110,11 @@ async fn sessions_begin_are_seen_and_end() {
             store.create_user(user(number, Role::Member), line(1, "user.created")).await.unwrap();
         }
         for (byte, owner, seconds) in [(1, 1, 10), (2, 1, 20), (3, 1, 30), (4, 2, 40)] {
-            store.start_session(session(byte, owner, seconds), line(seconds, "session.started")).await.unwrap();
+            let password = Some(PasswordHash(format!("hash-{owner}")));
+            store
+                .start_session(session(byte, owner, seconds), password, line(seconds, "session.started"))
+                .await
+                .unwrap();
         }
         let found = store.session(TokenHash([2; 32])).await.unwrap().unwrap();
         let signed_in = User { signed_in_at: Some(at(30)), ..user(1, Role::Member) };
@@ -128,10 +135,90 @@ async fn sessions_begin_are_seen_and_end() {
         }
         assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}");
         assert!(store.session(TokenHash([4; 32])).await.unwrap().is_some(), "{name}: another's");
-        // What is over goes when somebody signs in.
-        let later = Session { created_at: at(41) + SESSION_IDLE, seen_at: at(41) + SESSION_IDLE, ..session(5, 1, 0) };
-        store.start_session(later, line(70, "session.started")).await.unwrap();
+        // What is over goes.
+        store.sweep(at(41) + SESSION_IDLE, Retention::default(), 10).await.unwrap();
         assert_eq!(store.session(TokenHash([4; 32])).await.unwrap(), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn who_was_disabled_or_has_another_password_meanwhile_does_not_sign_in_nor_change_it() {
+    for house in all().await {
+        let (store, name) = (&house.store, house.name);
+        let old = || Some(PasswordHash("hash-1".to_owned()));
+        store.create_user(user(1, Role::Member), line(1, "user.created")).await.unwrap();
+        for byte in [1, 2] {
+            store.start_session(session(byte, 1, 10), old(), line(10, "session.started")).await.unwrap();
+        }
+        let link = SignInLink { hash: TokenHash([7; 32]), user: Some(id(1)), expires_at: at(99) };
+        store.create_link(link, line(11, "user.link")).await.unwrap();
+        let change =
+            |from, to: &str| PasswordChange { from, to: PasswordHash(to.to_owned()), keep: TokenHash([1; 32]) };
+        store.set_password(id(1), change(old(), "new"), line(12, "user.password")).await.unwrap();
+        let left: Vec<_> = store.sessions(id(1)).await.unwrap().iter().map(|one| one.hash.0[0]).collect();
+        assert_eq!(left, [1], "{name}: others have ended");
+        assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}: whoever has seen it has nothing");
+
+        let late = store.start_session(session(3, 1, 20), old(), line(20, "session.started")).await;
+        assert_eq!(late, Err(UserWriteError::Changed), "{name}: with the password of before");
+        let late = store.set_password(id(1), change(old(), "other"), line(20, "user.password")).await;
+        assert_eq!(late, Err(UserWriteError::Changed), "{name}: with the password of before");
+        store.set_disabled(id(1), true, line(21, "user.disabled")).await.unwrap();
+        let new = || Some(PasswordHash("new".to_owned()));
+        let late = store.start_session(session(3, 1, 22), new(), line(22, "session.started")).await;
+        assert_eq!(late, Err(UserWriteError::Changed), "{name}: disabled");
+        let late = store.set_password(id(1), change(new(), "other"), line(22, "user.password")).await;
+        assert_eq!(late, Err(UserWriteError::Changed), "{name}: disabled");
+        let found = store.user(id(1)).await.unwrap().unwrap();
+        assert_eq!((found.disabled_at, found.password, found.role), (Some(at(21)), new(), Role::Member), "{name}");
+    }
+}
+
+fn key(number: u8, owner: Option<UserId>, projects: bool) -> ApiKey {
+    ApiKey {
+        id: KeyId::from_uuid(Uuid::from_u128(number.into())),
+        name: "ci".into(),
+        prefix: "jmn_abcdef".into(),
+        hash: KeyHash([number; 32]),
+        scopes: vec![Scope::Write],
+        projects: projects.then(|| vec!["shop".parse().unwrap()]),
+        expires_at: None,
+        allowed_ips: None,
+        created_at: at(1),
+        last_used_at: None,
+        revoked_at: None,
+        creator: Some("somebody".to_owned()),
+        owner,
+    }
+}
+
+#[tokio::test]
+async fn keys_end_with_the_rights_of_their_owner() {
+    for house in all().await {
+        let (store, name) = (&house.store, house.name);
+        for number in [1, 2] {
+            store.create_user(user(number, Role::Administrator), line(1, "user.created")).await.unwrap();
+        }
+        for (number, owner, projects) in
+            [(1, Some(id(1)), false), (2, Some(id(1)), true), (3, Some(id(2)), false), (4, None, false)]
+        {
+            store.create_key(key(number, owner, projects), line(2, "key.created")).await.unwrap();
+        }
+        let revoked = async || {
+            let keys = store.keys().await.unwrap();
+            let mut revoked: Vec<_> =
+                keys.iter().filter(|key| key.revoked_at.is_some()).map(|key| key.hash.0[0]).collect();
+            revoked.sort_unstable();
+            revoked
+        };
+        store.set_role(id(1), Role::Administrator, line(3, "user.role")).await.unwrap();
+        assert!(revoked().await.is_empty(), "{name}");
+        store.set_role(id(1), Role::Member, line(4, "user.role")).await.unwrap();
+        assert_eq!(revoked().await, [1], "{name}: a member has none for all projects");
+        store.set_role(id(1), Role::Viewer, line(5, "user.role")).await.unwrap();
+        assert_eq!(revoked().await, [1, 2], "{name}: a viewer has none");
+        let refused = store.set_disabled(id(2), true, line(6, "user.disabled")).await;
+        assert_eq!((refused, revoked().await), (Err(UserWriteError::LastAdministrator), vec![1, 2]), "{name}");
     }
 }
 
@@ -139,29 +226,15 @@ async fn sessions_begin_are_seen_and_end() {
 async fn who_is_disabled_has_nothing_left() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
+        let password = Some(PasswordHash("hash-1".to_owned()));
         store.create_user(user(1, Role::Member), line(1, "user.created")).await.unwrap();
-        store.start_session(session(1, 1, 10), line(10, "session.started")).await.unwrap();
+        store.start_session(session(1, 1, 10), password, line(10, "session.started")).await.unwrap();
         let link = SignInLink { hash: TokenHash([7; 32]), user: Some(id(1)), expires_at: at(99) };
         store.create_link(link, line(11, "link.created")).await.unwrap();
-        for (number, creator) in [(1, id(1).to_string()), (2, "cli".to_owned())] {
-            let key = ApiKey {
-                id: KeyId::from_uuid(Uuid::from_u128(number)),
-                name: "ci".into(),
-                prefix: "jmn_abcdef".into(),
-                hash: KeyHash([u8::try_from(number).unwrap(); 32]),
-                scopes: vec![Scope::Read],
-                projects: None,
-                expires_at: None,
-                allowed_ips: None,
-                created_at: at(1),
-                last_used_at: None,
-                revoked_at: None,
-                creator: Some(creator),
-            };
-            store.create_key(key, line(12, "key.created")).await.unwrap();
+        for (number, owner) in [(1, Some(id(1))), (2, None)] {
+            store.create_key(key(number, owner, true), line(12, "key.created")).await.unwrap();
         }
-        let disabled = User { disabled_at: Some(at(20)), ..user(1, Role::Member) };
-        store.update_user(disabled, line(20, "user.disabled")).await.unwrap();
+        store.set_disabled(id(1), true, line(20, "user.disabled")).await.unwrap();
         assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}");
         assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}");
         let mut revoked: Vec<_> =
@@ -190,14 +263,19 @@ async fn a_link_is_used_once() {
         }
         assert_eq!(store.users().await.unwrap(), [first(1)], "{name}");
 
-        store.start_session(session(1, 1, 30), line(30, "session.started")).await.unwrap();
+        let password = Some(PasswordHash("hash-1".to_owned()));
+        store.start_session(session(1, 1, 30), password, line(30, "session.started")).await.unwrap();
         store.create_link(link(4, Some(id(1)), 100), line(40, "link.created")).await.unwrap();
         store.create_link(link(5, Some(id(1)), 100), line(41, "link.created")).await.unwrap();
         assert_eq!(store.link(TokenHash([4; 32])).await.unwrap(), None, "{name}: a newer one takes its place");
-        let changed = User { password: Some(PasswordHash("new".to_owned())), ..first(1) };
+        let other = store.use_link(TokenHash([5; 32]), user(2, Role::Viewer), line(49, "user.password")).await;
+        assert_eq!(other, Err(UserWriteError::LinkGone), "{name}: of another");
+        assert!(store.link(TokenHash([5; 32])).await.unwrap().is_some(), "{name}: what is refused stays");
+        let new = Some(PasswordHash("new".to_owned()));
+        let changed = User { password: new.clone(), role: Role::Viewer, ..first(1) };
         store.use_link(TokenHash([5; 32]), changed, line(50, "user.password")).await.unwrap();
         let found = store.user(id(1)).await.unwrap().unwrap();
-        assert_eq!(found.password, Some(PasswordHash("new".to_owned())), "{name}");
+        assert_eq!((found.password, found.role), (new, Role::Administrator), "{name}: the password alone");
         assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}: a new password ends sessions");
     }
 }

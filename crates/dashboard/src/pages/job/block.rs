@@ -8,7 +8,7 @@ use journeyman_core::ids::MessageId;
 use journeyman_core::message::{Message, MessageStatus, Origin};
 use journeyman_core::time::Timestamp;
 
-use crate::conversation::{Block, Kind, Part, Step, Tool};
+use crate::conversation::{Block, Kind, Part, Step, Tool, patch};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
@@ -142,6 +142,11 @@ impl BlockView<'_> {
             "in_progress" => "doing",
             _ => "todo",
         }
+    }
+
+    #[expect(clippy::unused_self, reason = "a template calls methods")]
+    fn rows(&self, old: &str, new: &str) -> Vec<String> {
+        patch(old, new)
     }
 
     #[expect(clippy::unused_self, reason = "a template calls methods")]

@@ -40,7 +40,8 @@ struct JobPage<'a> {
     thread: Vec<Fragment>,
     earlier: Option<String>,
     later: Option<String>,
-    live: Option<String>,
+    /// The id and the address of the stream: another one is another element.
+    live: Option<(String, String)>,
     archived: bool,
     once: String,
     draft: String,
@@ -80,7 +81,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
         thread,
         earlier: (start > 0).then(|| format!("{}?before={}", at.page(""), start + 1)),
         later: (!newest).then(|| format!("{}?before={}", at.page(""), end + WINDOW)),
-        live: newest.then(|| live::address(at, start, last)),
+        live: newest.then(|| (format!("live-{start}-{last}"), live::address(at, start, last))),
         archived: matches!(job.state, JobState::Archived { .. }),
         once: at.once(),
         draft: fields.map(|fields| fields.text("prompt")).unwrap_or_default(),

@@ -82,7 +82,7 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
         active: status::is_active(job),
         archived: matches!(job.state, JobState::Archived { .. }),
         branch: branch.clone(),
-        pull: job.pull.as_ref().map(|pull| (pull.number, status::pull_path(at, job, pull))),
+        pull: job.pull.as_ref().and_then(|pull| Some((pull.number, status::pull_path(at, job, pull)?))),
         created: at.moment(job.created_at),
         reason: match &job.state {
             JobState::Failed(reason) => Some(visible::lines(&reason.text).into_owned()),

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
@@ -14,6 +15,7 @@ use futures::stream::unfold;
 use journeyman_core::ids::MessageId;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::MessageStatus;
+use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::block::{self, Messages};
@@ -23,6 +25,7 @@ use crate::failure::Failure;
 use crate::fragment::Fragment;
 use crate::highlight::Budget;
 use crate::interface::{LogTail, Tail};
+use crate::streams::Stream as Open;
 use crate::{Shared, session};
 
 /// Lines that are read again when a browser comes back, to know what the page has.
@@ -30,6 +33,12 @@ const MOST_READ_AGAIN: u64 = 20_000;
 
 /// Lines that are read at a time.
 const BATCH: usize = 1000;
+
+/// How often it is seen whether the viewer may still look.
+const CHECKED: Duration = Duration::from_secs(10);
+
+/// Between what is told and what comes next.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Blocks that may still change.
 const KEPT: usize = 500;
@@ -53,9 +62,13 @@ pub(super) async fn stream(
     Query(query): Query<LiveQuery>,
     headers: HeaderMap,
 ) -> Response {
+    let Some(open) = shared.streams.open(at.viewer.user.id) else {
+        return StatusCode::TOO_MANY_REQUESTS.into_response();
+    };
     let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let after = seen.unwrap_or(query.after).max(query.after).min(i64::MAX as u64);
-    let live = match Live::new(shared, at.clone(), query.from.max(after.saturating_sub(MOST_READ_AGAIN)), after).await {
+    let from = query.from.max(after.saturating_sub(MOST_READ_AGAIN));
+    let live = match Live::new((shared, open), at.clone(), from, after).await {
         Ok(live) => live,
         Err(failure) => return failure.page(&at),
     };
@@ -75,8 +88,11 @@ struct Live {
     fold: Fold,
     tail: Box<dyn LogTail>,
     messages: Messages,
-    /// How the receipts on the page stand.
+    /// How receipts were told. What the page says of them is not known: it may be from before the last lines.
     told: HashMap<MessageId, MessageStatus>,
+    /// When it was last seen that the viewer may still look, and told something.
+    checked: Timestamp,
+    _open: Open,
 }
 
 #[derive(Template)]
@@ -101,24 +117,27 @@ impl Change {
 
 impl Live {
     /// As the page is: what it has is folded and not told.
-    async fn new(shared: Shared, at: InJob, from: u64, after: u64) -> Result<Self, Failure> {
+    async fn new((shared, open): (Shared, Open), at: InJob, from: u64, after: u64) -> Result<Self, Failure> {
         let mut fold = Fold::default();
         let mut read = from;
         while read < after {
             let entries = shared.services.store.log(at.job.id, read, BATCH).await?;
-            for entry in entries.iter().filter(|entry| entry.seq <= after) {
-                fold.add(entry);
-            }
-            fold.keep(KEPT);
             read = match entries.last() {
                 Some(last) => last.seq,
                 None => break,
             };
+            for entry in entries.iter().filter(|entry| entry.seq <= after) {
+                fold.add(entry);
+            }
+            fold.keep(KEPT);
+            // Others have a turn.
+            tokio::task::yield_now().await;
         }
         let tail = shared.services.interface.tail(at.job.id, after);
-        let mut live = Self { shared, at, fold, tail, messages: Messages::new(), told: HashMap::new() };
+        let checked = shared.services.clock.now();
+        let (messages, told) = (Messages::new(), HashMap::new());
+        let mut live = Self { shared, at, fold, tail, messages, told, checked, _open: open };
         live.read_messages().await?;
-        live.told = live.messages.values().map(|message| (message.id, message.status)).collect();
         Ok(live)
     }
 
@@ -129,17 +148,25 @@ impl Live {
     }
 
     async fn next(&mut self) -> Option<Event> {
-        match self.tail.next().await {
+        let tail = self.tail.next().await;
+        let now = self.shared.services.clock.now();
+        if matches!(tail, Tail::Quiet) || now.since(self.checked) >= CHECKED {
+            if !session::still_holds(&self.shared, &self.at.viewer).await {
+                return None;
+            }
+            self.checked = now;
+        }
+        match tail {
             Tail::News(entries) => {
                 let last = entries.last().map(|entry| entry.seq)?;
                 let told = self.tell(&entries).await;
                 let warn = |error: &Failure| tracing::warn!(%error, "the stream of a page ends");
-                Some(Event::default().id(last.to_string()).data(told.inspect_err(warn).ok()?))
+                let event = Event::default().id(last.to_string()).data(told.inspect_err(warn).ok()?);
+                // A text that grows is sent whole each time: a few times a second is often enough to read along.
+                tokio::time::sleep(PAUSE).await;
+                Some(event)
             }
-            Tail::Quiet => {
-                let holds = session::still_holds(&self.shared, &self.at.viewer).await;
-                holds.then(|| Event::default().comment("still here"))
-            }
+            Tail::Quiet => Some(Event::default().comment("still here")),
             Tail::Over => None,
         }
     }

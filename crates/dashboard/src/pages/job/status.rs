@@ -4,6 +4,7 @@ use journeyman_core::job::{Job, JobState, JobStatus, Pull, Work};
 use journeyman_core::run::ReasonCode;
 
 use crate::frame::InProject;
+use crate::words;
 
 /// The class of its badge, and the word on it.
 pub(crate) fn badge(job: &Job) -> (&'static str, &'static str) {
@@ -24,10 +25,9 @@ pub(crate) fn is_active(job: &Job) -> bool {
 }
 
 /// The page of a job's pull request: ours, or its code host's.
-pub(crate) fn pull_path(at: &InProject, job: &Job, pull: &Pull) -> String {
-    if job.source.repository.starts_with("local:") && at.is_hosted() {
-        return at.path(&format!("/pulls/{}", pull.number));
+pub(crate) fn pull_path(at: &InProject, job: &Job, pull: &Pull) -> Option<String> {
+    if job.source.repository == at.project.repository && at.is_hosted() {
+        return Some(at.path(&format!("/pulls/{}", pull.number)));
     }
-    // Only what a browser opens as a page becomes a link.
-    if pull.url.starts_with("https://") || pull.url.starts_with("http://") { pull.url.clone() } else { String::new() }
+    Some(pull.url.clone()).filter(|url| words::is_page(url))
 }

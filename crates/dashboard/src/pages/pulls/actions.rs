@@ -27,7 +27,7 @@ pub(super) async fn merge(State(shared): State<Shared>, target: Target) -> Respo
     let page = async {
         target.needs_write()?;
         shared.services.pulls.merge(&target.project, target.number, &target.viewer.user.name).await?;
-        note(&shared, &target, "pull.merged").await?;
+        note(&shared, &target, "pull.merged").await;
         Ok(Redirect::to(&target.page("?done=merged")).into_response())
     };
     target.answer(page.await)
@@ -37,23 +37,26 @@ pub(super) async fn close(State(shared): State<Shared>, target: Target) -> Respo
     let page = async {
         target.needs_write()?;
         shared.services.pulls.close(&target.project, target.number).await?;
-        note(&shared, &target, "pull.closed").await?;
+        note(&shared, &target, "pull.closed").await;
         Ok(Redirect::to(&target.page("?done=closed")).into_response())
     };
     target.answer(page.await)
 }
 
-async fn note(shared: &Shared, target: &Target, action: &str) -> Result<(), Failure> {
+async fn note(shared: &Shared, target: &Target, action: &str) {
     let subject = format!("{}#{}", target.project.id, target.number);
-    Ok(shared.services.store.note(target.viewer.audit(target.now, action, subject)).await?)
+    // It is done: that it could not be noted must not look as if it were not.
+    if let Err(error) = shared.services.store.note(target.viewer.audit(target.now, action, subject)).await {
+        tracing::error!(%error, action, "a line of the audit log is missing");
+    }
 }
 
 pub(super) async fn comment(State(shared): State<Shared>, target: Target, fields: Fields) -> Response {
     let frame = target.at.frame.clone();
-    frame.answer(commented(&shared, target, fields.text("body")).await)
+    frame.answer(commented(&shared, target, fields.text("body"), fields.given("once")).await)
 }
 
-async fn commented(shared: &Shared, target: Target, body: String) -> Page {
+async fn commented(shared: &Shared, target: Target, body: String, once: Option<String>) -> Page {
     target.needs_write()?;
     let pulls = shared.services.pulls.pulls(&target.project).await?;
     let pull = pulls.into_iter().find(|pull| pull.number == target.number).ok_or(PullPagesError::NotFound)?;
@@ -68,7 +71,7 @@ async fn commented(shared: &Shared, target: Target, body: String) -> Page {
             return detail::refused(shared, target, body, text).await;
         };
         let path = target.api(&format!("/job/{}/message", job.id));
-        let call = Call::post(path, Some(json!({ "prompt": prompt }))).of_pull_request();
+        let call = Call::post(path, Some(json!({ "prompt": prompt }))).of_pull_request().once(once.as_deref());
         if let Err(refusal) = target.call(call).await {
             return detail::refused(shared, target, body, refusal.text).await;
         }
@@ -106,7 +109,11 @@ pub(super) async fn job_of(shared: &Shared, target: &Target, pull: &LocalPull) -
             limit: BATCH,
         };
         let jobs = shared.services.store.jobs(filter).await?;
-        let is_it = |job: &&Job| job.pull.as_ref().is_some_and(|pull| pull.number == target.number);
+        let is_it = |job: &&Job| {
+            let has_it = job.pull.as_ref().is_some_and(|pull| pull.number == target.number);
+            // The project may have had another repository.
+            has_it && job.source.repository.strip_prefix("local:") == Some(&pull.repository)
+        };
         if let Some(job) = jobs.iter().find(is_it) {
             return Ok(Some(job.clone()));
         }

@@ -66,7 +66,10 @@ fn environment(fields: &Fields, project: &Project) -> Result<Value, String> {
         if value.is_empty() {
             return Err(format!("the secret {name} needs a value"));
         }
-        uses.insert(name.clone(), json!(fields.all("secret-use")));
+        // A new value for the same readers.
+        if !project.secret_names.contains(&name) {
+            uses.insert(name.clone(), json!(fields.all("secret-use")));
+        }
         secrets.insert(name, json!(value));
     } else if !fields.text("secret-value").is_empty() {
         return Err("the secret needs a name".to_owned());
@@ -76,7 +79,7 @@ fn environment(fields: &Fields, project: &Project) -> Result<Value, String> {
 
 /// Whether a value fits into a line of a form.
 pub(super) fn is_line(value: &str) -> bool {
-    !value.contains(['\n', '\r']) && value.trim() == value
+    !value.chars().any(char::is_control) && value.trim() == value
 }
 
 /// Bytes as whole mebibytes, as the form has them.

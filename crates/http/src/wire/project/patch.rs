@@ -60,13 +60,31 @@ fn merged(
     merge(&mut document, patch);
     let changes: ProjectChanges = serde_path_to_error::deserialize(Value::Object(document))
         .map_err(|error| format!("{}: {}", error.path(), error.inner()))?;
-    project.repository = changes.repository.clone().ok_or("repository is missing")?;
+    let repository = changes.repository.clone().ok_or("repository is missing")?;
+    let has_token = project.secret_names.iter().any(|name| name == CODE_HOST_TOKEN);
+    if has_token && !secrets.contains_key(CODE_HOST_TOKEN) && host(&repository) != host(&project.repository) {
+        // What is never shown would be shown to whoever has that host.
+        return Err(
+            "repository: is at another host than the token is for; give codeHost.token too, or null to remove it"
+                .to_owned(),
+        );
+    }
+    project.repository = repository;
     project.reference = changes.reference.clone();
     project.agent = changes.agent.clone().unwrap_or_else(|| DEFAULT_AGENT.to_owned());
     project.model = changes.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());
     project.settings = changes.settings();
     project::check(&project, &secrets).map_err(|error| error.to_string())?;
     Ok((project, secrets))
+}
+
+/// Where a repository's credential goes: what stands before the path.
+fn host(repository: &str) -> &str {
+    let Some((scheme, rest)) = repository.split_once("://") else {
+        return repository.split(':').next().unwrap_or_default();
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    &repository[..scheme.len() + 3 + end]
 }
 
 /// RFC 7396.
@@ -168,6 +186,24 @@ mod tests {
         assert!(!shown.contains("hush"), "{shown}");
         assert!(shown.contains("\"hasToken\":true") && shown.contains("\"secrets\":[\"A\"]"), "{shown}");
         assert!(shown.contains("\"cloneUrl\":\"http://x/git/shop.git\""), "{shown}");
+    }
+
+    #[test]
+    fn a_token_is_for_its_host() {
+        let mut project = shop();
+        project.repository = "https://git.example.com/a.git".to_owned();
+        for (repository, with, is_taken) in [
+            ("https://git.example.com/b.git", json!({}), true),
+            ("https://git.example.com.evil.example/a.git", json!({}), false),
+            ("https://evil.example/a.git", json!({}), false),
+            ("http://git.example.com/a.git", json!({}), false),
+            ("https://evil.example/a.git", json!({"token": null}), true),
+            ("https://evil.example/a.git", json!({"token": "new"}), true),
+        ] {
+            let patch = json!({"repository": repository, "codeHost": with});
+            let changed = change(project.clone(), patch);
+            assert_eq!(changed.is_ok(), is_taken, "{repository} {with}: {changed:?}");
+        }
     }
 
     #[test]
