@@ -74,7 +74,9 @@ document.addEventListener("turbo:before-morph-element", (event) => {
   if (event.target.matches?.("textarea")) event.preventDefault();
 });
 document.addEventListener("turbo:submit-end", (event) => {
-  if (event.detail.success && event.target.querySelector("[data-submit]")) event.target.reset();
+  // A button with an address of its own has sent something else.
+  const other = event.detail.formSubmission.submitter?.hasAttribute("formaction");
+  if (event.detail.success && !other && event.target.querySelector("[data-submit]")) event.target.reset();
 });
 
 // A browser opens six connections to a server: a page that nobody looks at lets go of its stream, and reads itself anew when
