@@ -65,7 +65,8 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     let end = before.filter(|_| !newest).unwrap_or(job.last_seq.saturating_add(1));
     let start = end.saturating_sub(WINDOW + 1);
     let mut entries = shared.services.store.log(job.id, start, usize::try_from(WINDOW).unwrap_or(usize::MAX)).await?;
-    entries.retain(|entry| entry.seq < end || newest);
+    // Not those that came since the job was read: the stream tells of them, and what else changes on the page with them.
+    entries.retain(|entry| entry.seq < end);
     let last = entries.last().map_or(start, |entry| entry.seq);
     let messages = shared.services.store.messages(job.id).await?;
     let parts = head::parts(shared, at, &messages).await?;
