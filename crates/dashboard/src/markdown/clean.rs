@@ -46,7 +46,12 @@ pub(super) fn clean(html: &str) -> String {
         .tags(HashSet::from(TAGS))
         .clean_content_tags(HashSet::from(["script", "style"]))
         .tag_attributes(HashMap::from([("a", HashSet::from(["href"])), ("ol", HashSet::from(["start"]))]))
-        .tag_attribute_values(HashMap::from([("td", alignments()), ("th", alignments())]))
+        // Code that is wider than its place is scrolled with the keyboard too.
+        .tag_attribute_values(HashMap::from([
+            ("td", alignments()),
+            ("th", alignments()),
+            ("pre", HashMap::from([("tabindex", HashSet::from(["0"]))])),
+        ]))
         .generic_attributes(HashSet::new())
         .allowed_classes(HashMap::from([("span", classes)]))
         .url_schemes(HashSet::from(["http", "https", "mailto"]))
@@ -74,7 +79,8 @@ mod tests {
             ("<a href=\"/projects\" target=_top>a</a>", "<a rel=\"noopener noreferrer nofollow ugc\">a</a>"),
             ("<a href=\"//x.y\" rel=opener>a</a>", "<a rel=\"noopener noreferrer nofollow ugc\">a</a>"),
             ("<span class=\"hl-keyword badge task\">a</span>", "<span class=\"hl-keyword task\">a</span>"),
-            ("<p class=\"task\">a</p>", "<p>a</p>"),
+            ("<p class=\"task\" tabindex=0>a</p>", "<p>a</p>"),
+            ("<pre tabindex=5>a</pre>", "<pre>a</pre>"),
             ("<input value=x><form action=/x><button>a</button></form>", "a"),
             ("<!-- a --><p>b", "<p>b</p>"),
         ] {

@@ -65,11 +65,11 @@ fn text_becomes_what_its_author_meant() {
 #[test]
 fn code_is_coloured_and_kept_as_it_is() {
     let html = rendered("```rust\nlet x = \"<b>\";\n\n    // why\n```");
-    assert!(html.starts_with("<pre><code><span class=\"hl-keyword\">let</span>"), "{html}");
+    assert!(html.starts_with("<pre tabindex=\"0\"><code><span class=\"hl-keyword\">let</span>"), "{html}");
     assert!(html.contains("<span class=\"hl-string\">\"&lt;b&gt;\"</span>"), "{html}");
     assert!(html.contains(";\n\n    <span class=\"hl-comment\">// why") || html.contains("// why</span>"), "{html}");
-    assert_eq!(rendered("    indented <b>\n"), "<pre><code>indented &lt;b&gt;\n</code></pre>");
-    assert_eq!(rendered("```\nplain &amp;\n```"), "<pre><code>plain &amp;amp;\n</code></pre>");
+    assert_eq!(rendered("    indented <b>\n"), "<pre tabindex=\"0\"><code>indented &lt;b&gt;\n</code></pre>");
+    assert_eq!(rendered("```\nplain &amp;\n```"), "<pre tabindex=\"0\"><code>plain &amp;amp;\n</code></pre>");
 }
 
 #[test]
@@ -77,16 +77,16 @@ fn a_budget_bounds_the_colours_of_all_texts() {
     let (highlighter, mut budget) = (Highlighter::new(), Budget::patient(1));
     let mut shown = || html_within("```rust\nlet x = 1;\n```", &highlighter, &mut budget).to_string();
     assert!(shown().contains("hl-keyword"));
-    assert_eq!(shown(), "<pre><code>let x = 1;\n</code></pre>");
+    assert_eq!(shown(), "<pre tabindex=\"0\"><code>let x = 1;\n</code></pre>");
 }
 
 #[test]
 fn html_is_text() {
     for (text, expected) in [
-        ("<script>alert(1)</script>", "<pre><code>&lt;script&gt;alert(1)&lt;/script&gt;</code></pre>"),
+        ("<script>alert(1)</script>", "<pre tabindex=\"0\"><code>&lt;script&gt;alert(1)&lt;/script&gt;</code></pre>"),
         ("a <b onclick=x>b</b>", "<p>a &lt;b onclick=x&gt;b&lt;/b&gt;</p>"),
         ("a <!-- b -->", "<p>a &lt;!-- b --&gt;</p>"),
-        ("<!-- hidden -->", "<pre><code>&lt;!-- hidden --&gt;</code></pre>"),
+        ("<!-- hidden -->", "<pre tabindex=\"0\"><code>&lt;!-- hidden --&gt;</code></pre>"),
         ("&lt;script&gt;", "<p>&lt;script&gt;</p>"),
     ] {
         assert_eq!(compact(text), expected, "{text}");
@@ -246,7 +246,7 @@ fn a_template_writes_markup_as_it_is_and_text_escaped() {
 fn text_that_is_too_long_is_shown_as_it_is() {
     let long = format!("*a* <b>\n{}", "x".repeat(LONGEST_TEXT));
     let html = rendered(&long);
-    assert!(html.starts_with("<pre><code>*a* &lt;b&gt;\nxxx") && html.ends_with("xxx</code></pre>"));
+    assert!(html.starts_with("<pre tabindex=\"0\"><code>*a* &lt;b&gt;\nxxx") && html.ends_with("xxx</code></pre>"));
     assert!(rendered(&"x ".repeat(LONGEST_TEXT / 2)).starts_with("<p>x x "));
 }
 

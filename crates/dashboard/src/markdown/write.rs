@@ -38,7 +38,7 @@ pub(super) fn written(text: &str, highlighter: &Highlighter, budget: &mut Budget
 
 /// The text without any meaning.
 pub(super) fn as_it_is(text: &str) -> String {
-    let mut out = "<pre><code>".to_owned();
+    let mut out = "<pre tabindex=\"0\"><code>".to_owned();
     escape(&mut out, text);
     out.push_str("</code></pre>");
     out
@@ -235,7 +235,7 @@ impl Writer<'_> {
     fn end_verbatim(&mut self) {
         let Some(Verbatim { info, text }) = self.verbatim.take() else { return };
         let text = visible::lines(&text);
-        self.out.push_str("<pre><code>");
+        self.out.push_str("<pre tabindex=\"0\"><code>");
         for line in self.highlighter.block(&info, &text, self.budget) {
             for span in line {
                 match span.token {
