@@ -62,7 +62,7 @@ async fn directives_change_files_and_are_reported_as_tool_calls() {
     assert_eq!(results[1]["content"][0]["oldText"], "one\n");
     assert_eq!(results[1]["content"][0]["newText"], "one\ntwo\n");
     assert_eq!(results[2]["content"][0]["content"]["text"], "one\ntwo");
-    assert!(agent.said().starts_with("hello\nDone: wrote `a.txt`"), "{}", agent.said());
+    assert!(agent.said().starts_with("hello\n\nDone: wrote `a.txt`"), "{}", agent.said());
     agent.stop().await;
 }
 
@@ -164,7 +164,7 @@ async fn a_second_prompt_while_one_runs_is_an_error() {
     let mut agent = Agent::start(&place.state()).await;
     let session = agent.session(&place.work()).await;
     let first = agent.send_prompt(&session, "[[say begun]] [[sleep 100]]").await;
-    agent.update_where(|update| update["content"]["text"] == "begun\n").await;
+    agent.update_where(|update| update["content"]["text"] == "begun\n\n").await;
     let second = agent.prompt(&session, "[[say too early]]").await;
     assert_eq!(second["error"]["code"], -32600, "{second}");
     agent.cancel(&session).await;

@@ -20,19 +20,32 @@ function tick(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     const seconds = (Date.now() - at) / 1000;
-    const word = distance(Math.abs(seconds));
+    // What is to come is rounded up, as the server does.
+    const unit = -seconds < 3600 ? 60 : -seconds < 86400 ? 3600 : 86400;
+    const ahead = Math.max(-seconds, Math.floor((-seconds + unit / 100 + 1) / unit) * unit);
+    const word = distance(seconds < 0 ? ahead : seconds);
     const text = word === "now" ? word : seconds < 0 ? `in ${word}` : `${word} ago`;
     if (time.textContent !== text) time.textContent = text;
     time.title = at.toLocaleString();
   }
 }
 
+// Rows of tabs that are wider than the window begin where one is.
+function showTab() {
+  for (const tab of document.querySelectorAll(":is(.tabs, .sidenav, .mainnav, .subnav) > [aria-current]")) {
+    const row = tab.parentElement;
+    const [inner, outer] = [tab.getBoundingClientRect(), row.getBoundingClientRect()];
+    if (inner.right > outer.right || inner.left < outer.left) row.scrollLeft += inner.left - outer.left - 24;
+  }
+}
+addEventListener("resize", showTab);
+
 function begin(root) {
   for (const button of root.querySelectorAll(".copy[hidden]")) button.hidden = false;
   tick(root);
 }
 
-document.addEventListener("turbo:load", () => { begin(document); follow(true); });
+document.addEventListener("turbo:load", () => { begin(document); showTab(); follow(true); });
 document.addEventListener("turbo:render", () => begin(document));
 setInterval(() => tick(document), 10000);
 

@@ -28,7 +28,8 @@ impl Moment {
             None => iso.clone(),
         };
         let relative = if at > now {
-            format!("in {}", words::distance(at.since(now)))
+            // Rounded up: what was made for 90 days a moment ago ends in 90.
+            format!("in {}", words::distance(words::rounded_up(at.since(now))))
         } else {
             match words::distance(now.since(at)).as_str() {
                 "now" => "now".to_owned(),

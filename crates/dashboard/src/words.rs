@@ -22,6 +22,18 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// A distance rounded up to what [`distance`] counts it in, if nearly all of the last is there.
+pub(crate) fn rounded_up(time: Duration) -> Duration {
+    let unit = match time.as_secs() {
+        0..3600 => 60,
+        3600..86_400 => 3600,
+        _ => 86_400,
+    };
+    // A hundredth of it may be missing.
+    let whole = (time.as_secs() + unit / 100 + 1) / unit * unit;
+    Duration::from_secs(whole.max(time.as_secs()))
+}
+
 /// One word for a distance in time: `now`, `5 s`, `3 min`, `2 h`, `4 d`; beyond three months `4 mo`, `3 y`. The script of the
 /// pages says it in the same words.
 pub(crate) fn distance(time: Duration) -> String {
@@ -135,6 +147,9 @@ mod tests {
         assert_eq!(all, ["850 ms", "12 s", "3 min 5 s", "2 h 10 min", "3 d 4 h"]);
         let all = [1, 7, 200, 7800, 273_600, 11_000_000, 90_000_000].map(|s| distance(Duration::from_secs(s)));
         assert_eq!(all, ["now", "7 s", "3 min", "2 h", "3 d", "4 mo", "2 y"]);
+        let all =
+            [7 * 86_400 - 2, 90 * 86_400 - 30, 86_400 * 3 / 2].map(|s| distance(rounded_up(Duration::from_secs(s))));
+        assert_eq!(all, ["7 d", "90 d", "1 d"]);
     }
 
     #[test]

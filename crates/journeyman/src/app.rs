@@ -178,7 +178,7 @@ fn places(settings: &Settings) -> Vec<(String, String)> {
         BlobPlace::Bucket { url, .. } => url.clone(),
     };
     let kept = |time: Option<std::time::Duration>| {
-        time.map_or_else(|| "for ever".to_owned(), |time| humantime::format_duration(time).to_string())
+        time.map_or_else(|| "for ever".to_owned(), |time| format!("{} days", time.as_secs().div_ceil(86_400)))
     };
     let places = [
         ("Database", settings.database.to_string()),

@@ -144,9 +144,9 @@ impl<'a> Performance<'a> {
         self.deeds.push(format!("asked \"{question}\", {answer}"));
     }
 
-    /// Says a whole message; the newline keeps clients from gluing it to the next one.
+    /// Says a whole message; the empty line makes the next one a paragraph of its own, also where it is read as Markdown.
     fn say(&mut self, text: &str) {
-        self.turn.reporter.message(&format!("{text}\n"));
+        self.turn.reporter.message(&format!("{text}\n\n"));
         self.file.push_line(Speaker::Agent, text);
     }
 }

@@ -112,7 +112,8 @@ struct Row {
     reference: String,
     model: String,
     created: Moment,
-    took: String,
+    /// How long it took until it came to rest.
+    took: Option<String>,
     cost: Option<String>,
     pull: Option<(u64, String)>,
 }
@@ -120,7 +121,6 @@ struct Row {
 impl Row {
     async fn new(shared: &Shared, at: &InProject, job: &Job) -> Result<Self, StoreError> {
         let spent = shared.services.store.spent(job.project.clone(), job.id, 0).await?[0];
-        let end = job.rests_since().unwrap_or(at.now);
         Ok(Self {
             path: at.path(&format!("/jobs/{}", job.id)),
             title: visible::line(&job.title).into_owned(),
@@ -128,7 +128,7 @@ impl Row {
             reference: visible::line(&job.source.reference).into_owned(),
             model: visible::line(&job.model).into_owned(),
             created: at.moment(job.created_at),
-            took: words::duration(end.since(job.created_at)),
+            took: job.rests_since().map(|end| words::duration(end.since(job.created_at))),
             cost: (spent > 0).then(|| words::money(spent)),
             pull: job.pull.as_ref().and_then(|pull| Some((pull.number, status::pull_path(at, job, pull)?))),
         })

@@ -1,0 +1,572 @@
+// What must not be possible: with a browser where one is needed, with the bare protocol elsewhere.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import http from "node:http";
+import path from "node:path";
+import { PASSWORD, Stage, cookieOf, folder, script, until } from "./lib.mjs";
+
+/** Markup that would run, or stand in the page, if it came through anywhere. All its elements can be recognised. */
+const MARKUP = `'"><img class=pwned src=x onerror="window.__pwned=1"><svg class=pwned onload="window.__pwned=1"></svg><script class=pwned>window.__pwned=1</script>`;
+/** The same for places that take few characters: a ref of git, a file. */
+const TIGHT = `<img/class="pwned"src="x"onerror="window.__pwned=1">`;
+/** For the value of an attribute. */
+const ATTRIBUTE = `" data-pwned autofocus onfocus="window.__pwned=1" x="`;
+/** For the stream of a page: the end of its element, and of its event. */
+const STREAM = `</template></turbo-stream><turbo-stream action="append" target="thread"><template><li class=pwned></li></template></turbo-stream>`;
+const EVENT = `one\r\n\r\ndata: <turbo-stream action="append" target="thread"><template><li class=pwned></li></template></turbo-stream>\n\ndata: two\rdata: three`;
+const ALL = `${MARKUP} ${ATTRIBUTE} ${STREAM}`;
+
+const MARKDOWN = [
+  ALL,
+  EVENT,
+  `[a](javascript:window.__pwned=1) [b](JaVaScRiPt:window.__pwned=1) [c](java\tscript:window.__pwned=1)`,
+  `[d](&#x6a;avascript:window.__pwned=1) [e](data:text/html,<script>window.__pwned=1</script>) [f](vbscript:x) [g](//evil.example) [h](/logout)`,
+  `<javascript:window.__pwned=1> <a class=pwned href="javascript:window.__pwned=1">i</a> [j]\n\n[j]: javascript:window.__pwned=1`,
+  `![k](x" onerror="window.__pwned=1) ![l](https://evil.example/pixel.png) [m](https://example.com "x\\" onmouseover=\\"window.__pwned=1")`,
+  `<iframe class=pwned srcdoc="<script>parent.__pwned=1</script>"></iframe><object class=pwned data=x></object><embed class=pwned src=x>`,
+  `<form class=pwned action=/logout method=post><button>n</button></form><base class=pwned href=//evil.example><meta class=pwned http-equiv=refresh content="0;url=//evil.example">`,
+  `<style class=pwned>body{display:none}</style><math class=pwned><mtext><table><mglyph><style><!--</style><img class=pwned src=x onerror="window.__pwned=1">`,
+  `<details class=pwned open ontoggle="window.__pwned=1">o</details><div class=pwned style="position:fixed">p</div>`,
+  `<!-- <img class=pwned src=x onerror="window.__pwned=1"> --> <![CDATA[<img class=pwned src=x>]]>`,
+  "```\"><img class=pwned src=x onerror=window.__pwned=1>\n" + ALL + "\n```",
+  "~~~html\n" + ALL + "\n~~~\n\n    " + ALL,
+  "| a | b |\n|---|---|\n| " + TIGHT + " | `" + MARKUP + "` |",
+  `- [ ] ${TIGHT}\n- [x] ${MARKUP}\n\n> ${MARKUP}\n\n# ${MARKUP}\n\n1. ${ATTRIBUTE}`,
+  `\u202egnp.exe\u202c \u200b[q](https://example.com/\u202egpj.exe)`,
+].join("\n\n");
+
+const stage = await Stage.open({ performer: MARKUP });
+const test = stage.test.bind(stage);
+const { service } = stage;
+
+const admin = await service.claim("ada");
+const key = service.key();
+await service.project(key, "shop");
+const go = path.join(folder("go"), "go");
+
+const session = (cookie, where = "/projects") => service.get(where, { cookie });
+const isIn = async (cookie) => (await session(cookie)).status === 200;
+const idOf = async (name) => {
+  const text = await (await session(admin, "/users")).text();
+  // Of the row with the name.
+  return text.split("<tr ").slice(1).find((row) => row.includes(`<bdi>${name}</bdi>`)).match(/\/users\/([^/"]+)\//)[1];
+};
+
+// ---- What takes its time, and is looked at in the end.
+
+const streams = {};
+
+test("event streams open for somebody who may look", async () => {
+  const cookie = await service.person("leaver", "member");
+  const job = await service.job(key, "shop", "Goes on [[sleep 60]]");
+  for (const [name, where] of [["job", `/projects/shop/jobs/${job.id}/live?from=0&after=0`], ["jobs", "/projects/shop/jobs/live"]]) {
+    const answer = await service.get(where, { cookie, headers: { accept: "text/event-stream" } });
+    assert.equal(answer.status, 200);
+    assert.match(answer.headers.get("content-type"), /^text\/event-stream/);
+    streams[name] = (async () => {
+      const reader = answer.body.getReader();
+      while (!(await reader.read()).done);
+      return Date.now();
+    })();
+  }
+  const answer = await service.send(`/users/${await idOf("leaver")}/disable`, {}, { cookie: admin });
+  assert.equal(answer.status, 303);
+  streams.disabled = Date.now();
+  assert.ok(!await isIn(cookie), "who is disabled still has a session");
+});
+
+// ---- Forged requests.
+
+/** What changes something: an address, and a form that would be taken. */
+const CHANGES = {
+  "/logout": {},
+  "/login": { name: "ada", password: PASSWORD },
+  "/setup": { link: "x", name: "x", password: PASSWORD },
+  "/keys": { name: "forged", where: "all", scope: "write", days: "7" },
+  "/projects": { id: "forged", where: "hosted", agent: "journeyman", model: "test/scripted" },
+  "/projects/shop/jobs": { prompt: "forged" },
+  "/projects/shop/settings/agent": { agent: "journeyman", model: "forged" },
+  "/projects/shop/delete": { id: "shop" },
+  "/users": { name: "forged", role: "administrator" },
+  "/account/password": { current: PASSWORD, password: "forged forged forget" },
+};
+
+const FORGERIES = {
+  "says nothing of where it comes from": {},
+  "has a foreign Origin": { origin: "https://evil.example" },
+  "has a foreign Origin and claims the same site": { origin: "https://evil.example", "sec-fetch-site": "same-origin" },
+  "has an opaque Origin": { origin: "null" },
+  "is from another site": { "sec-fetch-site": "cross-site" },
+  "is from a neighbouring site": { "sec-fetch-site": "same-site" },
+  "is from another site and has our Origin": { "sec-fetch-site": "cross-site", origin: "ours" },
+};
+
+for (const [what, headers] of Object.entries(FORGERIES)) {
+  test(`a form is refused that ${what}`, async () => {
+    const sent = { ...headers, ...(headers.origin === "ours" && { origin: service.url }) };
+    for (const [where, fields] of Object.entries(CHANGES)) {
+      const answer = await service.send(where, fields, { cookie: admin, headers: sent });
+      assert.equal(answer.status, 403, where);
+      assert.equal(answer.headers.get("set-cookie"), null, where);
+    }
+    assert.ok(await isIn(admin), "a forged request signed out");
+    assert.ok(!(await (await session(admin, "/keys")).text()).includes("forged"), "a forged request made a key");
+    assert.ok(!(await (await session(admin, "/projects")).text()).includes("forged"), "a forged request made a project");
+    assert.ok(!(await (await session(admin, "/projects/shop/jobs")).text()).includes("forged"), "a forged request sent a job");
+  });
+}
+
+test("a browser's form on another site changes nothing, and our pages are not framed there", async () => {
+  const evil = http.createServer((request, response) => {
+    response.setHeader("content-type", "text/html");
+    response.end(request.url === "/frame"
+      ? `<iframe src="${service.url}/projects"></iframe>`
+      : `<form method=post action="${service.url}/projects/shop/jobs"><input name=prompt value=forged></form><script>document.forms[0].submit()</script>`);
+  });
+  await new Promise((done) => evil.listen(0, "127.0.0.1", done));
+  try {
+    const page = await stage.page({ cookie: admin });
+    // Another port is another origin, but the same site: the browser sends the cookie.
+    stage.expect(/^403 POST \/projects\/shop\/jobs/);
+    const [answer] = await Promise.all([
+      page.waitForResponse((answer) => answer.request().method() === "POST"),
+      page.goto(`http://127.0.0.1:${evil.address().port}/`),
+    ]);
+    assert.equal(answer.status(), 403);
+    assert.ok((await answer.request().allHeaders()).cookie, "the browser did not send the cookie, so this shows nothing");
+    stage.expect(/frame-ancestors/, /ERR_BLOCKED_BY_RESPONSE/);
+    await page.goto(`http://127.0.0.1:${evil.address().port}/frame`);
+    const frame = page.frames()[1];
+    assert.ok(!(await frame.content()).includes("Journeyman"), "the page is framed");
+    await page.context().close();
+  } finally {
+    evil.closeAllConnections?.();
+    await new Promise((done) => evil.close(done));
+  }
+});
+
+// ---- Sessions.
+
+test("the session's cookie is for the server alone, and not sent by other sites' forms", async () => {
+  const answer = await service.send("/login", { name: "ada", password: PASSWORD });
+  assert.equal(answer.status, 303);
+  const [value, ...flags] = answer.headers.get("set-cookie").split("; ");
+  assert.match(value, /^journeyman=[0-9a-f]{64}$/);
+  assert.deepEqual(flags.map((flag) => flag.replace(/=\d+/, "")).sort(), ["HttpOnly", "Max-Age", "Path=/", "SameSite=Lax"].sort());
+  const page = await stage.page({ cookie: value });
+  await stage.open(page, "/projects");
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  await page.context().close();
+});
+
+test("a session that was planted before the sign-in is none after it", async () => {
+  const planted = `journeyman=${"a".repeat(64)}`;
+  const page = await stage.page({ cookie: planted });
+  await stage.open(page, "/login");
+  await page.getByLabel("Name").fill("ada");
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL("**/projects");
+  const [cookie] = (await page.context().cookies()).filter((cookie) => cookie.name === "journeyman");
+  assert.notEqual(`journeyman=${cookie.value}`, planted);
+  assert.ok(!await isIn(planted), "whoever planted the cookie is signed in");
+  // One more, as a neighbouring site could set, does not make somebody else of the reader.
+  assert.ok(!await isIn(`${planted}; journeyman=${cookie.value}`));
+  await page.context().close();
+});
+
+test("signing out ends the session on the server, and the way back shows nothing", async () => {
+  const cookie = await service.person("goer", "member");
+  const page = await stage.page({ cookie });
+  await stage.open(page, "/projects/shop/settings/repository");
+  await page.locator("details.account > summary").click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL("**/login");
+  assert.ok(!await isIn(cookie), "the old cookie is still worth something");
+  assert.deepEqual((await page.context().cookies()).filter(({ name }) => name === "journeyman"), []);
+  await page.goBack();
+  await page.waitForURL("**/login**");
+  assert.equal(await page.locator("#repository").count(), 0);
+  await page.context().close();
+});
+
+test("a new password ends the other sessions", async () => {
+  const here = await service.person("changer", "member");
+  const there = cookieOf(await service.send("/login", { name: "changer", password: PASSWORD }));
+  assert.ok(await isIn(there));
+  const answer = await service.send("/account/password", { current: PASSWORD, password: "velvet quarry plum ember" }, { cookie: here });
+  assert.equal(answer.status, 303);
+  assert.ok(await isIn(here), "the session that changed it ended");
+  assert.ok(!await isIn(there), "another session goes on");
+  const old = await service.send("/login", { name: "changer", password: PASSWORD });
+  assert.equal(old.status, 422);
+});
+
+test("a link sets a password once", async () => {
+  const link = new URL(service.addUser("once", "viewer"));
+  const where = link.pathname + link.search;
+  assert.equal((await service.get(where)).status, 200);
+  // To look is not to use it: programs that read messages open links.
+  assert.equal((await service.get(where)).status, 200);
+  const fields = { link: link.searchParams.get("link"), password: PASSWORD };
+  assert.equal((await service.send("/setup", fields)).status, 303);
+  assert.equal((await service.get(where)).status, 410);
+  const again = await service.send("/setup", { ...fields, password: "velvet quarry plum ember" });
+  assert.equal(again.status, 410);
+  assert.equal(again.headers.get("set-cookie"), null);
+  assert.equal((await service.send("/login", { name: "once", password: PASSWORD })).status, 303);
+});
+
+test("the first administrator's link makes no second one", async () => {
+  const link = new URL(service.link).searchParams.get("link");
+  const answer = await service.send("/setup", { link, name: "mallory", password: PASSWORD });
+  assert.equal(answer.status, 410);
+  assert.throws(() => service.command("user", "link"), /./, "another link for a first administrator was given");
+});
+
+test("nobody is sent elsewhere after the sign-in", async () => {
+  const elsewhere = ["//evil.example", "/\\evil.example", "\\/evil.example", "https://evil.example", "https:evil.example", "///evil.example",
+    "/\t/evil.example", "/\n/evil.example", "javascript:window.__pwned=1", " //evil.example", "@evil.example", ".evil.example"];
+  const names = ["wanderer", "stroller", "rambler"];
+  for (const name of names) await service.person(name, "viewer");
+  for (const [number, next] of elsewhere.entries()) {
+    // Ten of one name are let.
+    const name = names[number % names.length];
+    const sent = await service.send("/login", { name, password: PASSWORD, next });
+    assert.equal(sent.status, 303, next);
+    assert.equal(new URL(sent.headers.get("location"), service.url).origin, service.url, JSON.stringify(next));
+    const shown = await session(admin, `/login?next=${encodeURIComponent(next)}`);
+    assert.equal(new URL(shown.headers.get("location"), service.url).origin, service.url, JSON.stringify(next));
+  }
+  const sent = await service.send("/login", { name: names[0], password: PASSWORD, next: "/projects/shop/jobs?status=failed" });
+  assert.equal(sent.headers.get("location"), "/projects/shop/jobs?status=failed");
+});
+
+test("an unknown name and a wrong password are answered alike", async () => {
+  const answers = [];
+  await service.person("somebody", "viewer");
+  for (const name of ["somebody", "nobody"]) {
+    const answer = await service.send("/login", { name, password: "wrong wrong wrong" });
+    const headers = [...answer.headers].filter(([header]) => !["date", "x-request-id", "content-length"].includes(header));
+    answers.push({ status: answer.status, headers, text: (await answer.text()).replaceAll(name, "…") });
+  }
+  assert.equal(answers[0].status, 422);
+  assert.match(answers[0].text, /The name or the password is wrong/);
+  assert.deepEqual(answers[0], answers[1]);
+});
+
+test("the eleventh attempt in a row is not looked at, and the page says so", async () => {
+  await service.person("forgetful", "viewer");
+  for (let attempt = 1; attempt <= 10; attempt += 1) {
+    const answer = await service.send("/login", { name: "forgetful", password: `wrong wrong wrong ${attempt}` });
+    assert.equal(answer.status, 422, `attempt ${attempt}`);
+  }
+  const page = await stage.page();
+  await stage.open(page, "/login");
+  await page.getByLabel("Name").fill("Forgetful");
+  await page.getByLabel("Password").fill(PASSWORD);
+  stage.expect(/^429 POST \/login/);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByText(/Too many attempts\. Try again in \d+ seconds\./).waitFor();
+  await page.context().close();
+});
+
+// ---- Who may do what.
+
+test("a viewer sees no controls, and is refused what they send by hand", async () => {
+  const cookie = await service.person("looker", "viewer");
+  const job = await service.job(key, "shop", "Looked at [[write a.txt|a]]");
+  await service.rests(key, "shop", job.id);
+  const at = `/projects/shop/jobs/${job.id}`;
+  const pages = ["/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
+    "/projects/shop/pulls", "/projects/shop/pulls/1", "/system", "/account",
+    ...["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
+  const page = await stage.page({ cookie });
+  for (const where of pages) {
+    await stage.open(page, where);
+    // What is switched off is shown to be read.
+    const forms = await page.locator("form[method=post]").evaluateAll((all) => all
+      .filter((form) => [...form.elements].some((element) => !element.matches(":disabled, fieldset, [type=hidden]")))
+      .map((form) => new URL(form.action).pathname));
+    assert.deepEqual(forms.filter((form) => !/^\/(logout|account\/)/.test(form)), [], where);
+    const controls = await page.getByRole("link", { name: /^(New|Create)/ }).allTextContents();
+    assert.deepEqual(controls, [], where);
+  }
+  await page.context().close();
+  const sent = {
+    "/projects/shop/jobs": { prompt: "x" }, [`${at}/messages`]: { prompt: "x" }, [`${at}/cancel`]: {}, [`${at}/archive`]: {}, [`${at}/unarchive`]: {},
+    [`${at}/messages/msg_00000000000000000000000000000001/withdraw`]: {},
+    "/projects/shop/pulls/1/merge": {}, "/projects/shop/pulls/1/close": {}, "/projects/shop/pulls/1/comments": { body: "x" },
+    "/keys": { name: "x", where: "some", project: "shop", scope: "read", days: "7" },
+    "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
+    "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },
+    "/users": { name: "x", role: "administrator" }, [`/users/${await idOf("looker")}/role`]: { role: "administrator" },
+    [`/users/${await idOf("ada")}/disable`]: {}, [`/users/${await idOf("ada")}/link`]: {},
+  };
+  for (const [where, fields] of Object.entries(sent)) {
+    const answer = await service.send(where, fields, { cookie });
+    assert.equal(answer.status, 403, `POST ${where}`);
+    assert.match(await answer.text(), /Not allowed/, `POST ${where}`);
+  }
+  for (const where of ["/keys", "/keys/new", "/projects/new", "/projects/shop/jobs/new", "/users", "/audit"]) {
+    assert.equal((await session(cookie, where)).status, 403, `GET ${where}`);
+  }
+});
+
+test("a member does not see users and the audit log, and makes no projects, nor keys for all of them", async () => {
+  const cookie = await service.person("maker", "member");
+  for (const where of ["/users", "/audit", "/projects/new"]) {
+    assert.equal((await session(cookie, where)).status, 403, `GET ${where}`);
+  }
+  const own = await idOf("maker");
+  const sent = {
+    "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
+    "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },
+    "/users": { name: "x", role: "administrator" }, [`/users/${own}/role`]: { role: "administrator" }, [`/users/${await idOf("ada")}/link`]: {},
+  };
+  for (const [where, fields] of Object.entries(sent)) {
+    assert.equal((await service.send(where, fields, { cookie })).status, 403, `POST ${where}`);
+  }
+  for (const fields of [{ where: "all" }, { where: "some" }, {}]) {
+    const answer = await service.send("/keys", { name: "greedy", scope: "write", days: "7", ...fields }, { cookie });
+    assert.ok([403, 422].includes(answer.status), `a key with ${JSON.stringify(fields)}: ${answer.status}`);
+  }
+  assert.ok(!(await (await session(admin, "/keys")).text()).includes("greedy"), "a member made a key for all projects");
+  const made = await service.send("/keys", { name: "modest", scope: "write", days: "7", where: "some", project: "shop" }, { cookie });
+  assert.equal(made.status, 200);
+  const secret = (await made.text()).match(/jmn_\w+/)[0];
+  const more = await fetch(`${service.url}/v2/projects`, { method: "POST", headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" }, body: JSON.stringify({ id: "y", repository: "local:y" }) });
+  assert.equal(more.status, 403, "a member's key makes projects");
+});
+
+test("a key opens no page, and a session opens nothing of the interface", async () => {
+  for (const given of [{ cookie: `journeyman=${key}` }, { headers: { authorization: `Bearer ${key}` } }]) {
+    const answer = await service.get("/projects", given);
+    assert.equal(answer.status, 303);
+    assert.match(answer.headers.get("location"), /^\/login/);
+  }
+  const token = admin.split("=")[1];
+  for (const given of [{ cookie: admin }, { headers: { authorization: `Bearer ${token}` } }, { headers: { authorization: `Basic ${Buffer.from(`x:${token}`).toString("base64")}` } }]) {
+    for (const where of ["/v2/projects", "/git/shop.git/info/refs?service=git-upload-pack"]) {
+      assert.equal((await service.get(where, given)).status, 401, `${where} ${JSON.stringify(Object.keys(given))}`);
+    }
+  }
+});
+
+test("every page says that only our own script and style are run", async () => {
+  const pages = ["/projects", "/keys", "/users", "/audit", "/system", "/account", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x"];
+  for (const where of pages) {
+    for (const cookie of [admin, undefined]) {
+      const answer = await service.get(where, { cookie });
+      const policy = answer.headers.get("content-security-policy") ?? "";
+      assert.ok(!/unsafe-|\*|https?:|data:|blob:/.test(policy), `${where}: ${policy}`);
+      const rules = Object.fromEntries(policy.split(";").map((rule) => rule.trim().split(/\s+/)).map(([name, ...values]) => [name, values.join(" ")]));
+      assert.equal(rules["default-src"], "'none'", where);
+      assert.equal(rules["script-src"], "'self'", where);
+      assert.equal(rules["frame-ancestors"], "'none'", where);
+      assert.equal(rules["base-uri"], "'none'", where);
+      assert.equal(rules["form-action"], "'self'", where);
+      assert.equal(answer.headers.get("x-content-type-options"), "nosniff", where);
+      assert.equal(answer.headers.get("cache-control"), "no-store", where);
+    }
+  }
+});
+
+// ---- Text that comes from elsewhere.
+
+/** What a payload would have left in the page. */
+async function traces(page, where) {
+  const found = await page.evaluate(() => {
+    const strange = ".pwned, [data-pwned], [onerror], [onload], [onfocus], [onmouseover], [ontoggle], iframe, object, embed, base, math, main style, main script, main [style], meta[http-equiv]";
+    const elements = [...document.querySelectorAll(strange)].map((element) => element.outerHTML.slice(0, 200));
+    const links = [...document.querySelectorAll("a[href], form[action], [formaction]")]
+      .flatMap((element) => [element.getAttribute("href"), element.getAttribute("action"), element.getAttribute("formaction")])
+      .filter((address) => address !== null && !/^(\/(?!\/|\\)|#|\?|https?:\/\/|mailto:)/i.test(address));
+    const foreign = [...document.querySelectorAll(".prose img, .prose form, .prose input:not([type=checkbox][disabled]), .prose a[href^='/'], .prose a[href='https://evil.example/pixel.png'] > img")]
+      .map((element) => element.outerHTML.slice(0, 200));
+    return { elements, links, foreign, ran: window.__pwned !== undefined };
+  });
+  assert.deepEqual(found, { elements: [], links: [], foreign: [], ran: false }, where);
+}
+
+async function opened(page, where, traced = where) {
+  await stage.open(page, where);
+  // What is folded is looked at as well, and has its events.
+  await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
+  await traces(page, traced);
+}
+
+test("what a payload leaves in a page would be seen", async () => {
+  const page = await stage.page();
+  for (const payload of [MARKUP, TIGHT, `<input value="${ATTRIBUTE}">`, "<a href='javascript:x'>x</a>"]) {
+    stage.excuse(/./);
+    await page.setContent(payload);
+    await assert.rejects(traces(page, "a page with the payload"), /ran: true|pwned|javascript/);
+  }
+  await page.context().close();
+});
+
+const say = (text) => ({ sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
+let hostile;
+
+test("what an agent says comes into a page that is open as text", async () => {
+  await service.project(key, "evil", {
+    files: { "README.md": ALL, [`${TIGHT.replaceAll("/", " ")}.html`]: `<p>before</p>\n${ALL}\n`, "old.js": `const a = "${TIGHT}";\n`, [`"quoted' & <b class=pwned>.rs`]: "fn main() {}\n" },
+    model: `test/scripted`,
+    pullRequest: { body: `${MARKDOWN}\n\n{prompt}`, labels: [TIGHT.slice(0, 50)] },
+    environment: { PAYLOAD: `</textarea>${MARKUP}` },
+    setup: `true # </textarea>${MARKUP}`,
+  });
+  const steps = [
+    { sessionUpdate: "agent_thought_chunk", content: { type: "text", text: ALL } },
+    { ask: MARKUP },
+    { sessionUpdate: "plan", entries: [{ content: ALL, priority: "high", status: "pending" }, { content: TIGHT, priority: "low", status: `"><img class=pwned src=x>` }] },
+    { sessionUpdate: "tool_call", toolCallId: `x" data-pwned="`, title: ALL, kind: MARKUP, status: "in_progress", rawInput: { command: ALL } },
+    { sessionUpdate: "tool_call", toolCallId: "out", title: `${TIGHT}`, kind: "execute", status: "completed", rawInput: { [TIGHT]: ALL }, rawOutput: { text: ALL } },
+    { sessionUpdate: "tool_call", toolCallId: "bare", title: EVENT, kind: "read", status: `failed" data-pwned="` },
+    {
+      sessionUpdate: "tool_call", toolCallId: "diff", title: "Edit", kind: "edit", status: "completed",
+      content: [{ type: "diff", path: ALL, oldText: `a\n${TIGHT}\n`, newText: `a\n${ALL}\n` }, { type: "content", content: { type: "text", text: ALL } }],
+      locations: [{ path: MARKUP, line: 1 }],
+    },
+    ...MARKDOWN.split("\n\n").flatMap((part) => [say(`${part}\n\n`), { sessionUpdate: "agent_thought_chunk", content: { type: "text", text: "-" } }]),
+    say(MARKDOWN),
+    { sessionUpdate: MARKUP, content: { type: "text", text: ALL } },
+    { write: `src/${TIGHT.replaceAll("/", " ")}.rs`, content: `// ${ALL}\nfn main() { let x = "${TIGHT}"; }\n` },
+    { write: `${ATTRIBUTE.replaceAll("/", " ")}.html`, content: `<!-- ${ALL} -->\n<script>alert("${TIGHT}")</script>\n` },
+    { write: "old.js", content: `const b = \`${ALL}\`;\n` },
+    { write: "README.md", content: `${MARKDOWN}\n` },
+    say("The end of it."),
+  ];
+  const prompt = script(`${TIGHT} ${ALL}\n${EVENT}`, [{ wait: go }, ...steps]);
+  // A name of a ref takes some of it.
+  const copy = await service.clone(key, "evil");
+  await copy.git("push", "-q", copy.remote, `HEAD:refs/heads/${TIGHT}`);
+  hostile = await service.job(key, "evil", prompt, { agent: "performer", title: `${MARKUP}`.slice(0, 200), ref: TIGHT, branch: `work-${TIGHT}`, model: MARKUP.slice(0, 200) });
+  const page = await stage.page({ cookie: admin });
+  await stage.open(page, `/projects/evil/jobs/${hostile.id}`);
+  await page.locator("#job-head .badge.running").or(page.getByText("opened a session")).first().waitFor();
+  fs.writeFileSync(go, "");
+  await page.getByText("The end of it.").waitFor();
+  await page.locator("#thread .prose", { hasText: "window.__pwned" }).first().waitFor();
+  await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
+  await traces(page, "the page while the agent works");
+  await service.rests(key, "evil", hostile.id);
+  await page.locator("#job-head .badge.completed").waitFor();
+  await traces(page, "the page after the agent's work");
+});
+
+test("what an agent said and did stands in the pages of its job as text", async () => {
+  const page = await stage.page({ cookie: admin });
+  for (const tab of ["", "/changes", "/changes?view=split", "/runs", "/events", "/record"]) {
+    await opened(page, `/projects/evil/jobs/${hostile.id}${tab}`, `the job${tab}`);
+    assert.match(await page.locator("main").textContent(), /__pwned/, `nothing of the payload is shown: ${tab}`);
+  }
+  await opened(page, "/projects/evil/jobs");
+  await opened(page, "/system");
+  await page.context().close();
+});
+
+test("commits, descriptions and comments of a pull request are text", async () => {
+  const record = await service.api(key, "GET", `/agent/evil/job/${hostile.id}`);
+  const where = new URL(record.prLink).pathname;
+  const copy = await service.clone(key, "evil", `work-${TIGHT}`);
+  copy.write({ "more.txt": `${ALL}\n` });
+  await copy.commit(`${MARKUP}\n\n${ALL}`, { name: "x' data-pwned onload=window.__pwned=1", email: '"><img/class=pwned/src=x/onerror=window.__pwned=1>@evil.example' });
+  await copy.git("push", "-q", copy.remote, `HEAD:refs/heads/work-${TIGHT}`);
+  const page = await stage.page({ cookie: admin });
+  await stage.open(page, where);
+  for (const body of [ALL, MARKDOWN]) {
+    await page.getByLabel("Comment", { exact: true }).fill(body);
+    await page.getByRole("button", { name: "Comment" }).click();
+    await page.getByText("The comment is added.").waitFor();
+  }
+  for (const view of ["", "?view=split", `?view=${encodeURIComponent(ALL)}`]) await opened(page, `${where}${view}`);
+  assert.ok(await page.locator(".commits", { hasText: "__pwned" }).count(), "the commit is not shown");
+  await opened(page, "/projects/evil/pulls");
+  await page.context().close();
+});
+
+test("why a job failed is text", async () => {
+  const failed = await service.job(key, "evil", script("Fails", [{ fail: ALL }]), { agent: "performer" });
+  await service.rests(key, "evil", failed.id);
+  const page = await stage.page({ cookie: admin });
+  await opened(page, `/projects/evil/jobs/${failed.id}`);
+  assert.match(await page.locator("#job-head").textContent(), /__pwned/, "the reason is not shown");
+  await opened(page, `/projects/evil/jobs/${failed.id}/runs`);
+  await page.context().close();
+});
+
+test("names and settings are text, in the pages and in forms that come back", async () => {
+  service.key(MARKUP.slice(0, 100));
+  service.key(ATTRIBUTE);
+  const page = await stage.page({ cookie: admin });
+  for (const where of ["/keys", "/audit", "/users", "/account", "/projects",
+    ...["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"].map((name) => `/projects/evil/settings/${name}`)]) {
+    await opened(page, where);
+  }
+  // Those that are taken stand in the page, those that are not come back with the form.
+  const forms = {
+    "/projects/new": { "#id": "x", "#model": ALL, "#ref": ALL },
+    "/projects/evil/settings/agent": { "#model": ATTRIBUTE, "#setup": `</textarea>${ALL}` },
+    "/projects/evil/settings/pull-requests": { "#title": ALL, "#body": `</textarea>${ALL}`, "#labels": TIGHT, "#base": ALL },
+    "/projects/evil/settings/sandbox": { "#egress": `</textarea>${ALL}`, "#image": ALL },
+    "/projects/evil/settings/environment": { "#environment": `</textarea>${ALL}`, "#secret-name": ALL },
+    "/projects/evil/settings/limits": { "#runSeconds": ATTRIBUTE },
+    "/users": { "#name": MARKUP.slice(0, 100) },
+    "/keys/new": { "#name": ATTRIBUTE, "#addresses": ALL },
+    "/projects/evil/jobs/new": { "#prompt": "x", "#ref": ALL, "#branch": ALL },
+  };
+  stage.excuse(/^422 POST /);
+  for (const [where, fields] of Object.entries(forms)) {
+    await stage.open(page, where);
+    await page.evaluate(() => { for (const details of document.querySelectorAll("details:not(.menu)")) details.open = true; });
+    for (const [field, value] of Object.entries(fields)) {
+      await page.locator(field).evaluate((element) => { element.removeAttribute("maxlength"); element.removeAttribute("pattern"); });
+      await page.locator(field).fill(value);
+    }
+    const [answer] = await Promise.all([
+      page.waitForResponse((answer) => answer.request().method() === "POST"),
+      page.locator("main form .button.primary").first().click(),
+    ]);
+    assert.ok(answer.status() < 500, `POST ${where}: ${answer.status()}`);
+    await page.waitForLoadState();
+    await until("the answer is shown", () => page.evaluate(() => !document.documentElement.hasAttribute("aria-busy")));
+    await traces(page, `what is answered to the form of ${where}`);
+  }
+  await page.context().close();
+});
+
+test("what is in an address comes back as text", async () => {
+  const page = await stage.page({ cookie: admin });
+  const text = encodeURIComponent(ALL);
+  for (const where of [`/projects/evil/jobs?q=${text}`, `/projects/evil/jobs?status=${text}`, `/projects/evil/jobs?after=${text}`, `/projects?done=${text}`, "/projects?done=saved"]) {
+    await opened(page, where);
+  }
+  stage.excuse(/^4\d\d GET /);
+  for (const where of [`/projects/${text}`, `/projects/evil/jobs/${text}`, `/projects/evil/pulls/${text}`, `/projects/evil/settings/${text}`, `/audit?before=${text}`, `/projects/evil/jobs/${hostile.id}?before=${text}`]) {
+    await opened(page, where);
+  }
+  await page.context().close();
+  const nobody = await stage.page();
+  await opened(nobody, `/login?next=${text}`);
+  stage.expect(/^422 POST \/login/);
+  await nobody.getByLabel("Name").fill(ALL);
+  await nobody.getByLabel("Password").fill("wrong wrong wrong");
+  await nobody.getByRole("button", { name: "Sign in" }).click();
+  await nobody.getByRole("alert").waitFor();
+  await traces(nobody, "a sign-in that was refused");
+  await opened(nobody, `/setup?link=${text}`);
+  await nobody.context().close();
+});
+
+// ---- What began above.
+
+test("event streams end when their reader is disabled", async () => {
+  for (const name of ["job", "jobs"]) {
+    const late = new Promise((_, fail) => setTimeout(() => fail(new Error(`the stream of the ${name} goes on after ${(Date.now() - streams.disabled) / 1000} s`)), Math.max(0, streams.disabled + 25_000 - Date.now())).unref());
+    const ended = await Promise.race([streams[name], late]);
+    assert.ok(ended - streams.disabled < 20_000, `the stream of the ${name} ended after ${(ended - streams.disabled) / 1000} s`);
+  }
+});
