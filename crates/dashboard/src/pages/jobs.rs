@@ -91,6 +91,7 @@ fn cursor(text: &str) -> Option<Cursor> {
 struct ListPage<'a> {
     at: &'a InProject,
     frame: &'a Frame,
+    repository: String,
     rows: Vec<Row>,
     statuses: Vec<(String, &'static str, bool)>,
     status: &'a str,
@@ -109,6 +110,8 @@ struct Row {
     path: String,
     title: String,
     badge: (&'static str, &'static str),
+    /// Where it is not the project's of today.
+    repository: Option<String>,
     reference: String,
     model: String,
     created: Moment,
@@ -125,6 +128,9 @@ impl Row {
             path: at.path(&format!("/jobs/{}", job.id)),
             title: visible::line(&job.title).into_owned(),
             badge: status::badge(job),
+            repository: Some(&job.source.repository)
+                .filter(|repository| **repository != at.project.repository)
+                .map(|repository| visible::line(repository).into_owned()),
             reference: visible::line(&job.source.reference).into_owned(),
             model: visible::line(&job.model).into_owned(),
             created: at.moment(job.created_at),
@@ -154,6 +160,7 @@ async fn list_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
     rendered(&ListPage {
         at,
         frame: &at.frame,
+        repository: visible::line(&at.project.repository).into_owned(),
         rows,
         statuses: (STATUSES.iter())
             .map(|(value, text)| (format!("{list}{}", query.query(value, None)), *text, *value == chosen))
