@@ -16,7 +16,7 @@ if [ "${1:-}" = test ]; then
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
     ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing libfaketime"
     command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
-    command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+    command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
     command -v node >/dev/null 2>&1 || missing="$missing nodejs"
     command -v npm >/dev/null 2>&1 || missing="$missing npm"
 fi
