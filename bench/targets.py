@@ -34,6 +34,7 @@ def at_most(value: float, of: str = "") -> Target:
 
 
 TARGETS: dict[str, list[Target]] = {
+    "pages.job-p99": [at_most(200)],
     "accept.sqlite-64": [at_least(15_000), at_least(3, of="peers.restate-accepts-64")],
     "accept.sqlite-1-p50": [at_most(3, of="floor.fsync-p50")],
     "accept.postgresql-32": [at_least(0.8, of="floor.pgbench-32")],

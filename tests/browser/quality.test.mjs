@@ -1,7 +1,7 @@
 // What every page owes to its readers: no barriers, room on a phone, the keyboard, no need of scripts, and no waiting.
 
 import assert from "node:assert/strict";
-import { PASSWORD, Stage, axe, none, overflow, program, script, shot, until } from "./lib.mjs";
+import { PASSWORD, Stage, axe, none, overflow, script, shot, until } from "./lib.mjs";
 
 const stage = await Stage.open({ performer: "performer" });
 const test = stage.test.bind(stage);
@@ -384,11 +384,10 @@ for (const [what, where] of [["the list of jobs", "/projects/shop/jobs"], ["a jo
   });
 }
 
-test("a job with ten thousand events opens at once", async (context) => {
+test("a job with ten thousand events opens, and its time is told", async (context) => {
   const last = Number((await (await service.get(at("large", "/events"), { cookie: admin })).text()).match(/(\d+) events/)[1]);
   assert.ok(last > 4 * TURNS, `${last} events`);
-  // A program that was built to be debugged takes longer.
-  const most = /\/release\//.test(program) ? 200 : 400;
+  // Only told: how long it may take is for `make bench`, group `pages`.
   for (const tab of ["", "/events"]) {
     const times = [];
     for (let count = 0; count < 5; count += 1) {
@@ -398,7 +397,6 @@ test("a job with ten thousand events opens at once", async (context) => {
     }
     const median = times.sort((a, b) => a - b)[2];
     context.diagnostic(`${last} events, conversation${tab}: ${median.toFixed(0)} ms`);
-    assert.ok(median < most, `${median.toFixed(0)} ms, more than ${most}: conversation${tab}`);
   }
 });
 
