@@ -24,6 +24,10 @@ use super::runtime::{self, Runtime};
 use crate::bubblewrap::{HOME, WORKSPACE};
 use crate::shim::SUBCOMMAND;
 
+/// How often an engine that is busy with a container is asked again to remove it, and how long after.
+const REMOVAL_ATTEMPTS: u32 = 50;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
+
 /// Descriptors that a process may have open.
 const DESCRIPTORS: i64 = 65_536;
 
@@ -211,12 +215,21 @@ impl Engine {
         pid.ok_or_else(|| SandboxError::Unavailable("the container has ended already".to_owned()))
     }
 
-    /// Kills and removes one; no error if it is gone or goes already.
+    /// Kills and removes one; no error if it is gone. An engine that is busy with it says so, Docker with 409 and Podman
+    /// with 500 too: it goes already, or it stays, so it is asked again.
     async fn remove(&self, container: &str) -> Result<(), SandboxError> {
-        let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-        match self.docker.remove_container(container, Some(options)).await {
-            Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
-            Err(error) => Err(failed("a container could not be removed", &error)),
+        let mut patience = REMOVAL_ATTEMPTS;
+        loop {
+            let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+            match self.docker.remove_container(container, Some(options)).await {
+                Ok(()) | Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(()),
+                Err(Error::DockerResponseServerError { status_code: 409 | 500..=599, message }) if patience > 0 => {
+                    tracing::debug!(container, message, "it is not removed yet");
+                    patience -= 1;
+                }
+                Err(error) => return Err(failed("a container could not be removed", &error)),
+            }
+            tokio::time::sleep(REMOVAL_PAUSE).await;
         }
     }
 
