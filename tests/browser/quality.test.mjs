@@ -108,6 +108,8 @@ async function lookAt({ name, where, cookie, do: act, expects = [] }) {
   const wide = [];
   for (const [width, height] of [[1280, 900], [360, 740]]) {
     await page.setViewportSize({ width, height });
+    // A page hears of its size before it draws.
+    await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
     const sticks = await overflow(page);
     if (sticks) wide.push(`${name}: ${sticks}`);
     hidden[name] = await page.evaluate(() => [...document.querySelectorAll("nav:not([aria-label=Breadcrumb]) [aria-current]")]
