@@ -2,7 +2,7 @@
 
 use askama::Template;
 use journeyman_core::job::{Job, JobState};
-use journeyman_core::message::{DeliveryMode, Message, MessageStatus};
+use journeyman_core::message::{DeliveryMode, Message};
 use journeyman_core::ports::StoreError;
 use journeyman_core::run::{Run, Usage};
 
@@ -103,7 +103,9 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
             .then(|| format!("{} in, {} out", words::tokens(used.input_tokens), words::tokens(used.output_tokens))),
         cost: (spent > 0).then(|| words::money(spent)),
     };
-    let rows = messages.iter().filter(|message| message.status == MessageStatus::Queued).map(|message| Waiting {
+    // As the job has it, in the order of delivery: messages were read later, and may have left the queue since.
+    let queued = job.queue.iter().filter_map(|id| messages.iter().find(|message| message.id == *id));
+    let rows = queued.map(|message| Waiting {
         id: message.id.to_string(),
         text: visible::line(message.prompt.lines().next().unwrap_or_default()).into_owned(),
         author: author(message),
