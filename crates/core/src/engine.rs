@@ -10,6 +10,7 @@ use crate::job::{Job, JobOptions, JobState, Lease, Source, Token, Work, title_of
 use crate::message::{DeliveryMode, Message, NewMessage, Origin};
 use crate::ports::{Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError};
 use crate::project::Project;
+use crate::project::hold::Hold;
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
 
@@ -67,6 +68,8 @@ pub struct Claimed {
     pub lease: Lease,
     /// What the run has to carry out.
     pub message: Message,
+    /// The hold of its project that this run probes, if there is one.
+    pub hold: Option<Hold>,
 }
 
 impl Engine {
@@ -115,6 +118,7 @@ impl Engine {
             session: None,
             archive: None,
             bundle: None,
+            unpublished: Vec::new(),
             token: Token(0),
             last_seq: 0,
         };
@@ -170,6 +174,33 @@ impl Engine {
         self.update(job, Some(project.clone()), Guard::default(), Command::Unarchive).await
     }
 
+    /// Makes a job's next attempt now instead of when it is due, and probes its project if that is on hold. Again is the
+    /// same as once; a job that waits for no attempt stays as it is.
+    ///
+    /// # Errors
+    /// The job is unknown; the store failed.
+    pub async fn retry(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
+        self.store.probe_project(project.clone(), self.clock.now()).await?;
+        self.update(job, Some(project.clone()), Guard::default(), Command::Retry).await
+    }
+
+    /// Ends the leases that a worker had before it was restarted, so that their runs are taken over at once. Must be called
+    /// before the worker claims anything, and only where no other process works under the same id. Answers how many.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn release_leases(&self, worker: WorkerId) -> Result<usize, UpdateError> {
+        let mut released = 0;
+        for job in self.store.leased_jobs(worker).await? {
+            match self.update(job, None, Guard::default(), Command::ReleaseLease(worker)).await {
+                Ok(_) => released += 1,
+                Err(UpdateError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(released)
+    }
+
     /// Takes a run that is due, if one is, in the order of [`ClaimQuery`]; the lease lasts `lease` unless it is renewed.
     ///
     /// # Errors
@@ -180,11 +211,11 @@ impl Engine {
             let run = RunId::from_uuid(self.ids.uuid(now));
             let command = Command::Claim(Claim { run, worker, lease_until: now + lease });
             let picked = self.store.claim_job(ClaimQuery { now, worker }, decide(command, now)).await?;
-            let Some(Picked { job, message }) = picked else { return Ok(None) };
+            let Some(Picked { job, message, hold }) = picked else { return Ok(None) };
             // A job that was due only to have a lost run cleared away gives no run: look for the next.
             let lease = job.lease().filter(|lease| lease.run == run).cloned();
             if let (Some(lease), Some(message)) = (lease, message) {
-                return Ok(Some(Claimed { job, lease, message }));
+                return Ok(Some(Claimed { job, lease, message, hold }));
             }
         }
     }

@@ -89,6 +89,9 @@ pub struct Job {
     /// The blob with the commits that are not on the code host yet, where other machines may have to push them.
     #[serde(default)]
     pub bundle: Option<String>,
+    /// Messages whose turn ended with commits that were never published; the next push carries them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unpublished: Vec<Unpublished>,
     /// The last fencing token given; tokens grow.
     pub token: Token,
     /// The sequence number of the last event in the log.
@@ -168,6 +171,40 @@ pub struct Delivery {
     pub progress: Progress,
     /// An interrupting message asked for it to stop.
     pub stop: bool,
+    /// Set while a cause outside the message, such as a code host that does not answer, keeps it from being carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// The worker whose machine may have caused the last failure: others are preferred for the next attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avoid: Option<WorkerId>,
+    /// When the job was archived while this message's work was being published: it is archived for clients, and comes to
+    /// rest when the work is published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive_at: Option<Timestamp>,
+}
+
+/// Why and how long a message waits for something outside it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The cause of the last attempt's failure.
+    pub reason: Reason,
+    /// Since when this cause has held the message.
+    #[serde(with = "micros")]
+    pub since: Timestamp,
+    /// When the message is given up if the cause has not passed.
+    #[serde(with = "micros")]
+    pub deadline: Timestamp,
+    /// The number of attempts that have failed for this cause.
+    pub attempts: u32,
+}
+
+/// A message whose commits are recorded and not on the code host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Unpublished {
+    /// The message.
+    pub message: MessageId,
+    /// Its commits, oldest first; empty where they were rebased and have other names since.
+    pub commits: Vec<Sha>,
 }
 
 /// The durable points of a turn: what a taken-over run continues from.
@@ -277,6 +314,7 @@ impl Job {
     #[must_use]
     pub const fn status(&self) -> JobStatus {
         match self.state {
+            JobState::Active(_) if self.archive_requested_at().is_some() => JobStatus::Archived,
             JobState::Active(_) => JobStatus::Active,
             JobState::Completed => JobStatus::Completed,
             JobState::Failed(_) => JobStatus::Failed,
@@ -287,7 +325,7 @@ impl Job {
     /// The record that clients see.
     #[must_use]
     pub fn record(&self) -> JobRecord {
-        let active = matches!(self.state, JobState::Active(_));
+        let active = self.status() == JobStatus::Active;
         JobRecord {
             id: self.id,
             status: self.status(),
@@ -297,8 +335,29 @@ impl Job {
             created_at: self.created_at,
             archived_at: match self.state {
                 JobState::Archived { at, .. } => Some(at),
-                _ => None,
+                _ => self.archive_requested_at(),
             },
+        }
+    }
+
+    /// When the job was archived, while the work of its last message is still being published.
+    #[must_use]
+    pub const fn archive_requested_at(&self) -> Option<Timestamp> {
+        match self.delivery() {
+            Some(delivery) => delivery.archive_at,
+            None => None,
+        }
+    }
+
+    /// What the job's message waits for, and when the next attempt is due; `None` while an attempt runs.
+    #[must_use]
+    pub const fn waiting(&self) -> Option<(&Waiting, Timestamp)> {
+        match &self.state {
+            JobState::Active(Work::Retrying { delivery, not_before }) => match &delivery.waiting {
+                Some(waiting) => Some((waiting, *not_before)),
+                None => None,
+            },
+            _ => None,
         }
     }
 
@@ -317,7 +376,7 @@ impl Job {
     /// Since when the job rests; `None` while it is active.
     #[must_use]
     pub fn rests_since(&self) -> Option<Timestamp> {
-        let rests = self.status() != JobStatus::Active;
+        let rests = !matches!(self.state, JobState::Active(_));
         rests.then(|| self.settled_at.unwrap_or(self.created_at))
     }
 
@@ -332,6 +391,15 @@ impl Job {
     #[must_use]
     pub fn prefers(&self) -> Option<WorkerId> {
         self.warm.filter(|_| self.state == JobState::Active(Work::Waiting))
+    }
+
+    /// The worker that the job had better not go to: the one whose machine may have caused the last failure.
+    #[must_use]
+    pub const fn avoids(&self) -> Option<WorkerId> {
+        match &self.state {
+            JobState::Active(Work::Retrying { delivery, .. }) => delivery.avoid,
+            _ => None,
+        }
     }
 
     /// The lease, while a run has one.
@@ -357,6 +425,7 @@ impl Job {
     pub fn is_ready_for(&self, turn: &TurnBegun) -> bool {
         self.delivery().is_some_and(|delivery| delivery.progress == Progress::Prompting)
             && self.branch.as_ref().is_some_and(|branch| *branch == turn.branch())
+            && self.unpublished.is_empty()
     }
 }
 

@@ -94,6 +94,8 @@ pub struct Message {
     pub commits: Vec<Sha>,
     /// The pull request that carries them.
     pub pr_link: Option<String>,
+    /// The later message whose push carried them, where their own was given up.
+    pub published_with: Option<MessageId>,
 }
 
 /// What somebody wants to say to a job.

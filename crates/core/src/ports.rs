@@ -23,7 +23,8 @@ pub use sandbox::{
     Spawn, Spawned,
 };
 pub use store::{
-    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch,
-    KeyStore, PATIENCE, PasswordChange, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention,
-    SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
+    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide, Guard, HoldStore, JobFilter, JobStore,
+    JobWatch, KeyStore, PATIENCE, PROBE_TIME, PasswordChange, Picked, ProjectStore, ProjectWriteError, PullStore,
+    RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError,
+    UserStore, UserWriteError,
 };

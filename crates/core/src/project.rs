@@ -1,6 +1,7 @@
 //! A project: a repository and how agents work on it.
 
 mod check;
+pub mod hold;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

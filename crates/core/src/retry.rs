@@ -9,8 +9,26 @@ pub const MAX_FAILURES: u32 = 3;
 /// seldom the message's fault; yet bounded, because a message that kills each worker must not go round for ever.
 pub const MAX_LOSSES: u32 = 20;
 
+/// Losses after which the next takeover waits: a service that crashes at each start must not use up
+/// [`MAX_LOSSES`] in a few seconds.
+const QUICK_LOSSES: u32 = 3;
+
 const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(300);
+
+/// The longest wait between two attempts.
+pub const LONGEST: Duration = Duration::from_secs(300);
+
+/// How long a message waits for an outage to pass, unless the settings say otherwise.
+pub const OUTAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// How long it waits where the other side has refused: a credential, or a repository that is not there.
+pub const REFUSAL_PATIENCE: Duration = Duration::from_secs(30 * 60);
+
+/// The wait before a message is taken over from the worker that died as the `losses`th.
+#[must_use]
+pub fn takeover_delay(losses: u32) -> Duration {
+    losses.checked_sub(QUICK_LOSSES).filter(|more| *more > 0).map_or(Duration::ZERO, |more| backoff(more, 999))
+}
 
 /// The wait before the next attempt after `failures` of them (1 or more): it doubles from one second to five
 /// minutes, and between half and all of it is waited, as `permille` (0 to 999) says. The jitter keeps many jobs that
@@ -31,6 +49,13 @@ mod tests {
         let full: Vec<_> = (1..=10).map(|n| backoff(n, 999).as_secs()).collect();
         assert_eq!(full, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
         assert_eq!(backoff(u32::MAX, 999).as_secs(), 300);
+    }
+
+    #[test]
+    fn the_first_takeovers_are_at_once_and_later_ones_wait() {
+        let waits: Vec<_> = (1..=6).map(|losses| takeover_delay(losses).as_secs()).collect();
+        assert_eq!(waits, [0, 0, 0, 1, 2, 4]);
+        assert_eq!(takeover_delay(MAX_LOSSES), LONGEST);
     }
 
     #[test]

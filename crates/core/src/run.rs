@@ -99,6 +99,14 @@ pub enum ReasonCode {
     Internal,
 }
 
+impl ReasonCode {
+    /// Whether the machine that carried out the run may be the cause, so that another one may do better.
+    #[must_use]
+    pub const fn may_be_the_machines(self) -> bool {
+        matches!(self, Self::SandboxUnsafe | Self::AgentNotStarted | Self::DiskFull | Self::Internal)
+    }
+}
+
 /// Why a run ended as it did.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reason {

@@ -14,7 +14,7 @@ use journeyman_core::job::Pull;
 use journeyman_core::ports::{Forge, ForgeError, PullStore, Remote, StoreError};
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
 use journeyman_core::time::Clock;
-use journeyman_git::{Git, GitError};
+use journeyman_git::{Git, GitError, sync_tree};
 
 /// The built-in host. Cheap to clone.
 #[derive(Clone)]
@@ -62,8 +62,13 @@ impl LocalHost {
         // Whoever may push was asked for a key before git is started.
         let config = self.git.at(&building, ["config", "http.receivepack", "true"]);
         config.run().await.map_err(|error| failed(&error))?;
+        let tree = building.clone();
+        blocking(move || sync_tree(&tree)).await.map_err(|error| failed(&error))?;
         match tokio::fs::rename(&building, &path).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                let folder = self.repositories.clone();
+                blocking(move || std::fs::File::open(folder)?.sync_all()).await.map_err(|error| failed(&error))
+            }
             Err(error) => {
                 // Another request was first: its repository is as good as ours.
                 let _ = tokio::fs::remove_dir_all(&building).await;
@@ -98,6 +103,11 @@ impl LocalHost {
     fn url(&self, project: &ProjectId, number: u64) -> String {
         format!("{}/projects/{project}/pulls/{number}", self.public_url)
     }
+}
+
+/// Work that asks the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 /// One repository on the built-in host, as one project sees it.

@@ -38,6 +38,9 @@ const CONFIG: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.sshCommand", "ssh -oBatchMode=yes"),
+    // What git has written survives a power cut, but for the entries of folders ([`crate::Folders`]).
+    ("core.fsync", FSYNC),
+    ("core.fsyncMethod", FSYNC_METHOD),
     ("credential.helper", ""),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
@@ -49,6 +52,12 @@ const CONFIG: &[(&str, &str)] = &[
     ("http.lowSpeedLimit", "1"),
     ("http.lowSpeedTime", "60"),
 ];
+
+/// What git syncs (git-config(1), `core.fsync`); by default it leaves loose objects and refs out.
+pub(crate) const FSYNC: &str = "committed,derived-metadata,reference";
+
+/// Loose objects that are written together share one sync of the disk, where the file system can do that.
+pub(crate) const FSYNC_METHOD: &str = "batch";
 
 /// Starts git. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -55,6 +55,8 @@ pub enum Failure {
     NonFastForward,
     /// The remote refused the push, by a hook or a rule.
     Refused,
+    /// Objects or refs of the repository at hand are missing or damaged.
+    Damaged,
     /// The disk is full.
     DiskFull,
     /// Another process holds a lock, or left one behind.
@@ -105,11 +107,51 @@ const SIGNS: &[(&str, Failure)] = &[
     ("the remote end hung up unexpectedly", Failure::Unreachable),
 ];
 
+/// What git says of a repository with missing or damaged objects, packs or refs.
+const DAMAGE: &[&str] = &[
+    "object file ",
+    "loose object ",
+    "inflate: data stream error",
+    "unable to unpack ",
+    "bad object ",
+    "bad tree object ",
+    "missing blob object",
+    "unable to read tree",
+    "unable to read sha1 file",
+    "unable to read blob object",
+    "unable to parse object",
+    "could not parse object",
+    "is far too short to be a packfile",
+    "is not a GIT packfile",
+    "index file ",
+    "packfile ",
+    "has neither a valid OID nor a target",
+    "invalid sha1 pointer",
+    "bad ref ",
+    "broken ref",
+    "reference broken",
+    "not a git repository",
+    "unable to normalize alternate object path",
+    "bad config ",
+];
+
+/// Whether a message tells of damage here, and not at the far end, whose messages git marks.
+fn is_damaged(stderr: &str) -> bool {
+    stderr.lines().filter(|line| !line.starts_with("remote:")).any(|line| DAMAGE.iter().any(|sign| line.contains(sign)))
+}
+
 impl GitError {
+    /// Whether the process was killed by a signal, as by somebody who cleans up a machine or by one without memory.
+    #[must_use]
+    pub const fn is_killed(&self) -> bool {
+        matches!(self, Self::Failed { code: None, .. })
+    }
+
     /// What kind of failure it is.
     #[must_use]
     pub fn failure(&self) -> Failure {
         match self {
+            Self::Failed { stderr, .. } if is_damaged(stderr) => Failure::Damaged,
             Self::Failed { stderr, .. } => {
                 SIGNS.iter().find(|(sign, _)| stderr.contains(sign)).map_or(Failure::Other, |(_, failure)| *failure)
             }
@@ -138,7 +180,11 @@ mod tests {
             ("git@h: Permission denied (publickey).", Failure::CredentialRefused),
             ("error: cannot open 'FETCH_HEAD': Permission denied", Failure::Other),
             ("fatal: unable to access 'http://h/': Operation too slow. Less than 1 bytes/sec", Failure::Unreachable),
-            ("fatal: bad object", Failure::Other),
+            ("error: object file ./objects/ab/cd is empty\nfatal: loose object abcd is corrupt", Failure::Damaged),
+            ("error: refs/heads/main does not point to a valid object!\nfatal: bad object HEAD", Failure::Damaged),
+            ("fatal: not a git repository: '/data/mirrors/x.git'", Failure::Damaged),
+            ("remote: fatal: bad object abcd\nerror: remote unpack failed", Failure::Other),
+            ("fatal: ambiguous argument", Failure::Other),
         ] {
             let error = GitError::Failed { command: "x".into(), code: Some(128), stderr: stderr.into() };
             assert_eq!(error.failure(), failure, "{stderr}");

@@ -6,6 +6,8 @@
 
 mod command;
 mod failure;
+mod sync;
 
 pub use command::{Git, GitCommand, Output, Piped, Runner};
 pub use failure::{Failure, GitError};
+pub use sync::{Folders, sync_tree};

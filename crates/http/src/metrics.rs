@@ -2,6 +2,7 @@
 
 mod models;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -34,6 +35,11 @@ struct AnswerLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    cause: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabels {
     kind: &'static str,
 }
@@ -46,6 +52,18 @@ pub(crate) struct Metrics {
     seconds: Family<RouteLabels, Histogram>,
     accepted: Family<KindLabels, Counter>,
     active_jobs: Gauge<u64, AtomicU64>,
+    waiting_jobs: Family<CauseLabels, Gauge<u64, AtomicU64>>,
+    projects_on_hold: Gauge<u64, AtomicU64>,
+}
+
+/// What the store counts.
+pub(crate) struct Counts {
+    /// Jobs that are active.
+    pub(crate) active: u64,
+    /// Jobs that wait for something outside them, by its code.
+    pub(crate) waiting: BTreeMap<String, u64>,
+    /// Projects on hold.
+    pub(crate) on_hold: u64,
 }
 
 /// From a tenth of a millisecond to about 26 seconds; long polls and streams end in the last bucket.
@@ -65,11 +83,20 @@ impl Metrics {
         let help = "Time from a request to the head of its answer";
         registry.register_with_unit("http_request_duration", help, Unit::Seconds, seconds.clone());
         registry.register("accepted", "Jobs created and messages accepted, replays not counted", accepted.clone());
+        let waiting_jobs = Family::<CauseLabels, Gauge<u64, AtomicU64>>::default();
+        let projects_on_hold = Gauge::<u64, AtomicU64>::default();
         registry.register("jobs_active", "Jobs that are active", active_jobs.clone());
+        registry.register(
+            "jobs_waiting",
+            "Jobs that wait for something outside them, by its cause",
+            waiting_jobs.clone(),
+        );
+        registry.register("projects_on_hold", "Projects whose jobs all wait for one cause", projects_on_hold.clone());
         if let Some(models) = models {
             registry.register_collector(Box::new(ModelCounts(models)));
         }
-        Self { registry: Arc::new(registry), answers, seconds, accepted, active_jobs }
+        let registry = Arc::new(registry);
+        Self { registry, answers, seconds, accepted, active_jobs, waiting_jobs, projects_on_hold }
     }
 
     /// Counts an answer.
@@ -89,8 +116,13 @@ impl Metrics {
     }
 
     /// The text that Prometheus reads.
-    pub(crate) fn text(&self, active_jobs: u64) -> Result<String, std::fmt::Error> {
-        self.active_jobs.set(active_jobs);
+    pub(crate) fn text(&self, counts: Counts) -> Result<String, std::fmt::Error> {
+        self.active_jobs.set(counts.active);
+        self.projects_on_hold.set(counts.on_hold);
+        self.waiting_jobs.clear();
+        for (cause, jobs) in counts.waiting {
+            self.waiting_jobs.get_or_create(&CauseLabels { cause }).set(jobs);
+        }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)

@@ -21,6 +21,8 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(jobs::create))
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::get))
+        .routes(routes!(jobs::details))
+        .routes(routes!(jobs::retry))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::archive))
         .routes(routes!(jobs::unarchive))

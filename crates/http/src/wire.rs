@@ -2,6 +2,7 @@
 //!
 //! The types are our own, apart from the core's, so that a change inside cannot change what clients see.
 
+pub(crate) mod details;
 pub mod event;
 pub mod job;
 pub mod key;

@@ -70,10 +70,17 @@ impl Server {
                 () = async { stages.stop.cancelled().await; tokio::time::sleep(LAST_ANSWERS).await } => Ok(()),
             }
         };
-        let limits = Limits { runs: self.settings.workers, lease: self.settings.lease, ..Limits::default() };
+        let (lease, patience) = (self.settings.lease, self.settings.patience);
+        let limits = Limits { runs: self.settings.workers, lease, patience, ..Limits::default() };
         let worker = Worker::new(Arc::clone(&self.app.host), app::worker_id(&self.settings)?, limits);
         let work = async {
             if self.settings.roles.contains(&Role::Worker) {
+                // The lock on the data directory says that no other process works under our id.
+                match worker.release_leases().await {
+                    Ok(0) => {}
+                    Ok(runs) => tracing::info!(runs, "runs of the process before this one are taken over"),
+                    Err(error) => tracing::warn!(%error, "leases could not be released; they run out by themselves"),
+                }
                 worker.work(stages.drain.clone(), stages.stop.clone()).await;
             }
         };

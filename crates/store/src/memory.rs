@@ -1,5 +1,6 @@
 //! Everything in memory under one lock: the reference that the other stores are compared with.
 
+mod holds;
 mod spending;
 mod users;
 
@@ -8,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
@@ -20,6 +21,7 @@ use journeyman_core::ports::{
     PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept,
     UpdateError,
 };
+use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::rate::Window;
@@ -29,6 +31,7 @@ use journeyman_core::user::{Session, SignInLink, TokenHash, User};
 
 use crate::accept::{self, Ledger};
 use crate::retention::Ends;
+use crate::rows::name_of;
 use crate::wakeups::Wakeups;
 use crate::watch::Watch;
 
@@ -59,6 +62,7 @@ struct Tables {
     pulls: BTreeMap<(String, u64), LocalPull>,
     /// Micros by project, kind and subject.
     spending: BTreeMap<(ProjectId, &'static str, String), i64>,
+    holds: BTreeMap<ProjectId, Hold>,
     /// Jobs whose transcript was removed since they came to rest.
     trimmed: HashSet<JobId>,
 }
@@ -89,8 +93,11 @@ impl Tables {
         };
         let may = |job: &&Job| {
             let waited = |due| job.prefers().is_none_or(|warm| warm == worker) || due + PATIENCE <= now;
+            let avoided = |due| job.avoids().is_some_and(|avoided| avoided == worker) && due + PATIENCE > now;
+            let on_hold = self.holds.get(&job.project).is_some_and(|hold| hold.next_probe_at > now);
             let limit = self.projects.get(&job.project).and_then(|project| project.settings.limits.concurrent_runs);
-            job.due_at().is_some_and(|due| due <= now && waited(due))
+            job.due_at().is_some_and(|due| due <= now && waited(due) && !avoided(due))
+                && !on_hold
                 && limit.is_none_or(|limit| live(&job.project) < limit as usize)
         };
         self.jobs.values().filter(may).min_by_key(|job| (live(&job.project), job.due_at(), job.id))
@@ -123,6 +130,13 @@ impl Tables {
                 for message in self.messages.iter_mut().filter(|message| message.id == *id) {
                     message.status = *status;
                     message.finished_at = Some(*at);
+                    message.commits.clone_from(commits);
+                    message.pr_link.clone_from(pr_link);
+                }
+            }
+            Row::MessagePublishedWith { id, with, commits, pr_link } => {
+                for message in self.messages.iter_mut().filter(|message| message.id == *id) {
+                    message.published_with = Some(*with);
                     message.commits.clone_from(commits);
                     message.pr_link.clone_from(pr_link);
                 }
@@ -206,9 +220,10 @@ impl JobStore for MemoryStore {
             let mut tables = self.tables();
             let Some(Ok(change)) = tables.pick(query).map(&mut claim) else { return Ok(None) };
             tables.write(&change);
+            let hold = tables.begin_probe(&change.job.project, query.now);
             let delivered = change.delivered();
             let message = tables.messages.iter().find(|message| Some(message.id) == delivered).cloned();
-            Picked { job: change.job, message }
+            Picked { job: change.job, message, hold }
         };
         self.wakeups.committed(&picked.job);
         Ok(Some(picked))
@@ -236,6 +251,21 @@ impl JobStore for MemoryStore {
 
     async fn active_jobs(&self) -> Result<u64, StoreError> {
         Ok(self.tables().jobs.values().filter(|job| job.due_at().is_some()).count() as u64)
+    }
+
+    async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        let mut counts = BTreeMap::new();
+        for job in self.tables().jobs.values() {
+            if let Some((waiting, _)) = job.waiting() {
+                *counts.entry(name_of(&waiting.reason.code)?).or_default() += 1;
+            }
+        }
+        Ok(counts)
+    }
+
+    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
+        let leased = |job: &&Job| job.lease().is_some_and(|lease| lease.worker == worker);
+        Ok(self.tables().jobs.values().filter(leased).map(|job| job.id).collect())
     }
 
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
@@ -300,6 +330,7 @@ impl ProjectStore for MemoryStore {
         tables.rates.retain(|(project, _), _| *project != id);
         tables.spending.retain(|(project, ..), _| *project != id);
         tables.secrets.retain(|(project, _), _| *project != id);
+        tables.holds.remove(&id);
         tables.projects.remove(&id);
         Ok(())
     }

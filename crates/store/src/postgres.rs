@@ -7,6 +7,7 @@ mod accept;
 mod batch;
 mod connect;
 mod error;
+mod holds;
 mod jobs;
 mod keys;
 mod migrate;

@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use journeyman_core::idempotency::{Fingerprint, Remembered};
+use journeyman_core::ids::ProjectId;
 use journeyman_core::job::Job;
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
@@ -11,6 +12,7 @@ use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{AuditEntry, AuditLine, StoreError};
 use journeyman_core::project::Project;
+use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::{Comment, LocalPull, NewComment, PullState};
 use journeyman_core::rate::Window;
 use journeyman_core::run::Run;
@@ -144,7 +146,13 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         run: at.parsed_or_null("run")?,
         commits: at.json("commits")?,
         pr_link: at.row.text("pr_link")?,
+        published_with: at.parsed_or_null("published_with")?,
     })
+}
+
+pub(crate) fn hold<R: Columns>(row: &R) -> Read<(ProjectId, Hold), R> {
+    let at = At::new("project_holds", row, &["project"])?;
+    Ok((at.parsed("project")?, at.json("hold")?))
 }
 
 /// The line of the log that a message's row stands for.

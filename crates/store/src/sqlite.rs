@@ -3,6 +3,7 @@
 //! Why `rusqlite` on threads of its own, and not an async driver, is in `docs/decisions/0002-sqlite-writer.md`.
 
 mod cache;
+mod holds;
 mod jobs;
 mod keys;
 mod ledger;

@@ -122,6 +122,11 @@ impl Wakeups {
         }
     }
 
+    /// Work may have become available, whoever's.
+    pub(crate) fn work(&self) {
+        self.work.send_modify(|version| *version += 1);
+    }
+
     /// News may have been missed: everybody looks.
     pub(crate) fn everyone(&self) {
         for Watched { sender, .. } in self.watched().values() {

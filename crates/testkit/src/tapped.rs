@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
-    PasswordChange, Picked, ProjectStore, ProjectWriteError, PullStore, Retention, SessionsToEnd, Spend, SpendError,
-    SpendingStore, Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
+    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, HoldStore, JobFilter, JobStore, JobWatch,
+    KeyStore, PasswordChange, Picked, ProjectStore, ProjectWriteError, PullStore, Retention, SessionsToEnd, Spend,
+    SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore, UserWriteError,
 };
+use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::run::Run;
@@ -122,6 +123,16 @@ impl<T: Tap> JobStore for Tapped<T> {
         self.store.active_jobs().await
     }
 
+    async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.waiting_jobs().await
+    }
+
+    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.leased_jobs(worker).await
+    }
+
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
         self.tap.before(Call::Read).await?;
         self.store.messages(job).await
@@ -217,6 +228,35 @@ impl<T: Tap> ProjectStore for Tapped<T> {
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
         self.tap.before(Call::Read).await?;
         self.store.secrets(id).await
+    }
+}
+
+#[async_trait]
+impl<T: Tap> HoldStore for Tapped<T> {
+    async fn hold_project(&self, id: ProjectId, failure: HoldFailure) -> Result<Option<Hold>, StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.hold_project(id, failure).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn release_project(&self, id: ProjectId) -> Result<(), StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.release_project(id).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn probe_project(&self, id: ProjectId, now: Timestamp) -> Result<(), StoreError> {
+        self.tap.before(Call::Write).await?;
+        let done = self.store.probe_project(id, now).await;
+        self.tap.after(Call::Write).await?;
+        done
+    }
+
+    async fn holds(&self) -> Result<BTreeMap<ProjectId, Hold>, StoreError> {
+        self.tap.before(Call::Read).await?;
+        self.store.holds().await
     }
 }
 

@@ -47,6 +47,9 @@ const SETTLE_TIME: Duration = Duration::from_secs(10);
 /// How long it may take when the worker shuts down: the turn is over, and what it was worth is given a moment to be kept.
 const LAST_TIME: Duration = Duration::from_secs(5);
 
+/// The exit code of a shell whose program was killed: 128 and the number of the signal.
+const KILLED: i32 = 128 + 9;
+
 /// What it is to do.
 pub(crate) struct Task<'a> {
     /// Where the turn began.
@@ -55,6 +58,8 @@ pub(crate) struct Task<'a> {
     pub(crate) snapshot: bool,
     /// Of that commit.
     pub(crate) message: String,
+    /// What the last commit of the turn carries, also where the agent has made it.
+    pub(crate) trailer: String,
     /// There are files with more bytes than this, which is the most that one may have.
     pub(crate) large_from: Option<u64>,
     /// Those of the project.
@@ -116,6 +121,7 @@ impl<'a> Clerk<'a> {
             ("SNAPSHOT", if task.snapshot { "yes" } else { "no" }.to_owned()),
             ("LARGE_FROM", task.large_from.map_or_else(String::new, |bytes| bytes.to_string())),
             ("MESSAGE", task.message.clone()),
+            ("TRAILER", task.trailer.clone()),
         ];
         let all = nothing.into_iter().chain(yes).chain(own);
         environment.extend(all.map(|(name, value)| (name.to_owned(), value)));
@@ -210,6 +216,11 @@ impl<'a> Clerk<'a> {
         let complaints = if complaints.is_empty() { format!("it ended with {exit:?}") } else { complaints };
         match exit {
             Exit::Code(_) if complaints.contains("No space left on device") => crate::failure::disk_full(),
+            // Its own git, or the shell over it, was killed by the machine or somebody on it.
+            Exit::Signal(_) | Exit::Code(KILLED) => {
+                let text = format!("git was killed while it committed the files: {complaints}");
+                Stopped::may_pass(ReasonCode::Internal, text)
+            }
             _ => {
                 let text = format!("the files cannot be committed: {complaints}");
                 Stopped::failed(ReasonCode::WorkspaceRefused, text)

@@ -46,6 +46,11 @@ if [ "$SNAPSHOT" = yes ]; then
 	# Where there is nothing to commit it says so on stdout, and fails.
 	printf '%s' "$MESSAGE" | desk_git commit --quiet --no-verify --cleanup=verbatim --file=- >&2 || desk_git diff-index --cached --quiet "$own" --
 	read -r head < "$desk/git/HEAD"
+	# The last commit of a turn says which message it belongs to, also where the agent has made all of them.
+	if [ "$head" = "$own" ] && [ "$head" != "$BASE" ]; then
+		desk_git commit --quiet --no-verify --amend --no-edit --allow-empty --cleanup=verbatim --trailer "$TRAILER" >&2
+		read -r head < "$desk/git/HEAD"
+	fi
 fi
 if [ "$head" != "$BASE" ]; then
 	printf '%s\n^%s\n' "$head" "$BASE" | desk_git pack-objects --quiet --revs --thin --stdout > "$desk/pack"

@@ -16,7 +16,8 @@ use journeyman_git::{Failure, GitError};
 use crate::clerk::{Clerk, Task, open_pack};
 use crate::failure::Stopped;
 use crate::lease::Signals;
-use crate::mirror::{Change, Changes, Mirror};
+use crate::mirror::{Change, Changes, Mirror, synced};
+use crate::recorded::TRAILER;
 use crate::room::Room;
 use crate::survey::Survey;
 
@@ -73,7 +74,8 @@ pub(crate) async fn collect(
     let task = Task {
         base: &turn.head,
         snapshot: !about.only_committed,
-        message: format!("{title}\n\nJourneyman-Job: {}\nJourneyman-Message: {}\n", about.job.id, about.message.id),
+        message: format!("{title}\n\nJourneyman-Job: {}\n{TRAILER}: {}\n", about.job.id, about.message.id),
+        trailer: format!("{TRAILER}: {}", about.message.id),
         large_from: (!seen.large.is_empty()).then_some(file_bytes),
         limits: about.limits,
     };
@@ -83,6 +85,7 @@ pub(crate) async fn collect(
         clerk.end().await;
         return Ok(Work { head, commits: Vec::new(), settled: true });
     }
+    let folders = mirror.folders().await?;
     import(room, mirror).await?;
     let changes = mirror.changes(&turn.head, &head).await.map_err(not_taken)?;
     let changes = changes.filter(|changes| changes.commits.last() == Some(&head));
@@ -98,6 +101,8 @@ pub(crate) async fn collect(
     // Where all is a commit of files of which none is large, none is in the commit.
     let may_be_large = about.only_committed || !seen.large.is_empty() || changes.commits.len() > 1;
     check(mirror, &changes, may_be_large.then_some(file_bytes)).await?;
+    // Before the turn's end is recorded: what is recorded is there after a power cut.
+    synced(folders).await?;
     let settled = clerk.settle(&head).await?;
     Ok(Work { head, commits: changes.commits, settled })
 }
@@ -120,7 +125,9 @@ async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
 /// That git does not take a pack is the pack's fault, but where the machine kept it from trying.
 fn not_taken(error: GitError) -> Stopped {
     match (&error, error.failure()) {
-        (GitError::NotStarted(_), _) | (_, Failure::DiskFull | Failure::LockHeld) => error.into(),
+        (GitError::NotStarted(_), _) | (_, Failure::DiskFull | Failure::LockHeld | Failure::Damaged) => error.into(),
+        // By the machine, or somebody on it. (Limits of ours end git in other ways.)
+        _ if error.is_killed() => error.into(),
         _ => refused(&error),
     }
 }
@@ -174,6 +181,11 @@ mod tests {
             (GitError::NotStarted("no prlimit".into()), ReasonCode::Internal, true),
             (said("fatal: early EOF"), ReasonCode::WorkspaceRefused, false),
             (said("error: object fsck failed"), ReasonCode::WorkspaceRefused, false),
+            (
+                GitError::Failed { command: "index-pack".into(), code: None, stderr: String::new() },
+                ReasonCode::Internal,
+                true,
+            ),
             (GitError::TooMuch { command: "log".into(), bytes: 1 }, ReasonCode::WorkspaceRefused, false),
             (GitError::TimedOut { command: "index-pack".into(), seconds: 1 }, ReasonCode::WorkspaceRefused, false),
         ] {

@@ -29,7 +29,7 @@ impl Diffs for Host {
             // Another machine has made it.
             let fetched = async {
                 let mirror = self.mirrors.fetch(remote).await?;
-                bundle::fetch(&*self.blobs, &mirror, &Workspace::new(&self.data, job), job).await
+                bundle::fetch(&*self.blobs, &mirror, &Workspace::new(&self.data, job, &self.instance), job).await
             };
             let there = fetched.await.map_err(|stopped| unavailable(&stopped))?;
             // What is not published and not shared is only there.

@@ -1,6 +1,8 @@
 //! The port between the order of a run's steps ([`crate::run`]) and the steps themselves, so that the order can be tried
 //! in a simulation ([`crate::simulation`]) without git and agents.
 
+use std::sync::{Mutex, PoisonError};
+
 use async_trait::async_trait;
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::{JobId, Sha};
@@ -8,6 +10,7 @@ use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
 use journeyman_core::ports::BlobError;
 use journeyman_core::project::Project;
+use journeyman_core::time::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::agent::Turn;
@@ -21,6 +24,36 @@ pub(crate) struct Assignment {
     pub(crate) project: Project,
     pub(crate) reporter: Reporter,
     pub(crate) signals: Signals,
+    /// When the run began.
+    pub(crate) started_at: Timestamp,
+    /// How far it has come.
+    stage: Mutex<Stage>,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The agent has not been prompted.
+    Preparing,
+    /// It has.
+    Prompting,
+    /// The turn is over and recorded.
+    Publishing,
+}
+
+impl Assignment {
+    pub(crate) fn new(claimed: Claimed, project: Project, reporter: Reporter, signals: Signals) -> Self {
+        let started_at = reporter.now();
+        Self { claimed, project, reporter, signals, started_at, stage: Mutex::new(Stage::Preparing) }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn reach(&self, stage: Stage) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+    }
 }
 
 /// A machine's hands: carries out steps of runs.
@@ -31,6 +64,9 @@ pub(crate) trait Executor: Send + Sync {
 
     /// Brings the job's repository up to date.
     async fn begin<'a>(&'a self, assignment: &'a Assignment) -> Result<Box<dyn Execution + 'a>, Stopped>;
+
+    /// Makes the mirror of the job's repository again, which is damaged or gone.
+    async fn repair(&self, assignment: &Assignment) -> Result<(), Stopped>;
 
     /// Removes what the job's leases up to `token` have left in the blob store and nobody needs.
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError>;
@@ -45,6 +81,10 @@ pub(crate) trait Execution: Send + Sync {
 
     /// Chooses the branch, and makes the workspace and the agent's session what they were when the last turn ended.
     async fn prepare(&self) -> Result<TurnBegun, Stopped>;
+
+    /// The commits of this message that are on the branch already although no turn of it is recorded: what was recorded
+    /// was lost with a database that was restored or failed over. The newest commit, and all of them, oldest first.
+    async fn published_before(&self, begun: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, Stopped>;
 
     /// The turn.
     async fn prompt(&self) -> Result<Turn, Stopped>;

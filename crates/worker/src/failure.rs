@@ -9,6 +9,8 @@ use journeyman_git::{Failure, GitError};
 pub(crate) enum Stopped {
     /// It failed; `retry` where another attempt may go better.
     Failed { reason: Reason, retry: bool },
+    /// The mirror of the repository is damaged or gone: what was tried can be tried again when it was made again.
+    MirrorDamaged(String),
     /// The worker shuts down.
     HandedBack,
     /// The lease is gone: nothing may be reported any more.
@@ -19,6 +21,7 @@ impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Failed { reason, .. } => f.write_str(&reason.text),
+            Self::MirrorDamaged(detail) => write!(f, "the mirror of the repository is damaged: {detail}"),
             Self::HandedBack => f.write_str("the worker shuts down"),
             Self::LeaseLost => f.write_str("the lease is gone"),
         }
@@ -80,6 +83,7 @@ impl From<GitError> for Stopped {
                 Self::failed(ReasonCode::PushRefused, format!("the code host refused the push: {error}"))
             }
             Failure::DiskFull => disk_full(),
+            Failure::Damaged => Self::MirrorDamaged(error.to_string()),
             Failure::LockHeld | Failure::Other => Self::may_pass(ReasonCode::Internal, error.to_string()),
         }
     }

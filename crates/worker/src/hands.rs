@@ -26,7 +26,7 @@ use crate::setup::set_up;
 use crate::survey::{Survey, survey};
 use crate::worker::Host;
 use crate::workspace::{Session, Workspace};
-use crate::{archive, bundle, limits};
+use crate::{archive, bundle, limits, recorded};
 
 #[async_trait]
 impl Executor for Host {
@@ -39,7 +39,7 @@ impl Executor for Host {
         let mirror = self.mirrors.fetch(forge.remote().await?).await?;
         let room = Room {
             sandbox: Arc::clone(&self.walls.sandbox),
-            workspace: Workspace::new(&self.data, &assignment.claimed.job),
+            workspace: Workspace::new(&self.data, &assignment.claimed.job, &self.instance),
             readable: vec![mirror.objects()],
             resources: assignment.project.settings.limits.resources(),
             // It was read when it was stored.
@@ -54,6 +54,11 @@ impl Executor for Host {
         let state = Mutex::default();
         let keys = keys(project, &secrets);
         Ok(Box::new(Hands { host: self, assignment, forge, mirror, room, setup, agent, keys, waiting, state }))
+    }
+
+    async fn repair(&self, assignment: &Assignment) -> Result<(), Stopped> {
+        let forge = self.forges.of(&assignment.project).await?;
+        self.mirrors.repair(&forge.remote().await?).await
     }
 
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
@@ -131,6 +136,10 @@ impl Execution for Hands<'_> {
         self.state.lock().await.clean = clean;
         workspace.take().await?;
         Ok(begun)
+    }
+
+    async fn published_before(&self, begun: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, Stopped> {
+        recorded::published_before(&self.mirror, self.job(), &self.assignment.claimed.message, begun).await
     }
 
     async fn prompt(&self) -> Result<Turn, Stopped> {

@@ -93,11 +93,21 @@ impl Reporter {
                     .collect(),
             ),
             Report::Finished { outcome: Outcome::Failed { reason, retry }, usage } => {
-                let reason = Reason::new(reason.code, redactor.text(&reason.text));
-                Report::Finished { outcome: Outcome::Failed { reason, retry }, usage }
+                Report::Finished { outcome: Outcome::Failed { reason: self.redact(&reason), retry }, usage }
+            }
+            Report::Finished { outcome: Outcome::Waiting { reason, since, patience, next }, usage } => {
+                let reason = self.redact(&reason);
+                Report::Finished { outcome: Outcome::Waiting { reason, since, patience, next }, usage }
             }
             other => other,
         }
+    }
+
+    /// A reason without the values that must not be stored.
+    pub(crate) fn redact(&self, reason: &Reason) -> Reason {
+        let hidden = self.redactor.get().map(|redactor| redactor.text(&reason.text));
+        let text = hidden.map_or_else(|| reason.text.clone(), std::borrow::Cow::into_owned);
+        Reason::new(reason.code, text)
     }
 
     /// Passes on what the job says to its run.

@@ -11,7 +11,7 @@ use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Git, GitError};
+use journeyman_git::{Folders, Git, GitError};
 
 use crate::failure::Stopped;
 
@@ -19,7 +19,7 @@ use crate::failure::Stopped;
 #[derive(Debug)]
 pub(crate) struct Mirrors {
     git: Git,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Fetches into one mirror take turns: git's locks on refs do not wait.
     turns: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -71,11 +71,19 @@ impl Mirrors {
     /// Brings the remote's mirror up to date.
     pub(crate) async fn fetch(&self, remote: Remote) -> Result<Mirror, Stopped> {
         let path = self.path(&remote.url);
-        let turn = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(turns.entry(path.clone()).or_default())
-        };
+        let turn = self.turn(&path);
         let _turn = turn.lock().await;
+        self.fetch_into(path, remote).await
+    }
+
+    /// The lock of a mirror.
+    pub(crate) fn turn(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(turns.entry(path.to_owned()).or_default())
+    }
+
+    /// Brings the mirror at `path` up to date, which is made where it is missing.
+    pub(crate) async fn fetch_into(&self, path: PathBuf, remote: Remote) -> Result<Mirror, Stopped> {
         if !path.join("HEAD").exists() {
             tokio::fs::create_dir_all(&self.dir).await?;
             self.git.command(["init", "--quiet", "--bare"]).env("GIT_DIR", &path).run().await?;
@@ -310,9 +318,29 @@ impl Mirror {
         Ok(())
     }
 
+    /// Looks at the mirror before commits of a turn are put into it; [`synced`] then makes them durable.
+    pub(crate) async fn folders(&self) -> Result<Folders, Stopped> {
+        look_at(&self.path).await
+    }
+
     pub(crate) fn objects(&self) -> PathBuf {
         Path::new(&self.path).join("objects")
     }
+}
+
+/// Looks at a repository of this machine that is about to be changed.
+pub(crate) async fn look_at(git_dir: &Path) -> Result<Folders, Stopped> {
+    let path = git_dir.to_owned();
+    let looked = tokio::task::spawn_blocking(move || Folders::look(&path)).await;
+    match looked.map_err(std::io::Error::other)? {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Stopped::MirrorDamaged(error.to_string())),
+        folders => Ok(folders?),
+    }
+}
+
+/// Returns when all that was written to a repository since it was looked at is on the disk.
+pub(crate) async fn synced(folders: Folders) -> Result<(), Stopped> {
+    Ok(tokio::task::spawn_blocking(move || folders.sync()).await.map_err(std::io::Error::other)??)
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ pub(crate) fn judge(turn: Result<Turn, Stopped>, failure: Option<ModelFailure>) 
             reason.code,
             ReasonCode::AgentFailed | ReasonCode::AgentExited | ReasonCode::AgentProtocol | ReasonCode::AgentRefused
         ),
-        Err(Stopped::HandedBack | Stopped::LeaseLost) => false,
+        Err(Stopped::HandedBack | Stopped::LeaseLost | Stopped::MirrorDamaged(_)) => false,
     };
     if is_of_the_model { Err(Stopped::Failed { reason, retry: may_pass }) } else { turn }
 }

@@ -1,5 +1,7 @@
 //! Push and pull request. Both can be done again without harm: the commit is known before the first push.
 
+use std::path::Path;
+
 use journeyman_core::ids::Sha;
 use journeyman_core::job::command::Published;
 use journeyman_core::job::{Branch, Job};
@@ -7,12 +9,12 @@ use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;
 use journeyman_core::pull::{Ensured, NewPull, ensure};
 use journeyman_core::run::ReasonCode;
-use journeyman_git::Failure;
+use journeyman_git::{Failure, GitError};
 
 use crate::branch::base_of;
 use crate::bundle;
 use crate::failure::Stopped;
-use crate::mirror::{History, Mirror};
+use crate::mirror::{History, Mirror, look_at, synced};
 use crate::worker::Host;
 use crate::workspace::Workspace;
 
@@ -41,7 +43,7 @@ pub(crate) async fn push(
 ) -> Result<Pushed, Stopped> {
     let error = match push_to(mirror, &branch.name, head).await {
         Ok(()) => return Ok(Pushed::Done),
-        Err(error) if error.failure() == Failure::NonFastForward => error,
+        Err(PushError::Git(error)) if error.failure() == Failure::NonFastForward => error,
         Err(error) => return Err(error.into()),
     };
     let mirror = host.mirrors.fetch(mirror.remote.clone()).await?;
@@ -50,9 +52,11 @@ pub(crate) async fn push(
         return Ok(Pushed::Done);
     }
     let from = match commits.first() {
-        Some(first) => format!("{first}^"),
-        None => branch.base.to_string(),
+        // Those of earlier messages that were never published come along.
+        Some(first) if job.unpublished.is_empty() => format!("{first}^"),
+        _ => branch.base.to_string(),
     };
+    let folders = mirror.folders().await?;
     let temporary = workspace.root.join("rebase");
     let rebased = rebase(&mirror, &temporary, &theirs, &from, head).await;
     // Whatever came of it, the temporary tree goes.
@@ -70,14 +74,45 @@ pub(crate) async fn push(
     };
     let commits = mirror.between(&theirs, &head_now).await?;
     mirror.keep(&format!("{}/head", job.id), &head_now).await?;
+    synced(folders).await?;
     let bundle = bundle::keep(&*host.blobs, &mirror, workspace, job, &head_now).await?;
     Ok(Pushed::Rebased { head: head_now, commits, bundle })
 }
 
-async fn push_to(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), journeyman_git::GitError> {
+async fn push_to(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), PushError> {
     let refspec = format!("{head}:refs/heads/{branch}");
+    // A repository on this machine is nobody else's to sync.
+    let folders = match Path::new(&mirror.remote.url) {
+        path if path.is_absolute() => Some(look_at(path).await?),
+        _ => None,
+    };
     let push = mirror.git.at(&mirror.path, ["push", "--quiet", "--no-verify", "--", &mirror.remote.url, &refspec]);
-    push.credential(mirror.remote.credential.as_ref()).run().await.map(|_| ())
+    push.credential(mirror.remote.credential.as_ref()).run().await.map_err(PushError::Git)?;
+    if let Some(folders) = folders {
+        synced(folders).await.map_err(PushError::Other)?;
+    }
+    Ok(())
+}
+
+/// Why a push was not made, or not made durable.
+enum PushError {
+    Git(GitError),
+    Other(Stopped),
+}
+
+impl From<Stopped> for PushError {
+    fn from(stopped: Stopped) -> Self {
+        Self::Other(stopped)
+    }
+}
+
+impl From<PushError> for Stopped {
+    fn from(error: PushError) -> Self {
+        match error {
+            PushError::Git(error) => error.into(),
+            PushError::Other(stopped) => stopped,
+        }
+    }
 }
 
 /// Puts the commits after `from` up to `head` on top of `onto`; `None` if they contradict each other.
@@ -93,8 +128,10 @@ async fn rebase(
     let add = ["worktree", "add", "--quiet", "--force", "--detach", &path, head.as_str()];
     mirror.git.at(&mirror.path, add).run().await?;
     let inside = |arguments: &[&str]| mirror.git.command(arguments).directory(temporary);
-    if inside(&["rebase", "--quiet", "--onto", onto.as_str(), from]).run().await.is_err() {
-        return Ok(None);
+    if let Err(error) = inside(&["rebase", "--quiet", "--onto", onto.as_str(), from]).run().await {
+        // A conflict leaves files that are not merged; whatever else keeps git from its work leaves none.
+        let unmerged = inside(&["ls-files", "--unmerged"]).run().await?.text()?;
+        return if unmerged.is_empty() { Err(error.into()) } else { Ok(None) };
     }
     Ok(Some(inside(&["rev-parse", "HEAD"]).run().await?.sha()?))
 }

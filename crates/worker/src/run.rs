@@ -5,11 +5,14 @@ use journeyman_core::ids::Sha;
 use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::ports::{Store, StoreError};
+use journeyman_core::project::hold::HoldCause;
 use journeyman_core::run::ReasonCode;
 
-use crate::executor::{Assignment, Collected, Execution, Executor};
+use crate::agent::Turn;
+use crate::executor::{Assignment, Collected, Execution, Executor, Stage};
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
+use crate::outage::passed;
 use crate::publish::Pushed;
 
 /// Pushes that are tried while people push to the same branch.
@@ -31,13 +34,34 @@ pub(crate) async fn assign(
 ) -> Result<Assignment, Stopped> {
     let (claimed, reporter, signals) = (claimed.clone(), reporter.clone(), signals.clone());
     let project = store.project(claimed.job.project.clone()).await.map_err(gone)?.ok_or(Stopped::LeaseLost)?;
-    Ok(Assignment { claimed, project, reporter, signals })
+    Ok(Assignment::new(claimed, project, reporter, signals))
 }
 
-/// Carries out an assignment up to its outcome, which the caller reports.
-pub(crate) async fn carry_out(executor: &dyn Executor, assignment: &Assignment) -> Result<Done, Stopped> {
+/// Carries out an assignment up to its outcome, which the caller reports. Where the mirror turns out to be damaged, it is
+/// made again; before the agent was prompted the run then begins again, and while its work is published the next attempt
+/// does it.
+pub(crate) async fn carry_out(
+    store: &dyn Store,
+    executor: &dyn Executor,
+    assignment: &Assignment,
+) -> Result<Done, Stopped> {
+    match attempt(store, executor, assignment).await {
+        Err(Stopped::MirrorDamaged(detail)) => {
+            tracing::warn!(job = %assignment.claimed.job.id, %detail, "the mirror is damaged; it is made again");
+            executor.repair(assignment).await?;
+            match assignment.stage() {
+                Stage::Preparing => attempt(store, executor, assignment).await,
+                Stage::Prompting | Stage::Publishing => Err(Stopped::MirrorDamaged(detail)),
+            }
+        }
+        done => done,
+    }
+}
+
+async fn attempt(store: &dyn Store, executor: &dyn Executor, assignment: &Assignment) -> Result<Done, Stopped> {
     let execution = executor.begin(assignment).await?;
-    let run = Run { assignment, execution: &*execution };
+    passed(store, assignment, &[HoldCause::Fetch]).await;
+    let run = Run { store, executor, assignment, execution: &*execution };
     let job = &assignment.claimed.job;
     // A turn that has ended is not repeated: what it led to is published.
     let fetched = execution.has_head().await?;
@@ -51,6 +75,8 @@ pub(crate) async fn carry_out(executor: &dyn Executor, assignment: &Assignment) 
 }
 
 struct Run<'a> {
+    store: &'a dyn Store,
+    executor: &'a dyn Executor,
     assignment: &'a Assignment,
     execution: &'a dyn Execution,
 }
@@ -63,8 +89,22 @@ impl Run<'_> {
     async fn turn(&self) -> Result<Done, Stopped> {
         let begun = self.execution.prepare().await?;
         let job = self.begin(&begun).await?;
+        if let Some((head, commits)) = self.execution.published_before(&begun).await? {
+            tracing::warn!(job = %job.id, %head, "the message's commits are on the branch already; its turn is not repeated");
+            let ended = Report::TurnEnded {
+                head: head.clone(),
+                commits: commits.clone(),
+                kept: Kept::default(),
+                stopped: false,
+            };
+            let job = self.report(ended).await?;
+            let outcome = self.publish(job, head, commits).await?;
+            return Ok(Done { ended: None, outcome });
+        }
+        self.assignment.reach(Stage::Prompting);
         let turn = self.execution.prompt().await?;
-        let Collected { head, commits, kept } = self.execution.collect(&job, &begun, &turn).await?;
+        passed(self.store, self.assignment, &[HoldCause::Model]).await;
+        let Collected { head, commits, kept } = self.collect(&job, &begun, &turn).await?;
         let archive = kept.archive.clone().unwrap_or_default();
         let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), kept, stopped: turn.stopped };
         if has_nothing_to_publish(&job, &head) {
@@ -80,6 +120,18 @@ impl Run<'_> {
         Ok(Done { ended: None, outcome: outcome? })
     }
 
+    /// The tree as the agent has left it stands still: where the mirror is damaged it is read again with a new one.
+    async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
+        match self.execution.collect(job, begun, turn).await {
+            Err(Stopped::MirrorDamaged(detail)) => {
+                tracing::warn!(job = %job.id, %detail, "the mirror is damaged; it is made again");
+                self.executor.repair(self.assignment).await?;
+                self.execution.collect(job, begun, turn).await
+            }
+            collected => collected,
+        }
+    }
+
     /// A beginning that changes nothing is not reported while the lease that was claimed lasts: nobody else has the run
     /// before it ends, and a cancellation is heard of anyway.
     async fn begin(&self, begun: &TurnBegun) -> Result<Job, Stopped> {
@@ -92,6 +144,7 @@ impl Run<'_> {
 
     /// Push, then pull request. A run that was taken over after its turn begins here.
     async fn publish(&self, mut job: Job, mut head: Sha, mut commits: Vec<Sha>) -> Result<Outcome, Stopped> {
+        self.assignment.reach(Stage::Publishing);
         let changed = unpushed(&job, &head);
         for attempt in 0.. {
             let Some(branch) = job.branch.clone().filter(|_| unpushed(&job, &head)) else { break };
@@ -120,6 +173,7 @@ impl Run<'_> {
         let Some(branch) = &job.branch else { return Err(Stopped::LeaseLost) };
         self.still_ours()?;
         let pull = self.execution.pull_request(&job, branch).await?;
+        passed(self.store, self.assignment, &[HoldCause::Push]).await;
         Ok(Outcome::Published { pushed: changed.then_some(head), pull })
     }
 

@@ -14,6 +14,7 @@ use journeyman_core::time::Timestamp;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
 use crate::release::touched;
+use crate::removal::remove_folder;
 use crate::workspace::begin_repository;
 
 /// Trees with a smaller index are checked out in a moment. An entry has about 100 bytes (gitformat-index(5)).
@@ -31,11 +32,14 @@ pub(crate) struct Spares {
     dir: PathBuf,
     /// Those that are being made.
     making: Arc<Mutex<HashSet<PathBuf>>>,
+    /// Those that this process has made. Their files are not synced, so those of an earlier process may be damaged by a
+    /// power cut.
+    ready: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
 impl Spares {
     pub(crate) fn new(dir: PathBuf) -> Self {
-        Self { dir, making: Arc::default() }
+        Self { dir, making: Arc::default(), ready: Arc::default() }
     }
 
     fn place(&self, mirror: &Mirror) -> PathBuf {
@@ -43,13 +47,17 @@ impl Spares {
     }
 
     /// Moves the spare tree of a repository to `tree`, if there is one. It stands on some commit of it.
-    pub(crate) async fn take(&self, mirror: &Mirror, tree: &Path) {
-        match tokio::fs::rename(self.place(mirror), tree).await {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, "a spare tree could not be moved to its place; the files are written anew");
-            }
-            _ => {}
+    pub(crate) async fn take(&self, mirror: &Mirror, tree: &Path) -> Result<(), Stopped> {
+        let place = self.place(mirror);
+        if !lock(&self.ready).remove(&place) {
+            return Ok(());
         }
+        if let Err(error) = tokio::fs::rename(&place, tree).await {
+            // A part of it must not be taken for the whole.
+            remove_folder(tree).await?;
+            tracing::warn!(%error, "a prebuilt tree could not be moved to its place; the files are written instead");
+        }
+        Ok(())
     }
 
     /// Begins to make a spare tree at `head`, if one is worth it and not there; `index` is that of a tree like it, and it is
@@ -57,15 +65,20 @@ impl Spares {
     pub(crate) async fn make(&self, mirror: &Mirror, head: &Sha, index: &Path, sandbox: &Arc<dyn Sandbox>) {
         let place = self.place(mirror);
         let is_small = tokio::fs::metadata(index).await.map_or(true, |note| note.len() < WORTH_IT);
-        if is_small || place.exists() || !lock(&self.making).insert(place.clone()) {
+        let is_there = lock(&self.ready).contains(&place) && place.exists();
+        if is_small || is_there || !lock(&self.making).insert(place.clone()) {
             return;
         }
-        let (making, mirror, head) = (Arc::clone(&self.making), mirror.clone(), head.clone());
+        let (making, ready) = (Arc::clone(&self.making), Arc::clone(&self.ready));
+        let (mirror, head) = (mirror.clone(), head.clone());
         let sandbox = Arc::clone(sandbox);
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            if let Err(error) = make(&mirror, &head, &place, &*sandbox).await {
-                tracing::warn!(%error, "a spare tree could not be made");
+            match make(&mirror, &head, &place, &*sandbox).await {
+                Ok(()) => {
+                    lock(&ready).insert(place.clone());
+                }
+                Err(error) => tracing::warn!(%error, "a prebuilt tree could not be made"),
             }
             lock(&making).remove(&place);
         });
@@ -98,8 +111,8 @@ fn lock(making: &Mutex<HashSet<PathBuf>>) -> std::sync::MutexGuard<'_, HashSet<P
 
 async fn make(mirror: &Mirror, head: &Sha, place: &Path, sandbox: &dyn Sandbox) -> Result<(), Stopped> {
     let draft = place.with_extension("draft");
-    if draft.exists() {
-        tokio::fs::remove_dir_all(&draft).await?;
+    for left in [&draft, place] {
+        remove_folder(left).await?;
     }
     begin_repository(&draft, mirror, head.as_str()).await?;
     mirror.check_out(&draft, head).await?;

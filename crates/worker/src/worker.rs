@@ -11,6 +11,7 @@ use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Gateway, Store, UpdateError};
+use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
 use tokio::sync::Semaphore;
@@ -22,6 +23,7 @@ use crate::executor::Executor;
 use crate::failure::Stopped;
 use crate::lease::{self, Reporter, Signals};
 use crate::mirror::Mirrors;
+use crate::outage::{Patience, outcome};
 use crate::run::{Done, assign, carry_out};
 use crate::spare::Spares;
 use crate::walls::Walls;
@@ -36,11 +38,18 @@ pub struct Limits {
     pub lease: Duration,
     /// How long to wait for a wake-up before looking for work anyway.
     pub poll: Duration,
+    /// How long messages wait for causes outside them.
+    pub patience: Patience,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { runs: 2, lease: Duration::from_secs(30), poll: Duration::from_millis(500) }
+        Self {
+            runs: 2,
+            lease: Duration::from_secs(30),
+            poll: Duration::from_millis(500),
+            patience: Patience::default(),
+        }
     }
 }
 
@@ -70,6 +79,9 @@ pub struct Host {
     pub(crate) doors: Doors,
     pub(crate) warm: WarmAgents,
     pub(crate) spares: Spares,
+    /// Tells this process from others: what they left in workspaces is not relied upon, because a power cut may have
+    /// taken a part of it.
+    pub(crate) instance: Arc<str>,
 }
 
 impl Host {
@@ -92,6 +104,7 @@ impl Host {
     ) -> Self {
         let mirrors = Mirrors::new(git, data.join("mirrors"));
         let (doors, warm, spares) = (Doors::default(), WarmAgents::new(warm), Spares::new(data.join("spares")));
+        let instance = ids.uuid(engine.now()).simple().to_string().into();
         Self {
             engine,
             store,
@@ -107,6 +120,7 @@ impl Host {
             doors,
             warm,
             spares,
+            instance,
         }
     }
 
@@ -156,6 +170,15 @@ impl Worker {
         Self { desk, id, limits }
     }
 
+    /// Ends the leases that this worker had before its process was restarted, so that their runs go on at once. To be
+    /// called before [`Worker::work`], where no other process works under this id.
+    ///
+    /// # Errors
+    /// The store failed; the leases run out by themselves then.
+    pub async fn release_leases(&self) -> Result<usize, UpdateError> {
+        self.desk.engine.release_leases(self.id).await
+    }
+
     /// Works until `drain` fires; then claims nothing more and waits for the runs that are under way. When `stop` fires,
     /// those are handed back.
     pub async fn work(&self, drain: CancellationToken, stop: CancellationToken) {
@@ -168,10 +191,10 @@ impl Worker {
             };
             let Ok(slot) = slot else { break };
             let Some(claimed) = self.next(&drain).await else { break };
-            let (desk, lease, stop) = (self.desk.clone(), self.limits.lease, stop.clone());
+            let (desk, limits, stop) = (self.desk.clone(), self.limits, stop.clone());
             runs.spawn(async move {
                 let _slot = slot;
-                run(&desk, claimed, lease, stop).await;
+                run(&desk, claimed, limits, stop).await;
             });
         }
         runs.close();
@@ -201,25 +224,31 @@ impl Worker {
     }
 }
 
-async fn run(desk: &Desk, claimed: Claimed, lease: Duration, shutdown: CancellationToken) {
+async fn run(desk: &Desk, claimed: Claimed, Limits { lease, patience, .. }: Limits, shutdown: CancellationToken) {
     let (job, token) = (claimed.job.id, claimed.lease.token);
     let signals = Signals { stop: CancellationToken::new(), lost: CancellationToken::new(), shutdown };
     let reporter = Reporter::new(desk.engine.clone(), &claimed, signals.clone());
     let keeper = lease::keep(reporter.clone(), Arc::clone(&desk.store), lease, signals.clone());
     let _keeper = AbortOnDropHandle::new(tokio::spawn(keeper));
     let _place = desk.executor.enter(job).await;
-    let done = async {
-        let assignment = assign(&*desk.store, &claimed, &reporter, &signals).await?;
-        carry_out(&*desk.executor, &assignment).await
+    let assignment = match assign(&*desk.store, &claimed, &reporter, &signals).await {
+        Ok(assignment) => assignment,
+        // The store is away: the lease runs out, and the run is taken over.
+        Err(stopped) => return tracing::warn!(%job, %stopped, "a run could not begin"),
     };
-    let (ended, outcome) = match done.await {
+    let done = carry_out(&*desk.store, &*desk.executor, &assignment).await;
+    let failed = |reason: Reason, retry| {
+        tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
+        outcome(&*desk.store, &*desk.ids, patience, &assignment, (reason, retry))
+    };
+    let (ended, outcome) = match done {
         Ok(Done { ended, outcome }) => (ended, outcome),
         Err(Stopped::LeaseLost) => return,
         Err(Stopped::HandedBack) => (None, Outcome::HandedBack),
-        Err(Stopped::Failed { reason, retry }) => {
-            tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
-            (None, Outcome::Failed { reason, retry: retry.then(|| desk.ids.permille()) })
+        Err(damaged @ Stopped::MirrorDamaged(_)) => {
+            (None, failed(Reason::new(ReasonCode::Internal, damaged.to_string()), true).await)
         }
+        Err(Stopped::Failed { reason, retry }) => (None, failed(reason, retry).await),
     };
     // While the store is away the outcome is held; when the lease has run out meanwhile, it is refused.
     loop {

@@ -5,6 +5,7 @@
 //! agent has ever touched it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
@@ -31,6 +32,8 @@ pub(crate) struct Workspace {
     /// Where the clerk works ([`crate::clerk`]).
     pub(crate) desk: PathBuf,
     scratch: PathBuf,
+    /// As [`crate::worker::Host`] has it.
+    instance: Arc<str>,
 }
 
 /// Where a workspace is, written beside it.
@@ -39,6 +42,9 @@ pub(crate) struct Workspace {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Marker {
+    /// The process that wrote it, as [`crate::worker::Host`] tells it. Files of a tree are not synced, so after a power cut
+    /// some may be missing or empty, and a process cannot tell whether there was one since another wrote the marker.
+    instance: String,
     /// The commit that the tree stands on.
     head: Sha,
     /// The session that the turn before left, as its archive is named. A turn on another machine may have changed no
@@ -51,13 +57,14 @@ struct Marker {
 }
 
 impl Workspace {
-    pub(crate) fn new(data: &Path, job: &Job) -> Self {
+    pub(crate) fn new(data: &Path, job: &Job, instance: &Arc<str>) -> Self {
         let root = data.join("workspaces").join(job.id.to_string());
         Self {
             tree: root.join("tree"),
             home: root.join("home"),
             desk: root.join("desk"),
             scratch: data.join("scratch"),
+            instance: Arc::clone(instance),
             root,
         }
     }
@@ -65,7 +72,8 @@ impl Workspace {
     /// Whether the tree is ready for a turn at `turn.head` as it is; if so, its fingerprint, if that is known.
     pub(crate) async fn can_be_used(&self, turn: &TurnBegun, session: Option<&str>) -> Option<Option<String>> {
         let marker = self.marker().await?;
-        let is_it = marker.head == turn.head && marker.session.as_deref() == session;
+        let is_ours = *marker.instance == *self.instance;
+        let is_it = is_ours && marker.head == turn.head && marker.session.as_deref() == session;
         let is_whole = self.tree.is_dir() && self.desk.is_dir() && self.home.is_dir();
         (is_it && is_whole).then_some(marker.fingerprint)
     }
@@ -94,7 +102,7 @@ impl Workspace {
         remove_folder(&self.tree).await?;
         remove_folder(&self.desk).await?;
         tokio::fs::create_dir_all(&self.root).await?;
-        spares.take(mirror, &self.tree).await;
+        spares.take(mirror, &self.tree).await?;
         begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
         mirror.check_out(&self.tree, &turn.head).await?;
         set_desk(self, mirror, &turn.head).await?;
@@ -135,7 +143,8 @@ impl Workspace {
 
     /// Notes where the tree and the session are after a turn.
     pub(crate) async fn mark(&self, head: &Sha, session: &str, fingerprint: Option<String>) -> Result<(), Stopped> {
-        let marker = Marker { head: head.clone(), session: Some(session.to_owned()), fingerprint };
+        let instance = self.instance.to_string();
+        let marker = Marker { instance, head: head.clone(), session: Some(session.to_owned()), fingerprint };
         let text = serde_json::to_string(&marker).map_err(std::io::Error::other)?;
         Ok(tokio::fs::write(self.marker_path(), text).await?)
     }
@@ -234,9 +243,9 @@ mod tests {
     #[test]
     fn a_marker_of_another_version_is_none() {
         let head = "a".repeat(40);
-        let own = format!(r#"{{"head":"{head}","session":null}}"#);
+        let own = format!(r#"{{"instance":"x","head":"{head}","session":null}}"#);
         assert!(serde_json::from_str::<Marker>(&own).is_ok());
-        let other = format!(r#"{{"head":"{head}","message":null,"session":null}}"#);
+        let other = format!(r#"{{"instance":"x","head":"{head}","message":null,"session":null}}"#);
         assert!(serde_json::from_str::<Marker>(&other).is_err());
     }
 }

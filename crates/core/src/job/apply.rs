@@ -1,8 +1,9 @@
 //! Moves a job by an event. Infallible: what may not happen was refused in [`super::decide`].
 
 use crate::job::event::{AfterRun, Counts, Event};
-use crate::job::{Delivery, Ended, Job, JobState, Progress, Work};
+use crate::job::{Delivery, Ended, Job, JobState, Progress, Unpublished, Work};
 use crate::message::MessageStatus;
+use crate::run::Reason;
 use crate::time::Timestamp;
 
 /// Moves `job` by `event`, which happened at `now`.
@@ -39,6 +40,10 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if job.branch.as_ref().is_some_and(|branch| branch.generation != turn.generation) {
                 job.pull = None;
             }
+            // The next push carries only what the turn builds upon.
+            if job.branch.as_ref().is_none_or(|branch| branch.head != turn.head) {
+                job.unpublished.clear();
+            }
             job.branch = Some(turn.branch());
             // Also where a turn had ended: then its commit was lost with the machine that had it, and it is done again.
             if let Some(delivery) = delivery_mut(job) {
@@ -58,7 +63,13 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             }
             let (head, commits, stopped) = (head.clone(), commits.clone(), *stopped);
             if let Some(delivery) = delivery_mut(job) {
+                let is_rebased = matches!(delivery.progress, Progress::Publishing { .. });
                 delivery.progress = Progress::Publishing { head, commits, stopped };
+                delivery.waiting = None;
+                if is_rebased {
+                    // The commits of earlier messages have other names now.
+                    job.unpublished.iter_mut().for_each(|earlier| earlier.commits.clear());
+                }
             }
         }
         Event::CommitPushed { head, .. } => {
@@ -68,15 +79,22 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             }
         }
         Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => job.pull = Some(pull.clone()),
-        Event::RunFinished { next, .. } => after_run(job, *next),
-        Event::MessageEnded { status, commits, reason, .. } => {
-            // What was cancelled before it was pushed must not come along with the next message.
-            if *status == MessageStatus::Cancelled
-                && commits.is_empty()
-                && let Some(branch) = &mut job.branch
-            {
-                branch.head = branch.pushed.clone().unwrap_or_else(|| branch.base.clone());
-                job.bundle = None;
+        Event::RunFinished { next, reason, .. } => after_run(job, *next, reason.as_ref()),
+        Event::MessageWaiting { waiting, .. } => {
+            if let Some(delivery) = delivery_mut(job) {
+                delivery.waiting = Some(waiting.clone());
+            }
+        }
+        Event::RetryRequested => {
+            if let JobState::Active(Work::Retrying { not_before, delivery }) = &mut job.state {
+                *not_before = now;
+                delivery.avoid = None;
+            }
+        }
+        Event::PublishedWith { .. } => job.unpublished.clear(),
+        Event::MessageEnded { message, status, reason, .. } => {
+            if *status == MessageStatus::Failed {
+                note_unpublished(job, *message);
             }
             job.last = Some(reason.clone().map_or(Ended::Completed, Ended::Failed));
             wait(job, now);
@@ -90,15 +108,24 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             job.last = Some(Ended::Failed(reason.clone()));
             job.state = JobState::Failed(reason.clone());
         }
-        Event::JobArchived => {
+        Event::ArchiveRequested => {
+            if let Some(delivery) = delivery_mut(job) {
+                delivery.archive_at = Some(now);
+            }
+        }
+        Event::JobArchived { requested_at } => {
             let before = match &job.state {
                 JobState::Failed(reason) => Ended::Failed(reason.clone()),
                 _ => Ended::Completed,
             };
             job.settled_at = Some(now);
-            job.state = JobState::Archived { at: now, before };
+            job.state = JobState::Archived { at: requested_at.unwrap_or(now), before };
         }
         Event::JobUnarchived => {
+            if let Some(delivery) = delivery_mut(job) {
+                delivery.archive_at = None;
+                return;
+            }
             job.settled_at = Some(now);
             if let JobState::Archived { before, .. } = &job.state {
                 job.state = match before {
@@ -118,14 +145,19 @@ fn wait(job: &mut Job, now: Timestamp) {
 
 /// The lease is gone. A message that is to be tried again waits; one that ends keeps its place for the event that
 /// follows at once.
-fn after_run(job: &mut Job, next: AfterRun) {
+fn after_run(job: &mut Job, next: AfterRun, reason: Option<&Reason>) {
+    let worker = job.lease().map(|lease| lease.worker);
     let Some(delivery) = delivery_mut(job) else { return };
     let mut delivery = delivery.clone();
+    delivery.avoid = worker.filter(|_| reason.is_some_and(|reason| reason.code.may_be_the_machines()));
     let not_before = match next {
         AfterRun::Ends => Timestamp::default(),
         AfterRun::Retry { not_before, counts } => {
             match counts {
-                Counts::Failure => delivery.failures += 1,
+                Counts::Failure => {
+                    delivery.failures += 1;
+                    delivery.waiting = None;
+                }
                 Counts::Loss => delivery.losses += 1,
                 Counts::Nothing => {}
             }
@@ -136,7 +168,29 @@ fn after_run(job: &mut Job, next: AfterRun) {
 }
 
 const fn first_delivery(message: crate::ids::MessageId) -> Delivery {
-    Delivery { message, attempts: 0, failures: 0, losses: 0, progress: Progress::Prompting, stop: false }
+    Delivery {
+        message,
+        attempts: 0,
+        failures: 0,
+        losses: 0,
+        progress: Progress::Prompting,
+        stop: false,
+        waiting: None,
+        avoid: None,
+        archive_at: None,
+    }
+}
+
+/// Remembers the commits of a message that ends without having been published.
+fn note_unpublished(job: &mut Job, message: crate::ids::MessageId) {
+    let pushed = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
+    let Some(Progress::Publishing { head, commits, .. }) = job.delivery().map(|delivery| &delivery.progress) else {
+        return;
+    };
+    if !commits.is_empty() && pushed != Some(head) {
+        let commits = commits.clone();
+        job.unpublished.push(Unpublished { message, commits });
+    }
 }
 
 const fn delivery_mut(job: &mut Job) -> Option<&mut Delivery> {

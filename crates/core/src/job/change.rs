@@ -85,6 +85,17 @@ pub enum Row {
         /// The pull request that carries it.
         pr_link: Option<String>,
     },
+    /// Its commits were published with those of a later message.
+    MessagePublishedWith {
+        /// Which message.
+        id: MessageId,
+        /// The later message.
+        with: MessageId,
+        /// Its commits, where they kept their names.
+        commits: Vec<Sha>,
+        /// The pull request that carries them.
+        pr_link: Option<String>,
+    },
     /// A new run.
     InsertRun(Run),
     /// It is over.
@@ -168,6 +179,7 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
             run: None,
             commits: Vec::new(),
             pr_link: None,
+            published_with: None,
         })],
         Event::MessageWithdrawn(id) => vec![Row::MessageEnded {
             id: *id,
@@ -207,8 +219,20 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
             commits: commits.clone(),
             pr_link: pr_link.clone(),
         }],
+        Event::PublishedWith { message, earlier, pr_link } => earlier
+            .iter()
+            .map(|one| Row::MessagePublishedWith {
+                id: one.message,
+                with: *message,
+                commits: one.commits.clone(),
+                pr_link: pr_link.clone(),
+            })
+            .collect(),
         Event::JobCreated(_)
         | Event::StopRequested
+        | Event::MessageWaiting { .. }
+        | Event::RetryRequested
+        | Event::ArchiveRequested
         | Event::LeaseRenewed { .. }
         | Event::TurnBegun(_)
         | Event::Transcript { .. }
@@ -218,7 +242,7 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
         | Event::PullRequestUpdated { .. }
         | Event::JobCompleted
         | Event::JobFailed(_)
-        | Event::JobArchived
+        | Event::JobArchived { .. }
         | Event::JobUnarchived => Vec::new(),
     }
 }
@@ -270,12 +294,30 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
         }
         Event::JobCompleted => ("job.completed", None, json!({})),
         Event::JobFailed(reason) => ("job.failed", None, json!({"reason": reason})),
-        Event::JobArchived => ("job.archived", None, json!({})),
+        Event::MessageWaiting { message, waiting, next_attempt_at } if waiting.attempts == 1 => (
+            "message.waiting",
+            None,
+            json!({
+                "messageId": message,
+                "reason": waiting.reason,
+                "since": waiting.since,
+                "deadline": waiting.deadline,
+                "nextAttemptAt": next_attempt_at,
+            }),
+        ),
+        Event::PublishedWith { message, earlier, .. } => {
+            let earlier: Vec<MessageId> = earlier.iter().map(|one| one.message).collect();
+            ("message.published_with", None, json!({"messageId": message, "earlier": earlier}))
+        }
+        Event::ArchiveRequested | Event::JobArchived { requested_at: None } => ("job.archived", None, json!({})),
         Event::JobUnarchived => ("job.unarchived", None, json!({})),
         Event::StopRequested
         | Event::LeaseRenewed { .. }
         | Event::TurnBegun(_)
         | Event::TurnEnded { .. }
+        | Event::MessageWaiting { .. }
+        | Event::RetryRequested
+        | Event::JobArchived { .. }
         | Event::MessageEnded { .. } => return None,
     };
     Some(line)

@@ -1,5 +1,7 @@
 //! All that may be asked of a job.
 
+use std::time::Duration;
+
 use crate::ids::{MessageId, RunId, Sha, WorkerId};
 use crate::job::event::TranscriptEntry;
 use crate::job::{Branch, Pull, Token};
@@ -20,6 +22,10 @@ pub enum Command {
     Archive,
     /// Take it out again.
     Unarchive,
+    /// Make the next attempt now instead of when it is due.
+    Retry,
+    /// End the lease of a worker that has restarted: the run that had it is gone.
+    ReleaseLease(WorkerId),
     /// Give the job to a worker, if it is due.
     Claim(Claim),
     /// Report of the worker that holds the token.
@@ -127,8 +133,29 @@ pub enum Outcome {
         /// `Some`: it may pass, so try again; the number (0 to 999) is the jitter of the wait.
         retry: Option<u32>,
     },
+    /// A cause outside the message keeps it from being carried out; it is tried again until the cause has passed or the
+    /// message's patience is over.
+    Waiting {
+        /// The cause.
+        reason: Reason,
+        /// Since when the cause is known, which may be before this message's first attempt.
+        since: Timestamp,
+        /// How long such a cause is waited for.
+        patience: Duration,
+        /// When to try again.
+        next: NextAttempt,
+    },
     /// The worker shuts down and gives the run back.
     HandedBack,
+}
+
+/// When a message that waits is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextAttempt {
+    /// After a backoff with this jitter (0 to 999).
+    Backoff(u32),
+    /// As soon as its project is no longer on hold ([`crate::project::hold`]), or is probed by it.
+    AfterHold,
 }
 
 /// What became of the pull request.

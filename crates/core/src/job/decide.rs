@@ -1,12 +1,14 @@
 //! Which events follow from a command. Pure: the same job, command and moment give the same events.
 
-use crate::ids::MessageId;
+mod waiting;
+
+use crate::ids::{MessageId, WorkerId};
 use crate::job::apply::apply;
 use crate::job::command::{Claim, Command, Outcome, Published, Report};
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::{Delivery, Ended, Job, JobState, Lease, Progress, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
-use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff};
+use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff, takeover_delay};
 use crate::run::{Reason, ReasonCode, RunStatus, Usage};
 use crate::time::Timestamp;
 
@@ -48,6 +50,8 @@ pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Cancel => plan.cancel("the job was cancelled"),
         Command::Archive => plan.archive(),
         Command::Unarchive => plan.unarchive(),
+        Command::Retry => plan.retry(),
+        Command::ReleaseLease(worker) => plan.release_lease(*worker),
         Command::Claim(claim) => plan.claim(claim)?,
         Command::Report { token, report } => plan.report(*token, report)?,
     }
@@ -70,6 +74,7 @@ impl Plan {
     fn add_message(&mut self, message: &NewMessage) -> Result<(), Rejected> {
         let active = match &self.job.state {
             JobState::Archived { .. } => return Err(Rejected::Archived),
+            JobState::Active(_) if self.job.archive_requested_at().is_some() => return Err(Rejected::Archived),
             JobState::Active(_) if message.delivery == DeliveryMode::Reject => return Err(Rejected::Busy),
             JobState::Active(_) => true,
             JobState::Completed | JobState::Failed(_) => false,
@@ -88,7 +93,7 @@ impl Plan {
     /// Ends the message under way: at once where no worker has it, by request where one does. A turn that is already
     /// being published is left to finish.
     fn make_room(&mut self) {
-        let prompting = |delivery: &Delivery| delivery.progress == Progress::Prompting;
+        let prompting = |delivery: &Delivery| !is_publishing(delivery);
         match &self.job.state {
             JobState::Active(Work::Running { delivery, .. }) if prompting(delivery) && !delivery.stop => {
                 self.emit(Event::StopRequested);
@@ -110,38 +115,77 @@ impl Plan {
         Ok(())
     }
 
+    /// Stops what runs and withdraws what waits. A turn that has ended is beyond that: its work may be on the code host
+    /// already, so it is published, and its message is finished with it. Where publishing waits for something, it is
+    /// given up: the commits are kept and go up with the next message.
     fn cancel(&mut self, text: &str) {
         let reason = Reason::new(ReasonCode::Cancelled, text);
         match &self.job.state {
+            JobState::Active(Work::Running { delivery, .. }) if is_publishing(delivery) => {
+                self.withdraw_queue();
+                return;
+            }
             JobState::Active(Work::Running { delivery, .. }) => {
                 let message = delivery.message;
                 self.finish_run(RunStatus::Cancelled, Some(reason.clone()), Usage::default(), AfterRun::Ends);
                 self.end_message(message, MessageStatus::Cancelled, Some(reason.clone()));
             }
             JobState::Active(Work::Retrying { delivery, .. }) => {
-                let message = delivery.message;
-                self.end_message(message, MessageStatus::Cancelled, Some(reason.clone()));
+                let (message, publishing) = (delivery.message, is_publishing(delivery));
+                if publishing {
+                    let text = format!(
+                        "{text} while the work of its last message waited to be published; the commits are kept and go \
+                         up with the next message"
+                    );
+                    let given_up = Reason::new(ReasonCode::Cancelled, text);
+                    self.end_message(message, MessageStatus::Failed, Some(given_up));
+                } else {
+                    self.end_message(message, MessageStatus::Cancelled, Some(reason.clone()));
+                }
             }
             JobState::Active(Work::Waiting) => {}
             JobState::Completed | JobState::Failed(_) | JobState::Archived { .. } => return,
         }
-        for message in self.job.queue.clone() {
-            self.emit(Event::MessageWithdrawn(message));
-        }
+        self.withdraw_queue();
         self.emit(Event::JobFailed(reason));
     }
 
+    fn withdraw_queue(&mut self) {
+        for message in self.job.queue.clone() {
+            self.emit(Event::MessageWithdrawn(message));
+        }
+    }
+
+    /// Puts the job away, cancelling it first. Where a turn's work is being published that is finished first; for
+    /// clients the job is archived from now on.
     fn archive(&mut self) {
-        if matches!(self.job.state, JobState::Archived { .. }) {
+        if matches!(self.job.state, JobState::Archived { .. }) || self.job.archive_requested_at().is_some() {
             return;
         }
         self.cancel("the job was archived while it was active");
-        self.emit(Event::JobArchived);
+        if matches!(self.job.state, JobState::Active(_)) {
+            self.emit(Event::ArchiveRequested);
+        } else {
+            self.emit(Event::JobArchived { requested_at: None });
+        }
     }
 
     fn unarchive(&mut self) {
-        if matches!(self.job.state, JobState::Archived { .. }) {
+        if matches!(self.job.state, JobState::Archived { .. }) || self.job.archive_requested_at().is_some() {
             self.emit(Event::JobUnarchived);
+        }
+    }
+
+    fn retry(&mut self) {
+        let now = self.now;
+        if matches!(&self.job.state, JobState::Active(Work::Retrying { not_before, .. }) if *not_before > now) {
+            self.emit(Event::RetryRequested);
+        }
+    }
+
+    fn release_lease(&mut self, worker: WorkerId) {
+        if self.job.lease().is_some_and(|lease| lease.worker == worker && lease.until > self.now) {
+            self.emit(Event::LeaseRenewed { until: self.now });
         }
     }
 
@@ -150,6 +194,9 @@ impl Plan {
             return Err(Rejected::NotDue);
         }
         self.take_over();
+        if self.job.due_at().is_none_or(|due| due > self.now) {
+            return Ok(());
+        }
         let (message, attempt) = match &self.job.state {
             JobState::Active(Work::Retrying { delivery, .. }) => (delivery.message, delivery.attempts + 1),
             JobState::Active(Work::Waiting) => match self.job.queue.first() {
@@ -178,14 +225,15 @@ impl Plan {
         );
         if delivery.stop && delivery.progress == Progress::Prompting {
             self.finish_run(RunStatus::Cancelled, Some(lost), Usage::default(), AfterRun::Ends);
-            self.end_message(delivery.message, MessageStatus::Cancelled, Some(interrupted()));
+            self.conclude(delivery.message, MessageStatus::Cancelled, Some(interrupted()));
         } else if delivery.losses + 1 > MAX_LOSSES {
             let text = format!("{} workers died while they carried out this message; it is given up", MAX_LOSSES + 1);
             let given_up = Reason::new(ReasonCode::WorkerLost, text);
             self.finish_run(RunStatus::Failed, Some(given_up.clone()), Usage::default(), AfterRun::Ends);
-            self.end_message(delivery.message, MessageStatus::Failed, Some(given_up));
+            self.conclude(delivery.message, MessageStatus::Failed, Some(given_up));
         } else {
-            let next = AfterRun::Retry { not_before: self.now, counts: Counts::Loss };
+            let not_before = self.now + takeover_delay(delivery.losses + 1);
+            let next = AfterRun::Retry { not_before, counts: Counts::Loss };
             self.finish_run(RunStatus::Failed, Some(lost), Usage::default(), next);
         }
     }
@@ -200,7 +248,17 @@ impl Plan {
             Report::Heartbeat { lease_until } => self.emit(Event::LeaseRenewed { until: *lease_until }),
             // A follow-up mostly goes on where the job is: then there is nothing to store.
             Report::TurnBegun(turn) if self.job.is_ready_for(turn) => {}
-            Report::TurnBegun(turn) => self.emit(Event::TurnBegun(turn.clone())),
+            // The commit of a turn that had ended was lost with its machine, and nobody wants it again.
+            Report::TurnBegun(turn) if delivery.archive_at.is_some() => {
+                self.emit(Event::TurnBegun(turn.clone()));
+                let reason = Reason::new(ReasonCode::Cancelled, "the job was archived before its work was published");
+                self.finish_run(RunStatus::Cancelled, Some(reason.clone()), Usage::default(), AfterRun::Ends);
+                self.conclude(delivery.message, MessageStatus::Cancelled, Some(reason));
+            }
+            Report::TurnBegun(turn) => {
+                self.emit(Event::TurnBegun(turn.clone()));
+                self.note_published(turn);
+            }
             Report::Transcript(entries) => {
                 for entry in entries {
                     self.emit(Event::Transcript { run, entry: entry.clone() });
@@ -230,10 +288,13 @@ impl Plan {
                 self.published(delivery, pushed.as_ref(), pull, usage);
                 Ok(())
             }
-            Outcome::Failed { .. } | Outcome::HandedBack if stopping => {
+            Outcome::Failed { .. } | Outcome::Waiting { .. } | Outcome::HandedBack if stopping => {
                 self.finish_run(RunStatus::Cancelled, Some(interrupted()), usage, AfterRun::Ends);
-                self.end_message(delivery.message, MessageStatus::Cancelled, Some(interrupted()));
-                self.settle();
+                self.conclude(delivery.message, MessageStatus::Cancelled, Some(interrupted()));
+                Ok(())
+            }
+            Outcome::Waiting { reason, since, patience, next } => {
+                self.wait(delivery, &waiting::Cause { reason, since: *since, patience: *patience }, *next, usage);
                 Ok(())
             }
             Outcome::Failed { reason, retry } => {
@@ -257,6 +318,7 @@ impl Plan {
             let (branch, head, commits) = (branch.name, head.clone(), commits.clone());
             self.emit(Event::CommitPushed { run, branch, head, commits });
         }
+        let all_published = self.job.branch.as_ref().is_some_and(|branch| branch.pushed.as_ref() == Some(&branch.head));
         let mut reason = stopped.then(interrupted);
         match pull {
             Published::Nothing => {}
@@ -269,9 +331,11 @@ impl Plan {
         } else {
             (RunStatus::Succeeded, MessageStatus::Finished, None)
         };
+        if all_published {
+            self.publish_earlier();
+        }
         self.finish_run(run_status, reason, usage, AfterRun::Ends);
-        self.end_message(delivery.message, status, why);
-        self.settle();
+        self.conclude(delivery.message, status, why);
     }
 
     fn failed(&mut self, delivery: &Delivery, reason: &Reason, retry: Option<u32>, usage: Usage) {
@@ -282,8 +346,17 @@ impl Plan {
             self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, next);
         } else {
             self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, AfterRun::Ends);
-            self.end_message(delivery.message, MessageStatus::Failed, Some(reason.clone()));
-            self.settle();
+            self.conclude(delivery.message, MessageStatus::Failed, Some(reason.clone()));
+        }
+    }
+
+    /// Ends the message under way, and the job where nothing is left to do.
+    fn conclude(&mut self, message: MessageId, status: MessageStatus, reason: Option<Reason>) {
+        let requested_at = self.job.archive_requested_at();
+        self.end_message(message, status, reason);
+        self.settle();
+        if requested_at.is_some() {
+            self.emit(Event::JobArchived { requested_at });
         }
     }
 
@@ -326,6 +399,10 @@ impl Plan {
         };
         self.emit(event);
     }
+}
+
+fn is_publishing(delivery: &Delivery) -> bool {
+    delivery.progress != Progress::Prompting
 }
 
 fn interrupted() -> Reason {

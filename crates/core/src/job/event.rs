@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::ids::{MessageId, RunId, Sha};
 use crate::job::command::{Kept, TurnBegun};
-use crate::job::{Job, Lease, Pull};
+use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, NewMessage};
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -113,12 +113,37 @@ pub enum Event {
         /// Why it did not finish.
         reason: Option<Reason>,
     },
+    /// A message waits for something outside it. Follows the end of the run that met it.
+    MessageWaiting {
+        /// Which.
+        message: MessageId,
+        /// For what.
+        waiting: Waiting,
+        /// When the next attempt is due.
+        next_attempt_at: Timestamp,
+    },
+    /// The next attempt was asked for now.
+    RetryRequested,
+    /// Commits of earlier messages were published with those of this one.
+    PublishedWith {
+        /// Whose push carried them.
+        message: MessageId,
+        /// The earlier messages.
+        earlier: Vec<Unpublished>,
+        /// The pull request that carries them.
+        pr_link: Option<String>,
+    },
+    /// The job was put away while the work of its last message is being published; [`Event::JobArchived`] follows.
+    ArchiveRequested,
     /// The queue is empty and the last run succeeded.
     JobCompleted,
     /// The queue is empty and the last run did not.
     JobFailed(Reason),
     /// The job was put away.
-    JobArchived,
+    JobArchived {
+        /// When this was asked for, if before now.
+        requested_at: Option<Timestamp>,
+    },
     /// It was taken out again.
     JobUnarchived,
 }

@@ -14,6 +14,7 @@ use crate::job::{Job, JobRecord, JobStatus};
 use crate::key::{ApiKey, KeyHash};
 use crate::message::Message;
 use crate::model::price::{Budgets, OverBudget};
+use crate::project::hold::{Hold, HoldFailure};
 use crate::project::{Project, SecretChanges, SecretValue};
 use crate::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use crate::rate::{RateKind, RateState};
@@ -112,12 +113,18 @@ pub type ClaimFn = Decide;
 /// to build one anew.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the probe of a project on hold is waited for before another job may probe it: its worker may have died.
+pub const PROBE_TIME: Duration = Duration::from_secs(60);
+
 /// Who looks for work, and when.
 ///
 /// A job may be given to the worker if it is due, if it prefers no other ([`Job::prefers`]) or has waited for that one
 /// for [`PATIENCE`], and if its project has fewer live runs than its limit. Of those the first is that of the
 /// project with the fewest live runs, so that a project with many jobs does not keep the others waiting; then the one
 /// that has been due longest; then the oldest.
+///
+/// A job that avoids the worker ([`Job::avoids`]) is given to it only after [`PATIENCE`] too. Of a project that is on
+/// hold one job is given out when the hold's next probe is due, which moves the probe on by [`PROBE_TIME`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimQuery {
     /// The present.
@@ -161,6 +168,8 @@ pub struct Picked {
     pub job: Job,
     /// The message that was delivered with it, as it is now; `None` if a lost run was cleared away and no more.
     pub message: Option<Message>,
+    /// The hold of its project, if there is one and this job was picked to probe it.
+    pub hold: Option<Hold>,
 }
 
 /// Waits for news of a job.
@@ -199,6 +208,12 @@ pub trait JobStore: Send + Sync {
 
     /// How many jobs are active.
     async fn active_jobs(&self) -> Result<u64, StoreError>;
+
+    /// How many jobs wait for something outside them ([`Job::waiting`]), by the code of the cause.
+    async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError>;
+
+    /// The jobs that a worker has a lease on.
+    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError>;
 
     /// A job's messages in the order in which they were accepted.
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError>;
@@ -259,6 +274,23 @@ pub trait ProjectStore: Send + Sync {
 
     /// A project's secrets, in the clear.
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
+}
+
+/// Projects on hold.
+#[async_trait]
+pub trait HoldStore: Send + Sync {
+    /// Puts a project on hold, or keeps it there, as [`Hold::after`] says of the hold that is there; the hold as it is
+    /// then. `None` if the project is gone.
+    async fn hold_project(&self, id: ProjectId, failure: HoldFailure) -> Result<Option<Hold>, StoreError>;
+
+    /// Ends a project's hold. Again is the same as once.
+    async fn release_project(&self, id: ProjectId) -> Result<(), StoreError>;
+
+    /// Makes the next probe of a project on hold due at `now`.
+    async fn probe_project(&self, id: ProjectId, now: Timestamp) -> Result<(), StoreError>;
+
+    /// The projects that are on hold.
+    async fn holds(&self) -> Result<BTreeMap<ProjectId, Hold>, StoreError>;
 }
 
 /// A line of the audit log: who did what.
@@ -529,7 +561,7 @@ impl Swept {
 
 /// All of it.
 #[async_trait]
-pub trait Store: JobStore + ProjectStore + KeyStore + UserStore + PullStore + SpendingStore {
+pub trait Store: JobStore + ProjectStore + HoldStore + KeyStore + UserStore + PullStore + SpendingStore {
     /// Whether it answers.
     async fn ready(&self) -> Result<(), StoreError>;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Change, create, step};
-use journeyman_core::job::command::{Claim, Command, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, JobOptions, JobState, Pull, Source, Token, Work};
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
@@ -65,6 +65,7 @@ pub(crate) fn created() -> Case {
         session: None,
         archive: None,
         bundle: None,
+        unpublished: Vec::new(),
         token: Token(0),
         last_seq: 0,
     };
@@ -139,6 +140,15 @@ impl Case {
     pub(crate) fn fail(self, retry: Option<u32>) -> Self {
         let reason = Reason::new(ReasonCode::AgentExited, "it died");
         self.report(Report::Finished { outcome: Outcome::Failed { reason, retry }, usage: Usage::default() })
+    }
+}
+
+impl Case {
+    /// The attempt meets a cause outside the message; `patience` is how long it is waited for.
+    pub(crate) fn wait(self, code: ReasonCode, patience: Duration) -> Self {
+        let (reason, since) = (Reason::new(code, "away"), self.now);
+        let outcome = Outcome::Waiting { reason, since, patience, next: NextAttempt::Backoff(999) };
+        self.report(Report::Finished { outcome, usage: Usage::default() })
     }
 }
 

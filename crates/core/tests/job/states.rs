@@ -29,6 +29,12 @@ fn a_message_in_every_state() {
         ("archived", archived(), Queue, Err(Rejected::Archived)),
         ("archived", archived(), Interrupt, Err(Rejected::Archived)),
         ("archived", archived(), Reject, Err(Rejected::Archived)),
+        (
+            "archived while publishing",
+            running().turn('a', false).then(&Command::Archive),
+            Queue,
+            Err(Rejected::Archived),
+        ),
     ] {
         let outcome = case.attempt(&Command::AddMessage(message(9, delivery)));
         assert_eq!(outcome.as_ref().map(|_| ()).map_err(|rejected| *rejected), expected, "{name} {delivery:?}");
@@ -57,7 +63,8 @@ fn cancel_in_every_state() {
         ("running", running(), JobStatus::Failed),
         ("running with a queue", running().send(2).send(3), JobStatus::Failed),
         ("retrying", running().fail(Some(0)).send(2), JobStatus::Failed),
-        ("publishing", running().turn('a', false), JobStatus::Failed),
+        ("publishing", running().turn('a', false).send(2), JobStatus::Active),
+        ("publishing, to be tried again", running().turn('a', false).fail(Some(0)), JobStatus::Failed),
         ("completed", completed(), JobStatus::Completed),
         ("failed", failed(), JobStatus::Failed),
         ("archived", archived(), JobStatus::Archived),
@@ -74,6 +81,7 @@ fn archive_and_unarchive_in_every_state() {
     for (name, case, before) in [
         ("waiting", created(), JobStatus::Failed),
         ("running", running().send(2), JobStatus::Failed),
+        ("publishing", running().turn('a', false).send(2), JobStatus::Active),
         ("completed", completed(), JobStatus::Completed),
         ("failed", failed(), JobStatus::Failed),
         ("archived", archived(), JobStatus::Completed),

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use journeyman_core::ids::WorkerId;
 use journeyman_core::job::change::Row;
 use journeyman_core::job::command::{Command, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobState, JobStatus, Progress, Token};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES};
-use journeyman_core::run::{RunStatus, Usage};
+use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES, takeover_delay};
+use journeyman_core::run::{ReasonCode, RunStatus, Usage};
+
+use uuid::Uuid;
 
 use super::given::{Case, LEASE, claim, completed, created, msg, running, sha};
 
@@ -127,9 +130,13 @@ fn what_may_pass_is_tried_again_and_then_given_up() {
 #[test]
 fn a_message_that_kills_its_workers_is_given_up() {
     let mut case = running();
-    for _ in 0..MAX_LOSSES {
+    for losses in 1..=MAX_LOSSES {
         case = case.after(LEASE).claim();
         assert_eq!(case.job.status(), JobStatus::Active);
+        if !takeover_delay(losses).is_zero() {
+            assert_eq!(case.job.lease(), None, "later takeovers wait");
+            case = case.after(takeover_delay(losses)).claim();
+        }
     }
     let case = case.after(LEASE).claim();
     assert_eq!((case.job.status(), ended(&case)), (JobStatus::Failed, vec![(1, MessageStatus::Failed)]));
@@ -185,10 +192,112 @@ fn a_turn_whose_commit_was_lost_with_its_machine_is_begun_again() {
 }
 
 #[test]
-fn what_was_cancelled_before_it_was_pushed_does_not_come_along_with_the_next_message() {
+fn a_cancel_comes_in_time_or_the_message_is_finished_with_its_commits() {
     let head = |case: &Case| case.job.branch.as_ref().map(|branch| branch.head.clone());
-    let cancelled = running().turn('a', false).then(&Command::Cancel);
-    assert_eq!(head(&cancelled), Some(sha('0')));
-    let second = completed().send(2).claim().turn('b', false).then(&Command::Cancel);
-    assert_eq!(head(&second), Some(sha('a')), "what was pushed stays");
+    let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
+    let in_time = running().report(Report::TurnBegun(begun)).then(&Command::Cancel);
+    assert_eq!((ended(&in_time), head(&in_time)), (vec![(1, MessageStatus::Cancelled)], Some(sha('0'))));
+
+    let too_late = running().send(2).turn('a', false).then(&Command::Cancel);
+    assert_eq!(ended(&too_late), [(2, MessageStatus::Withdrawn)], "the work of 1 may be on the code host");
+    assert_eq!(too_late.job.status(), JobStatus::Active);
+    let published = too_late.publish('a');
+    assert_eq!((ended(&published), published.job.status()), (vec![(1, MessageStatus::Finished)], JobStatus::Completed));
+}
+
+#[test]
+fn a_job_that_is_archived_while_its_work_is_published_is_archived_for_clients_at_once() {
+    let asked = running().turn('a', false).then(&Command::Archive);
+    let at = asked.job.record().archived_at;
+    assert_eq!((asked.job.status(), at), (JobStatus::Archived, Some(asked.now)));
+    assert!(asked.job.due_at().is_some(), "its work is still published if the worker dies");
+    let kept = asked.clone().after(Duration::from_secs(1)).publish('a');
+    assert_eq!((kept.job.status(), kept.job.record().archived_at), (JobStatus::Archived, at));
+    assert_eq!(ended(&kept), [(1, MessageStatus::Finished)]);
+    assert_eq!(kept.kinds.iter().filter(|kind| *kind == "job.archived").count(), 1);
+    assert_eq!(kept.then(&Command::Unarchive).job.status(), JobStatus::Completed);
+    let back = asked.then(&Command::Unarchive);
+    assert_eq!((back.job.status(), back.publish('a').job.status()), (JobStatus::Active, JobStatus::Completed));
+}
+
+#[test]
+fn an_archived_jobs_turn_whose_commit_was_lost_is_not_begun_again() {
+    let lost = running().turn('a', false).then(&Command::Archive).after(LEASE).claim();
+    let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
+    let case = lost.report(Report::TurnBegun(begun));
+    assert_eq!((ended(&case), case.job.status()), (vec![(1, MessageStatus::Cancelled)], JobStatus::Archived));
+    assert_eq!(case.job.due_at(), None);
+}
+
+#[test]
+fn what_waits_for_something_outside_keeps_its_place_until_its_deadline() {
+    let patience = Duration::from_secs(3600);
+    let mut case = running().send(2);
+    let start = case.now;
+    for attempt in 1..=12_u32 {
+        let waits = case.wait(ReasonCode::RepositoryUnreachable, patience);
+        assert_eq!((ended(&waits), waits.job.status()), (vec![], JobStatus::Active), "attempt {attempt}");
+        let Some((waiting, next)) = waits.job.waiting() else { panic!("it waits") };
+        assert_eq!((waiting.attempts, waiting.since, waiting.deadline), (attempt, start, start + patience));
+        assert!(next <= start + patience, "the last attempt is at the deadline");
+        assert_eq!(waits.attempt(&claim(&waits)).map(|_| ()), Err(Rejected::NotDue));
+        case = waits.clone().after(next.since(waits.now)).claim();
+        assert_eq!(delivered(&case), Some(1), "the queue waits behind it");
+    }
+    assert_eq!(case.kinds.iter().filter(|kind| *kind == "message.waiting").count(), 1, "it is told once");
+    assert_eq!(case.job.delivery().map(|delivery| delivery.failures), Some(0));
+    let given_up = case.after(patience).wait(ReasonCode::RepositoryUnreachable, patience);
+    assert_eq!(ended(&given_up), [(1, MessageStatus::Failed)]);
+    assert_eq!(delivered(&given_up.claim()), Some(2), "the next one has a deadline of its own");
+}
+
+#[test]
+fn another_cause_is_waited_for_from_its_own_beginning() {
+    let hour = Duration::from_secs(3600);
+    let case = running().wait(ReasonCode::RepositoryUnreachable, hour).after(hour / 2).claim();
+    let case = case.wait(ReasonCode::CredentialRefused, hour);
+    let since = case.job.waiting().map(|(waiting, _)| (waiting.since, waiting.attempts));
+    assert_eq!(since, Some((case.now, 1)));
+    let turned = case.after(hour / 4).claim().turn('a', false);
+    assert_eq!(turned.job.delivery().map(|delivery| delivery.waiting.clone()), Some(None), "it went on");
+}
+
+#[test]
+fn people_can_have_the_next_attempt_now_or_give_it_up() {
+    let waiting = || running().send(2).wait(ReasonCode::DiskFull, Duration::from_secs(3600));
+    assert_eq!(waiting().job.avoids(), Some(WorkerId::from_uuid(Uuid::from_u128(1))), "another machine may do better");
+    let now = waiting().then(&Command::Retry);
+    assert_eq!(delivered(&now.claim()), Some(1));
+    assert_eq!(
+        ended(&waiting().then(&Command::Cancel)),
+        [(1, MessageStatus::Cancelled), (2, MessageStatus::Withdrawn)]
+    );
+    let running = running();
+    assert!(running.clone().then(&Command::Retry).last.is_empty(&running.job), "there is nothing to hasten");
+}
+
+#[test]
+fn commits_that_could_not_be_published_go_up_with_a_later_message_and_the_receipt_says_so() {
+    let failed = running().turn('a', false).fail(None);
+    assert_eq!(ended(&failed), [(1, MessageStatus::Failed)]);
+    let later = failed.send(2).claim().turn('b', false).publish('b');
+    let row = later.last.rows.iter().find_map(|row| match row {
+        Row::MessagePublishedWith { id, with, commits, pr_link } => {
+            Some((*id, *with, commits.clone(), pr_link.clone()))
+        }
+        _ => None,
+    });
+    assert_eq!(row, Some((msg(1), msg(2), vec![sha('a')], Some("http://pull/1".into()))));
+    assert!(later.kinds.contains(&"message.published_with".to_owned()));
+    assert!(later.job.unpublished.is_empty());
+}
+
+#[test]
+fn a_worker_that_restarts_gives_its_leases_back() {
+    let mine = WorkerId::from_uuid(Uuid::from_u128(1));
+    let case = running().then(&Command::ReleaseLease(mine));
+    assert_eq!(case.job.due_at(), Some(case.now));
+    assert_eq!(delivered(&case.claim()), Some(1), "it is taken over at once");
+    let other = running().then(&Command::ReleaseLease(WorkerId::from_uuid(Uuid::from_u128(2))));
+    assert!(other.job.due_at() > Some(other.now));
 }

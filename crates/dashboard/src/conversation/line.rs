@@ -95,6 +95,12 @@ pub(crate) fn of(entry: &LogEntry, told: Option<&str>) -> Option<(Line, Option<S
             line.link = data["url"].as_str().filter(|url| words::is_page(url)).map(str::to_owned);
             line
         }
+        "message.waiting" => {
+            Line::new("warning", Tone::Warning, format!("Waiting to retry: {}", reason.as_deref().unwrap_or_default()))
+        }
+        "message.published_with" => {
+            Line::new("commit", Tone::Success, "Published with commits of earlier messages that could not be")
+        }
         "message.withdrawn" => Line::new("cross", Tone::Muted, "A queued message was withdrawn"),
         "run.finished" => run_finished(data, reason.as_deref())?,
         "job.failed" if reason.as_deref() != told => {

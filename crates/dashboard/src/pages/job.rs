@@ -33,6 +33,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&path("/record"), get(record::show))
         .route(&path("/messages"), post(actions::send))
         .route(&path("/messages/{message}/withdraw"), post(actions::withdraw))
+        .route(&path("/retry"), post(actions::retry))
         .route(&path("/cancel"), post(actions::cancel))
         .route(&path("/archive"), post(actions::archive))
         .route(&path("/unarchive"), post(actions::unarchive))

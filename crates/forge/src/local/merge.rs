@@ -1,20 +1,25 @@
 //! Merging without a working tree: the tree is computed from the two commits, the branch moved only if it is where it was.
 
+use std::io;
 use std::path::Path;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::PullPagesError;
 use journeyman_core::pull::LocalPull;
 use journeyman_core::time::Timestamp;
-use journeyman_git::{Failure, Git, GitError};
+use journeyman_git::{Failure, Folders, Git, GitError};
 
-use super::LocalHost;
+use super::{LocalHost, blocking};
 
 /// Tries while others push to the base.
 const TRIES: usize = 5;
 
 fn failed(error: &GitError) -> PullPagesError {
     PullPagesError::Failed(error.to_string())
+}
+
+fn not_synced(error: &io::Error) -> PullPagesError {
+    PullPagesError::Failed(format!("the repository cannot be made durable: {error}"))
 }
 
 fn conflict(pull: &LocalPull) -> PullPagesError {
@@ -52,6 +57,8 @@ impl LocalHost {
         by: &str,
         now: Timestamp,
     ) -> Result<(Sha, Sha), PullPagesError> {
+        let look = path.to_owned();
+        let folders = blocking(move || Folders::look(&look)).await.map_err(|error| not_synced(&error))?;
         for _ in 0..TRIES {
             let deleted = || PullPagesError::Failed("a branch of the pull request was deleted".to_owned());
             let (base, head) = self.ends(path, pull).await?.ok_or_else(deleted)?;
@@ -72,7 +79,10 @@ impl LocalHost {
             let name = format!("refs/heads/{}", pull.base);
             let update = self.git.at(path, ["update-ref", &name, commit.as_str(), base.as_str()]).run().await;
             match update {
-                Ok(_) => return Ok((base, head)),
+                Ok(_) => {
+                    blocking(move || folders.sync()).await.map_err(|error| not_synced(&error))?;
+                    return Ok((base, head));
+                }
                 // Somebody pushed, or is about to.
                 Err(error) if matches!(error.failure(), Failure::NonFastForward | Failure::LockHeld) => {}
                 Err(error) => return Err(failed(&error)),

@@ -12,9 +12,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::ports::{GitHttpRequest, GitHttpResponse, GitServer, GitServerError};
 use journeyman_core::project::{Address, Project, parse_address};
-use journeyman_git::GitCommand;
+use journeyman_git::{Folders, GitCommand};
 
-use super::LocalHost;
+use super::{LocalHost, blocking};
 use request::Asked;
 
 /// How long neither side may move a byte. While git computes, it says so every five seconds.
@@ -59,9 +59,16 @@ impl GitServer for LocalHost {
         if !self.path(&name).join("HEAD").exists() {
             return Err(GitServerError::NotFound);
         }
+        // A push that was answered survives a power cut: the answer ends when its objects and refs are on the disk.
+        let path = self.path(&name);
+        let folders = match request::needs_write(&request.path, &request.query) {
+            true => Some(blocking(move || Folders::look(&path)).await),
+            false => None,
+        };
+        let folders = folders.transpose().map_err(|error| GitServerError::Failed(error.to_string()))?;
         let started = self.backend(&name, asked, &request).spawn();
         let process = started.map_err(|error| GitServerError::Failed(error.to_string()))?;
-        let mut pieces = exchange::start(process, request.body, IDLE);
+        let mut pieces = exchange::start(process, request.body, IDLE, folders);
         let (head, rest) = head::receive(&mut pieces).await?;
         Ok(GitHttpResponse { status: head.status, headers: head.headers, body: exchange::body(rest, pieces) })
     }

@@ -11,14 +11,16 @@ use std::path::{Path, PathBuf};
 use super::Git;
 
 impl Git {
-    /// Writes a configuration into `dir`, to be given as `GIT_CONFIG_GLOBAL` in [`super::Runner::environment`]. It does
-    /// not turn off the hooks of a path remote: they are its owner's rules, as they are at a remote over ssh.
+    /// Writes a configuration into `dir`, to be given as `GIT_CONFIG_GLOBAL` in [`super::Runner::environment`]: with it
+    /// the far end of a path remote syncs what it stores. It does not turn off the hooks of a path remote: they are its owner's rules, as they are at a remote over ssh.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_settings(dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join("gitconfig");
-        replace(&path, "[safe]\n\tdirectory = *\n", 0o600)?;
+        let (fsync, method) = (super::FSYNC, super::FSYNC_METHOD);
+        let text = format!("[safe]\n\tdirectory = *\n[core]\n\tfsync = {fsync}\n\tfsyncMethod = {method}\n");
+        replace(&path, &text, 0o600)?;
         Ok(path)
     }
 }

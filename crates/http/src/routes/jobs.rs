@@ -26,6 +26,7 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{IdempotencyKey, InJob, InProject, JsonBody, Parameters};
 use crate::openapi::{IdempotencyHeader, JobPath, ProjectPath, errors};
+use crate::wire::details::JobDetails;
 use crate::wire::job::{CreateJob, JobPage, JobRecord, Status};
 
 /// The longest time that a client may ask to wait, in seconds.
@@ -33,6 +34,7 @@ const WAIT_SECONDS: u64 = 60;
 
 errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 429, 503, 504);
 errors!(ReadErrors: 400, 401, 403, 404, 503);
+errors!(DetailsErrors: 401, 403, 404, 503);
 errors!(ChangeErrors: 401, 403, 404, 503, 504);
 
 /// Create a job
@@ -219,9 +221,32 @@ fn filter(at: &InProject, query: ListQuery, limit: usize) -> Result<JobFilter, A
     })
 }
 
+/// Get a job's details
+///
+/// What the record cannot say: branch, pull request, length of the queue, why it failed, and what it waits for.
+#[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/details", tag = "Jobs", operation_id = "getJobDetails",
+    params(JobPath), responses((status = 200, description = "The job's details", body = JobDetails), DetailsErrors))]
+pub(crate) async fn details(State(app): State<App>, at: InJob) -> Result<Json<JobDetails>, ApiError> {
+    let job = at.load(&app).await?;
+    let hold = app.services.store.holds().await?.remove(&job.project);
+    Ok(Json(JobDetails::of(&job, hold.as_ref())))
+}
+
+/// Retry now
+///
+/// Makes the next attempt of a job that waits for something outside it (`waiting` in its details) now instead of when it
+/// is due. Any other job stays as it is.
+#[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/retry", tag = "Jobs", operation_id = "retryJob",
+    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
+pub(crate) async fn retry(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
+    let done = app.services.engine.retry(&at.at.project, at.id).await?;
+    Ok(record(done))
+}
+
 /// Cancel a job
 ///
-/// Stops the run and withdraws what is queued; the job is `failed` then. A job that is not active stays as it is.
+/// Stops the run and withdraws what is queued; the job is `failed` then. A turn that has ended is beyond that: its work is
+/// published, its message is `finished` with it, and the job is `completed` soon. A job that is not active stays as it is.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/cancel", tag = "Jobs", operation_id = "cancelJob",
     params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
 pub(crate) async fn cancel(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
@@ -231,7 +256,8 @@ pub(crate) async fn cancel(State(app): State<App>, at: InJob) -> Result<Json<Job
 
 /// Archive a job
 ///
-/// Cancels it first if it is active. Messages to it are refused until it is unarchived.
+/// Cancels it first if it is active. Messages to it are refused until it is unarchived. The work of a turn that has ended is
+/// published all the same.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/archive", tag = "Jobs", operation_id = "archiveJob",
     params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
 pub(crate) async fn archive(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {

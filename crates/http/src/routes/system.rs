@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::Administrator;
+use crate::metrics::Counts;
 use crate::openapi::errors;
 use crate::wire::system::System;
 
@@ -68,8 +69,10 @@ pub(crate) async fn system(State(app): State<App>, _: Administrator) -> Result<J
 }
 
 async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
-    let active = app.services.store.active_jobs().await?;
-    let text = app.metrics.text(active).map_err(|error| ApiError::internal(&error))?;
+    let store = &app.services.store;
+    let (active, waiting) = (store.active_jobs().await?, store.waiting_jobs().await?);
+    let on_hold = store.holds().await?.len() as u64;
+    let text = app.metrics.text(Counts { active, waiting, on_hold }).map_err(|error| ApiError::internal(&error))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }

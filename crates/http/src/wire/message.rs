@@ -121,6 +121,9 @@ pub(crate) struct Message {
     /// The pull request that carries them.
     #[schema(required)]
     pub(crate) pr_link: Option<String>,
+    /// The later message whose push carried its commits, where its own publishing failed.
+    #[schema(required)]
+    pub(crate) published_with: Option<String>,
 }
 
 impl From<message::Message> for Message {
@@ -142,6 +145,7 @@ impl From<message::Message> for Message {
             run_id: message.run.map(|run| run.to_string()),
             commits: message.commits.into_iter().map(String::from).collect(),
             pr_link: message.pr_link,
+            published_with: message.published_with.map(|id| id.to_string()),
         }
     }
 }

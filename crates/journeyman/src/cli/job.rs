@@ -80,6 +80,7 @@ impl Session {
                 std::io::stdout().lock().write_all(&render::diff(diff, std::io::stdout().is_terminal()))?;
                 Ok(Exit::Done)
             }
+            JobCommand::Retry { job } => change(&job, "retry").await,
             JobCommand::Cancel { job } => change(&job, "cancel").await,
             JobCommand::Archive { job } => change(&job, "archive").await,
             JobCommand::Unarchive { job } => change(&job, "unarchive").await,

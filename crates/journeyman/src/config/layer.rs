@@ -99,6 +99,14 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) lease: Option<Span>,
 
+    /// How long a message waits for an outage to pass, such as a code host that does not answer [default: 24h]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) outage_patience: Option<Span>,
+
+    /// How long a message waits where a credential or repository is refused [default: 30m]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) refusal_patience: Option<Span>,
+
     /// How long running turns may go on after TERM before they are handed back [default: 30s]
     #[arg(long, value_name = "TIME")]
     pub(crate) grace: Option<Span>,
@@ -269,6 +277,8 @@ impl Layer {
             trusted_proxies: self.trusted_proxies.or(weaker.trusted_proxies),
             workers: self.workers.or(weaker.workers),
             lease: self.lease.or(weaker.lease),
+            outage_patience: self.outage_patience.or(weaker.outage_patience),
+            refusal_patience: self.refusal_patience.or(weaker.refusal_patience),
             grace: self.grace.or(weaker.grace),
             workspace_idle: self.workspace_idle.or(weaker.workspace_idle),
             warm_agents: self.warm_agents.or(weaker.warm_agents),

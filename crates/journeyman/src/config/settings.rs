@@ -13,7 +13,7 @@ use journeyman_core::ports::Retention;
 use journeyman_gateway::ModelSettings;
 use journeyman_identity::oidc::OidcSettings;
 use journeyman_sandbox::{GUARANTEES, UserRange};
-use journeyman_worker::Warm;
+use journeyman_worker::{Patience, Warm};
 use url::Url;
 
 use super::environment::{MachineEnvironment, ProviderOptions};
@@ -47,6 +47,7 @@ pub(crate) struct Settings {
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) workers: usize,
     pub(crate) lease: Duration,
+    pub(crate) patience: Patience,
     pub(crate) grace: Duration,
     pub(crate) workspace_idle: Duration,
     pub(crate) warm: Warm,
@@ -148,6 +149,11 @@ impl Settings {
         if lease < SHORTEST_LEASE {
             bail!("lease must be at least 3s: a busy machine needs some time for a heartbeat");
         }
+        let usual = Patience::default();
+        let patience = Patience {
+            outage: layer.outage_patience.map_or(usual.outage, |span| span.0),
+            refusal: layer.refusal_patience.map_or(usual.refusal, |span| span.0),
+        };
         let workers = layer.workers.unwrap_or_else(processors);
         if workers == 0 {
             bail!("workers must be at least 1");
@@ -198,6 +204,7 @@ impl Settings {
             trusted_proxies: layer.trusted_proxies.unwrap_or_default(),
             workers,
             lease,
+            patience,
             grace: layer.grace.map_or(Duration::from_secs(30), |span| span.0),
             workspace_idle: layer.workspace_idle.map_or(DAY, |span| span.0),
             warm: Warm {

@@ -6,13 +6,18 @@ use std::time::Duration;
 use journeyman_core::job::JobStatus;
 use journeyman_core::message::MessageStatus;
 use journeyman_core::project::Settings;
-use journeyman_worker::Limits;
+use journeyman_worker::{Limits, Patience};
 
 use super::dying::Moment;
 use super::given::{House, idle};
 
 /// Long enough for a busy machine's heartbeats.
-const LIMITS: Limits = Limits { runs: 2, lease: Duration::from_millis(1500), poll: Duration::from_millis(100) };
+const LIMITS: Limits = Limits {
+    runs: 2,
+    lease: Duration::from_millis(1500),
+    poll: Duration::from_millis(100),
+    patience: Patience { outage: Duration::from_secs(60), refusal: Duration::from_secs(60) },
+};
 
 /// The first machine dies at `moment` of the job's second message, another takes over; how often the agent was prompted
 /// with it, and that its effect is there once.

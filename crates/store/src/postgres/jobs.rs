@@ -1,9 +1,10 @@
 //! Jobs, messages, runs and logs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ids::{JobId, MessageId, ProjectId};
+use journeyman_core::ids::{JobId, MessageId, ProjectId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
@@ -16,12 +17,13 @@ use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
 
-use super::PostgresStore;
 use super::accept::{Request, What};
 use super::error::PgError;
+use super::holds::Probe;
 use super::pipeline::{Call, call};
 use super::session::Session;
 use super::write::Writes;
+use super::{PostgresStore, holds};
 use crate::rows;
 use crate::watch::Watch;
 
@@ -45,19 +47,22 @@ pub(super) const DUE_JOB: &str = "
         SELECT project,
             (SELECT count(*) FROM jobs
              WHERE jobs.project = owners.project AND due_at > $1 AND worker IS NOT NULL) AS live,
-            (SELECT concurrent_runs FROM projects WHERE id = owners.project) AS most
+            (SELECT concurrent_runs FROM projects WHERE id = owners.project) AS most,
+            (SELECT next_probe_at FROM project_holds WHERE project_holds.project = owners.project) AS probe_at
         FROM owners WHERE project IS NOT NULL
     ), heads AS MATERIALIZED (
-        SELECT shares.live, shares.most, head.id, head.due_at
+        SELECT shares.live, shares.most, shares.probe_at, head.id, head.due_at
         FROM shares CROSS JOIN LATERAL (
             SELECT id, due_at FROM jobs
             WHERE jobs.project = shares.project AND due_at <= $1
                 AND (prefers IS NULL OR prefers = $2 OR due_at <= $3)
+                AND (avoids IS NULL OR avoids <> $2 OR due_at <= $3)
             ORDER BY due_at, id LIMIT 8
         ) AS head
-        WHERE shares.most IS NULL OR shares.live < shares.most
+        WHERE (shares.most IS NULL OR shares.live < shares.most)
+            AND (shares.probe_at IS NULL OR shares.probe_at <= $1)
     )
-    SELECT jobs.id, jobs.state, jobs.project, heads.most
+    SELECT jobs.id, jobs.state, jobs.project, heads.most, heads.probe_at
     FROM heads JOIN jobs ON jobs.id = heads.id
     WHERE jobs.due_at <= $1
     ORDER BY heads.live, heads.due_at, heads.id LIMIT 1
@@ -105,10 +110,22 @@ impl JobStore for PostgresStore {
         let waited = (query.now - PATIENCE).as_micros();
         let mut found = session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited)]).await?;
         let row = found.pop().and_then(|mut rows| rows.pop());
-        let picked = match &row {
-            Some(row) if has_place(&session, row, now).await? => Some(rows::job(row)?),
-            _ => None,
-        };
+        let (mut picked, mut hold) = (None, None);
+        if let Some(row) = row
+            && has_place(&session, &row, now).await?
+        {
+            let probe = if row.try_get::<_, Option<i64>>("probe_at").map_err(PgError::from)?.is_some() {
+                holds::begin_probe(&session, &row, query.now).await?
+            } else {
+                Probe::None
+            };
+            if probe != Probe::Taken {
+                picked = Some(rows::job(&row)?);
+            }
+            if let Probe::Begun(begun) = probe {
+                hold = Some(*begun);
+            }
+        }
         // What was picked is due; a refusal can only mean that there is nothing to do after all.
         let Some(Ok(change)) = picked.as_ref().map(&mut claim) else {
             session.run(&[call!("ROLLBACK")]).await?;
@@ -124,7 +141,7 @@ impl JobStore for PostgresStore {
         self.news.committed(&change.job);
         // No other statement of a claim returns anything.
         let message = answers.iter().flatten().next().map(rows::message).transpose()?;
-        Ok(Some(Picked { job: change.job, message }))
+        Ok(Some(Picked { job: change.job, message, hold }))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -141,6 +158,21 @@ impl JobStore for PostgresStore {
         let found = self.read(call!("SELECT count(*) AS active FROM jobs WHERE due_at IS NOT NULL")).await?;
         let count = found.first().map(|row| row.try_get::<_, i64>("active")).transpose().map_err(PgError::from)?;
         Ok(u64::try_from(count.unwrap_or(0)).unwrap_or(0))
+    }
+
+    async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        let count = "SELECT waiting, count(*) AS jobs FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting";
+        let found = self.read(call!(count)).await?;
+        let count = |row: &Row| Ok((row.try_get("waiting")?, row.try_get::<_, i64>("jobs")?));
+        let counts: Result<Vec<(String, i64)>, tokio_postgres::Error> = found.iter().map(count).collect();
+        let counts = counts.map_err(PgError::from)?;
+        Ok(counts.into_iter().map(|(code, count)| (code, u64::try_from(count).unwrap_or(0))).collect())
+    }
+
+    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
+        let text = "SELECT id, state FROM jobs WHERE due_at IS NOT NULL AND worker = $1 ORDER BY id";
+        let found = self.read(call!(text, worker.to_string())).await?;
+        Ok(found.iter().map(|row| Ok(rows::job(row)?.id)).collect::<Result<_, PgError>>()?)
     }
 
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {

@@ -26,6 +26,7 @@ pub(super) struct Writes {
     messages: Vec<(u64, Message)>,
     delivered: Vec<Delivered>,
     ended: Vec<Ended>,
+    published: Vec<Published>,
     runs: Vec<Run>,
     finished: Vec<Finished>,
     log: Vec<(JobId, LogEntry)>,
@@ -45,6 +46,14 @@ struct Ended {
     id: String,
     status: String,
     at: i64,
+    commits: String,
+    pr_link: Option<String>,
+}
+
+#[derive(Debug)]
+struct Published {
+    id: String,
+    with: String,
     commits: String,
     pr_link: Option<String>,
 }
@@ -91,6 +100,12 @@ impl Writes {
                     id: id.to_string(),
                     status: name_of(status)?,
                     at: at.as_micros(),
+                    commits: to_json(commits)?,
+                    pr_link: pr_link.clone(),
+                }),
+                Row::MessagePublishedWith { id, with, commits, pr_link } => self.published.push(Published {
+                    id: id.to_string(),
+                    with: with.to_string(),
                     commits: to_json(commits)?,
                     pr_link: pr_link.clone(),
                 }),
@@ -150,6 +165,9 @@ impl Writes {
         }
         if !self.ended.is_empty() {
             calls.push(end_messages(&self.ended));
+        }
+        if !self.published.is_empty() {
+            calls.push(publish_messages(&self.published));
         }
         if !self.finished.is_empty() {
             calls.push(finish_runs(&self.finished));
@@ -218,9 +236,10 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
     Ok(call!(
         "UPDATE jobs
          SET status = new.status, due_at = new.due_at, worker = new.worker, prefers = new.prefers,
-             rests_since = new.rests_since, trimmed = 0, state = new.state
-         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[])
-             AS new (id, status, due_at, worker, prefers, rests_since, state)
+             rests_since = new.rests_since, trimmed = 0, state = new.state, avoids = new.avoids, waiting = new.waiting
+         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[],
+                     $8::text[], $9::text[])
+             AS new (id, status, due_at, worker, prefers, rests_since, state, avoids, waiting)
          WHERE jobs.id = new.id",
         column(jobs.clone(), |job| job.id.to_string()),
         column(jobs.clone(), |job| job.status().name()),
@@ -228,7 +247,9 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
         column(jobs.clone(), worker),
         column(jobs.clone(), prefers),
         column(jobs.clone(), rests_since),
-        try_column(jobs, to_json)?,
+        try_column(jobs.clone(), to_json)?,
+        column(jobs.clone(), |job| job.avoids().map(|worker| worker.to_string())),
+        try_column(jobs, |job| job.waiting().map(|(waiting, _)| name_of(&waiting.reason.code)).transpose())?,
     ))
 }
 
@@ -294,6 +315,19 @@ fn end_messages(ended: &[Ended]) -> Call {
         column(ended, |row| row.at),
         column(ended, |row| row.commits.clone()),
         column(ended, |row| row.pr_link.clone()),
+    )
+}
+
+fn publish_messages(published: &[Published]) -> Call {
+    call!(
+        "UPDATE messages
+         SET published_with = new.later, commits = new.commits, pr_link = new.pr_link
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS new (id, later, commits, pr_link)
+         WHERE messages.id = new.id",
+        column(published, |row| row.id.clone()),
+        column(published, |row| row.with.clone()),
+        column(published, |row| row.commits.clone()),
+        column(published, |row| row.pr_link.clone()),
     )
 }
 

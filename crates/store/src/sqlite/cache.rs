@@ -128,6 +128,7 @@ mod tests {
             session: None,
             archive: None,
             bundle: None,
+            unpublished: Vec::new(),
             token: Token(0),
             last_seq,
         }

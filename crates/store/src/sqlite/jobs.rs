@@ -1,9 +1,10 @@
 //! Jobs, messages, runs and logs.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use journeyman_core::ids::{JobId, MessageId, ProjectId};
+use journeyman_core::ids::{JobId, MessageId, ProjectId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
@@ -16,10 +17,10 @@ use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::SqliteStore;
 use super::ledger::{Tables, write};
 use super::rows::{ReadError, collect};
 use super::write::{OpError, Session};
+use super::{SqliteStore, holds};
 use crate::accept;
 use crate::rows;
 use crate::watch::Watch;
@@ -55,8 +56,9 @@ impl JobStore for SqliteStore {
                 let Some(job) = due_job(db, query)? else { return Ok(None) };
                 // What was picked is due; a refusal can only mean that there is nothing to do after all.
                 let Ok(change) = claim(&job) else { return Ok::<_, OpError<StoreError>>(None) };
+                let hold = holds::begin_probe(db, &change.job.project, query.now)?;
                 let message = write(db, &change)?;
-                Ok(Some(Picked { job: change.job, message }))
+                Ok(Some(Picked { job: change.job, message, hold }))
             })
             .await?;
         if let Some(Picked { job, .. }) = &claimed {
@@ -87,6 +89,27 @@ impl JobStore for SqliteStore {
         let count =
             self.readers.read(move |db| Ok(db.prepare_cached(count)?.query_row([], |row| row.get::<_, i64>(0))?));
         Ok(u64::try_from(count.await?).unwrap_or(0))
+    }
+
+    async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        let count = "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting";
+        let read = self.readers.read(move |db| {
+            let mut query = db.prepare_cached(count)?;
+            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
+            Ok(rows.collect::<rusqlite::Result<Vec<(String, i64)>>>()?)
+        });
+        Ok(read.await?.into_iter().map(|(code, count)| (code, u64::try_from(count).unwrap_or(0))).collect())
+    }
+
+    async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached(
+                    "SELECT id, state FROM jobs WHERE due_at IS NOT NULL AND worker = ?1 ORDER BY id",
+                )?;
+                collect(&mut query.query([worker.to_string()])?, |row| Ok(rows::job(row)?.id))
+            })
+            .await
     }
 
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
@@ -170,10 +193,12 @@ const DUE_JOB: &str = "
             (SELECT count(*) FROM jobs WHERE project = owners.project AND due_at > ?1 AND worker IS NOT NULL) AS live,
             (SELECT concurrent_runs FROM projects WHERE id = owners.project) AS most
         FROM owners WHERE project IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM project_holds WHERE project = owners.project AND next_probe_at > ?1)
     ), heads AS (
         SELECT live, (
             SELECT id FROM jobs
             WHERE project = shares.project AND due_at <= ?1 AND (prefers IS NULL OR prefers = ?2 OR due_at <= ?3)
+                AND (avoids IS NULL OR avoids <> ?2 OR due_at <= ?3)
             ORDER BY due_at, id LIMIT 1
         ) AS id
         FROM shares WHERE most IS NULL OR live < most
@@ -247,6 +272,7 @@ mod tests {
             ("list of a status", LIST_OF_STATUS),
             ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),
             ("write", "UPDATE jobs SET state = ?2 WHERE id = ?1"),
+            ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
             ("active jobs", "SELECT count(*) FROM jobs WHERE due_at IS NOT NULL"),
             ("key", "SELECT * FROM keys WHERE hash = ?1"),
             ("runs", "SELECT * FROM runs WHERE job = ?1 ORDER BY number"),
@@ -256,7 +282,8 @@ mod tests {
             let plan = plan(&db, query);
             // A scan of what the query has made itself is none of a table, nor is one of the index over due jobs alone.
             let own = |line: &str| ["owners", "shares", "heads", "CONSTANT ROW"].iter().any(|name| line.contains(name));
-            let scans = |line: &&String| line.starts_with("SCAN") && !own(line) && !line.contains("INDEX jobs_due");
+            let small = |line: &str| line.contains("INDEX jobs_due") || line.contains("INDEX jobs_waiting");
+            let scans = |line: &&String| line.starts_with("SCAN") && !own(line) && !small(line);
             assert_eq!(plan.iter().filter(scans).count(), 0, "{name}: {plan:#?}");
             let sorts = plan.iter().any(|line| line.contains("TEMP B-TREE"));
             // The heads of projects are ordered by hand; a list must come ordered out of its index.

@@ -8,7 +8,7 @@ use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{RateCharge, UpdateError};
 use journeyman_core::rate::Window;
-use journeyman_core::run::{Run, RunStatus};
+use journeyman_core::run::{ReasonCode, Run, RunStatus};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -85,6 +85,7 @@ impl Ledger for Tables<'_> {
 
 fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     db.prepare_cached(
+        // A new job waits for nothing and avoids nobody.
         "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
@@ -119,14 +120,16 @@ pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<Option<Message>
 }
 
 /// What is kept in columns of its own.
-fn searched(job: &Job) -> (JobStatus, [Option<Timestamp>; 2], [Option<WorkerId>; 2]) {
+fn searched(job: &Job) -> (JobStatus, [Option<Timestamp>; 2], [Option<WorkerId>; 3], Option<ReasonCode>) {
     let worker = job.lease().map(|lease| lease.worker);
-    (job.status(), [job.due_at(), job.rests_since()], [worker, job.prefers()])
+    let waiting = job.waiting().map(|(waiting, _)| waiting.reason.code);
+    (job.status(), [job.due_at(), job.rests_since()], [worker, job.prefers(), job.avoids()], waiting)
 }
 
 fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     let text = "UPDATE jobs
-         SET status = ?2, due_at = ?3, worker = ?4, prefers = ?5, rests_since = ?6, trimmed = 0, state = ?7
+         SET status = ?2, due_at = ?3, worker = ?4, prefers = ?5, rests_since = ?6, trimmed = 0, state = ?7, avoids = ?8,
+             waiting = ?9
          WHERE id = ?1";
     db.prepare_cached(text)?.execute(params![
         job.id.to_string(),
@@ -135,7 +138,9 @@ fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         job.lease().map(|lease| lease.worker.to_string()),
         job.prefers().map(|warm| warm.to_string()),
         job.rests_since().map(Timestamp::as_micros),
-        to_json(job)?
+        to_json(job)?,
+        job.avoids().map(|worker| worker.to_string()),
+        job.waiting().map(|(waiting, _)| name_of(&waiting.reason.code)).transpose()?
     ])?;
     Ok(())
 }
@@ -161,6 +166,10 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
                     to_json(commits)?,
                     pr_link
                 ])?;
+            }
+            Row::MessagePublishedWith { id, with, commits, pr_link } => {
+                db.prepare_cached("UPDATE messages SET published_with = ?2, commits = ?3, pr_link = ?4 WHERE id = ?1")?
+                    .execute(params![id.to_string(), with.to_string(), to_json(commits)?, pr_link])?;
             }
             Row::InsertRun(run) => insert_run(db, run)?,
             Row::RunEnded { id, status, reason, at, usage, commits } => {

@@ -192,6 +192,9 @@ fn check_branch(
         if effect > 0 && effect < whole.len() && !was_interrupted {
             breach(format!("{name} is {:?} and has a part of its effect", message.status));
         }
+        if message.status == MessageStatus::Cancelled && message.commits.is_empty() && effect > 0 {
+            breach(format!("{name} was cancelled, its receipt names no commit, and its effect is there"));
+        }
         if matches!(message.status, MessageStatus::Withdrawn) && of(message.id).next().is_some() {
             breach(format!("{name} was withdrawn and has an effect"));
         }

@@ -50,6 +50,10 @@ impl Executor for Workshop {
         Ok(Box::new(hands))
     }
 
+    async fn repair(&self, _: &Assignment) -> Result<(), Stopped> {
+        Err(Stopped::may_pass(ReasonCode::Internal, "no mirror is damaged here"))
+    }
+
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
         self.life.moment("before old blobs are removed").await;
         let mut blobs = self.life.world.blobs();
@@ -198,6 +202,11 @@ impl Execution for Hands<'_> {
         }
         self.change(|workspace| workspace.is_marked = false);
         Ok(begun)
+    }
+
+    async fn published_before(&self, _: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, Stopped> {
+        // No database is restored here.
+        Ok(None)
     }
 
     async fn prompt(&self) -> Result<Turn, Stopped> {

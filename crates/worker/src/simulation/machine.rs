@@ -18,10 +18,16 @@ use uuid::Uuid;
 
 use super::hands::Workshop;
 use super::world::{Line, World};
+use crate::outage::Patience;
 use crate::worker::{Desk, Limits, Worker};
 
 /// As the service has them.
-pub(super) const LIMITS: Limits = Limits { runs: 2, lease: Duration::from_secs(30), poll: Duration::from_millis(500) };
+pub(super) const LIMITS: Limits = Limits {
+    runs: 2,
+    lease: Duration::from_secs(30),
+    poll: Duration::from_millis(500),
+    patience: Patience { outage: Duration::from_secs(600), refusal: Duration::from_secs(300) },
+};
 
 /// What outlives a crash of the machine.
 #[derive(Debug, Default)]

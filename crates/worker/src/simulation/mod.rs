@@ -38,7 +38,7 @@ const RAGE: Duration = Duration::from_secs(400);
 const REST: Duration = Duration::from_secs(3600);
 
 /// Where machines die.
-const MOMENTS: [&str; 25] = [
+const MOMENTS: [&str; 26] = [
     "after a claim",
     "after a pull request was opened",
     "after a push",
@@ -54,6 +54,7 @@ const MOMENTS: [&str; 25] = [
     "before a push",
     "before a read",
     "before a report",
+    "before a write",
     "before old blobs are removed",
     "before the agent is prompted",
     "before the turn is collected",

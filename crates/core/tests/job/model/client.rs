@@ -14,6 +14,7 @@ impl World {
         let number = self.sent + 1;
         let refusal = match self.job.0.state {
             JobState::Archived { .. } => Some(Rejected::Archived),
+            _ if self.job.0.archive_requested_at().is_some() => Some(Rejected::Archived),
             JobState::Active(_) if delivery == DeliveryMode::Reject => Some(Rejected::Busy),
             _ => None,
         };

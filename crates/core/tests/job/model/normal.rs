@@ -53,6 +53,10 @@ pub(super) fn normal(mut job: Job) -> Job {
     job.last_seq = LAST_SEQ;
     job.warm = None;
     job.settled_at = None;
+    if let JobState::Active(Work::Running { delivery, .. } | Work::Retrying { delivery, .. }) = &mut job.state {
+        // Attempts before a deadline that never comes.
+        delivery.waiting = None;
+    }
     match &mut job.state {
         JobState::Active(Work::Running { delivery, lease }) => {
             delivery.attempts = 0;
@@ -61,6 +65,7 @@ pub(super) fn normal(mut job: Job) -> Job {
         }
         JobState::Active(Work::Retrying { delivery, not_before }) => {
             delivery.attempts = 0;
+            delivery.avoid = None;
             *not_before = if *not_before > NOW { NOW + LEASE } else { NOW };
         }
         _ => {}

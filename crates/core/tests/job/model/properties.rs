@@ -1,6 +1,6 @@
 //! What must hold in every state, and what must be possible at all.
 
-use journeyman_core::job::{Ended, JobState, Work};
+use journeyman_core::job::{Ended, JobState, JobStatus, Work};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::run::ReasonCode;
 use stateright::Property;
@@ -44,8 +44,18 @@ pub(super) fn all() -> Vec<Property<Machine>> {
                 !finished || !world.committed.contains(&message) || world.host.branch.contains(&message)
             })
         }),
+        always("what was denied by a receipt is not on the branch", |_, world| {
+            world.denied.iter().all(|message| !world.host.branch.contains(message))
+        }),
+        sometimes("commits go up with a later message", |_, world| {
+            world.finals[..2] == [Some(MessageStatus::Failed), Some(MessageStatus::Finished)]
+                && world.host.branch == [1, 2]
+        }),
+        sometimes("a job is archived while its work is published", |_, world| {
+            world.job.0.archive_requested_at().is_some()
+        }),
         always("a client is told of a pull request only when nothing is under way", |_, world| {
-            !active(world) || world.job.0.record().pr_link.is_none()
+            world.job.0.status() != JobStatus::Active || world.job.0.record().pr_link.is_none()
         }),
         always("a finished message with a commit has its pull request", |_, world| {
             (1..=3u8).all(|message| {

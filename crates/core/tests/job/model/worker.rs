@@ -2,7 +2,7 @@
 
 use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::step;
-use journeyman_core::job::command::{Claim, Command, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobState, Progress, Pull, Token, Work};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
@@ -156,6 +156,13 @@ impl World {
         let reason = Reason::new(ReasonCode::AgentExited, "it died");
         self.left.mishaps -= 1;
         self.last_report(worker, Outcome::Failed { reason, retry: again.then_some(0) });
+    }
+
+    pub(super) fn hold(&mut self, worker: usize) {
+        let reason = Reason::new(ReasonCode::RepositoryUnreachable, "away");
+        self.left.mishaps -= 1;
+        let next = NextAttempt::Backoff(0);
+        self.last_report(worker, Outcome::Waiting { reason, since: NOW, patience: LEASE, next });
     }
 
     pub(super) fn hand_back(&mut self, worker: usize) {

@@ -92,6 +92,8 @@ pub(super) struct World {
     pub(super) stale_refused: bool,
     /// Whether the last step began to publish what another worker had ended.
     pub(super) published_for_another: bool,
+    /// Messages whose receipt says that nothing came of them.
+    pub(super) denied: Vec<u8>,
     /// The first rule that a step has broken.
     pub(super) broken: Option<&'static str>,
 }
@@ -120,6 +122,8 @@ pub(super) enum Action {
     /// The run fails; whether it may be tried again.
     Fail(usize, bool),
     HandBack(usize),
+    /// The run meets a cause outside its message. (Given up at its deadline it fails as with [`Action::Fail`].)
+    Hold(usize),
     Crash(usize),
 }
 
@@ -136,6 +140,7 @@ impl World {
             finals: [None; 3],
             stale_refused: false,
             published_for_another: false,
+            denied: vec![],
             broken: None,
         }
     }
@@ -173,6 +178,7 @@ impl World {
             if *hand != Hand::Idle && self.left.mishaps > 0 {
                 actions.extend([Action::Crash(worker), Action::HandBack(worker)]);
                 actions.extend([Action::Fail(worker, true), Action::Fail(worker, false)]);
+                actions.push(Action::Hold(worker));
             }
         }
     }
@@ -212,6 +218,7 @@ impl World {
             Action::Finish(worker) => self.finish(worker),
             Action::Fail(worker, again) => self.fail(worker, again),
             Action::HandBack(worker) => self.hand_back(worker),
+            Action::Hold(worker) => self.hold(worker),
             Action::Crash(worker) => self.crash(worker),
         }
     }
@@ -228,10 +235,23 @@ impl World {
                     let place = usize::from(number_of(id)) - 1;
                     self.require(self.finals[place].is_none(), "a final message is not delivered again");
                 }
-                Row::MessageEnded { id, status, .. } => {
+                Row::MessageEnded { id, status, commits, .. } => {
                     let place = usize::from(number_of(id)) - 1;
                     self.require(self.finals[place].is_none(), "a message becomes final once");
                     self.finals[place] = Some(status);
+                    if status == MessageStatus::Cancelled && commits.is_empty() {
+                        self.denied.push(number_of(id));
+                    }
+                }
+                Row::MessagePublishedWith { id, with, .. } => {
+                    let place = usize::from(number_of(id)) - 1;
+                    self.require(
+                        self.finals[place] == Some(MessageStatus::Failed),
+                        "only what was given up is published later",
+                    );
+                    self.require(self.finals[usize::from(number_of(with)) - 1].is_none(), "with a message under way");
+                    let is_there = self.host.branch.contains(&number_of(id));
+                    self.require(is_there, "what is published with a later message is on the branch");
                 }
                 Row::InsertMessage(_) | Row::InsertRun(_) | Row::RunEnded { .. } => {}
             }

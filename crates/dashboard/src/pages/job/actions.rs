@@ -35,6 +35,11 @@ pub(super) async fn withdraw(at: InJob, Path((_, _, message)): Path<(String, Str
     done(at, Call::delete(path)).await
 }
 
+pub(super) async fn retry(at: InJob) -> Response {
+    let call = Call::post(at.job_api("/retry"), None);
+    done(at, call).await
+}
+
 pub(super) async fn cancel(at: InJob) -> Response {
     let call = Call::post(at.job_api("/cancel"), None);
     done(at, call).await

@@ -1,10 +1,12 @@
 //! The parts of a job's page that change with its state: head, side, and queue.
 
 use askama::Template;
-use journeyman_core::job::{Job, JobState};
+use journeyman_core::job::{Job, JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message};
 use journeyman_core::ports::StoreError;
+use journeyman_core::project::hold::Hold;
 use journeyman_core::run::{Run, Usage};
+use journeyman_core::time::Timestamp;
 
 use super::block::author;
 use super::{InJob, status};
@@ -27,6 +29,30 @@ struct Head<'a> {
     created: Moment,
     /// Why it failed.
     reason: Option<String>,
+    waiting: Option<WaitsFor>,
+}
+
+/// What the job waits for.
+struct WaitsFor {
+    reason: String,
+    /// When the next attempt is due.
+    next: Moment,
+    /// When the message is given up, if one was tried.
+    deadline: Option<Moment>,
+    /// Whether all jobs of the project wait for it.
+    project: bool,
+}
+
+impl WaitsFor {
+    fn of(at: &InJob, hold: Option<&Hold>) -> Option<Self> {
+        let next = |due: Timestamp| at.moment(hold.map_or(due, |hold| due.max(hold.next_probe_at)));
+        let (reason, next, deadline) = match (at.job.waiting(), hold) {
+            (Some((waiting, due)), _) => (&waiting.reason, next(due), Some(at.moment(waiting.deadline))),
+            (None, Some(hold)) if at.job.may_be_claimed() => (&hold.reason, at.moment(hold.next_probe_at), None),
+            _ => return None,
+        };
+        Some(Self { reason: visible::lines(&reason.text).into_owned(), next, deadline, project: hold.is_some() })
+    }
 }
 
 #[derive(Template)]
@@ -70,6 +96,7 @@ pub(super) struct Parts {
 pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> Result<Parts, StoreError> {
     let job = &at.job;
     let runs = shared.services.store.runs(job.id).await?;
+    let hold = shared.services.store.holds().await?.remove(&job.project);
     let spent = shared.services.store.spent(job.project.clone(), job.id, 0).await?[0];
     let render = |error: askama::Error| StoreError::Unavailable(format!("a part of a page: {error}"));
     let branch = job.branch.as_ref().map(|branch| visible::line(&branch.name).into_owned());
@@ -80,7 +107,7 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
         title: visible::line(&job.title).into_owned(),
         badge: status::badge(job),
         active: status::is_active(job),
-        archived: matches!(job.state, JobState::Archived { .. }),
+        archived: job.status() == JobStatus::Archived,
         branch: branch.clone(),
         pull: job.pull.as_ref().and_then(|pull| Some((pull.number, status::pull_path(at, job, pull)?))),
         created: at.moment(job.created_at),
@@ -88,6 +115,7 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
             JobState::Failed(reason) => Some(visible::lines(&reason.text).into_owned()),
             _ => None,
         },
+        waiting: WaitsFor::of(at, hold.as_ref()),
     };
     let used = used(&runs);
     let side = Side {

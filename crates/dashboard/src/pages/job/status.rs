@@ -9,9 +9,10 @@ use crate::words;
 /// The class of its badge, and the word on it.
 pub(crate) fn badge(job: &Job) -> (&'static str, &'static str) {
     match &job.state {
+        JobState::Active(_) if job.archive_requested_at().is_some() => ("archived", "archived"),
         JobState::Active(Work::Running { .. }) => ("running", "running"),
         JobState::Active(Work::Waiting) => ("queued", "queued"),
-        JobState::Active(Work::Retrying { .. }) => ("waiting", "waits to try again"),
+        JobState::Active(Work::Retrying { .. }) => ("waiting", "waiting to retry"),
         JobState::Completed => ("completed", "completed"),
         JobState::Failed(reason) if reason.code == ReasonCode::Cancelled => ("cancelled", "cancelled"),
         JobState::Failed(_) => ("failed", "failed"),

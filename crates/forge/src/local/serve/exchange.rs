@@ -9,12 +9,15 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use journeyman_core::ports::GitBody;
-use journeyman_git::Piped;
+use journeyman_git::{Folders, Piped};
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
+
+use crate::local::blocking;
 
 const PIECE_BYTES: usize = 32 << 10;
 
@@ -42,9 +45,10 @@ type Broken = String;
 const CLIENT_GONE: &str = "the client went away";
 
 /// Starts the exchange; it goes on for as long as the receiver is there.
-pub(super) fn start(process: Piped, body: GitBody, idle: Duration) -> Receiver<Piece> {
+/// The folders of a repository that git may write to are synced before the answer ends.
+pub(super) fn start(process: Piped, body: GitBody, idle: Duration, folders: Option<Folders>) -> Receiver<Piece> {
     let (sender, receiver) = mpsc::channel(PIECES);
-    tokio::spawn(carry(process, body, idle, sender));
+    tokio::spawn(carry(process, body, (idle, folders), sender));
     receiver
 }
 
@@ -65,7 +69,7 @@ pub(super) fn body(first: Bytes, pieces: Receiver<Piece>) -> GitBody {
     Box::pin(stream::iter(first).chain(rest))
 }
 
-async fn carry(mut process: Piped, body: GitBody, idle: Duration, sender: Sender<Piece>) {
+async fn carry(mut process: Piped, body: GitBody, (idle, folders): (Duration, Option<Folders>), sender: Sender<Piece>) {
     let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
     let moved = Notify::new();
     let answering = async {
@@ -83,6 +87,13 @@ async fn carry(mut process: Piped, body: GitBody, idle: Duration, sender: Sender
             // Its exit code is no part of the answer: what git refuses it has told the client in the protocol's words.
             let status = timeout(GRACE, process.wait()).await;
             tracing::debug!(?status, %said, "git http-backend ended");
+            if let Some(folders) = folders
+                && let Err(error) = blocking(move || folders.sync()).await
+            {
+                // Without an end the answer looks cut short, and the client asks again.
+                tracing::error!(%error, "a repository that was pushed to cannot be synced");
+                return;
+            }
             // The client may have stopped reading just here.
             let _ = timeout(idle, sender.send(Piece::End)).await;
         }

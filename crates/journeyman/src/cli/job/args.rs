@@ -78,6 +78,11 @@ pub(super) enum JobCommand {
         /// The job
         job: String,
     },
+    /// Makes the next attempt of a job that waits for something now
+    Retry {
+        /// The job
+        job: String,
+    },
     /// Stops a job and withdraws what waits
     Cancel {
         /// The job

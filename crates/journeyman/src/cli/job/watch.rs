@@ -109,6 +109,8 @@ pub(in crate::cli) fn told(kind: &str, data: &Value) -> Vec<String> {
     let count = |field: &str| data[field].as_array().map_or(0, Vec::len);
     match kind {
         "message.accepted" => text("prompt").lines().map(|line| format!("> {line}")).collect(),
+        "message.waiting" => vec![format!("* waiting to retry: {}", reason())],
+        "message.published_with" => vec!["* published with commits of earlier messages".to_owned()],
         "message.withdrawn" => vec!["* a message was withdrawn".to_owned()],
         "run.started" => vec![format!("* run started (attempt {})", data["attempt"])],
         "agent.message" => text("text").lines().map(str::to_owned).collect(),

@@ -48,32 +48,33 @@ async fn gone(pid: &str) {
 async fn a_body_goes_through_whole() {
     let sent: Vec<u8> = (0..1 << 20).map(|number: u32| number.to_le_bytes()[1]).collect();
     let pieces: Vec<io::Result<Bytes>> = sent.chunks(50_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    let received = collect(start(shell("cat"), Box::pin(stream::iter(pieces)), LONG)).await;
+    let received = collect(start(shell("cat"), Box::pin(stream::iter(pieces)), LONG, None)).await;
     assert!(received.1 && received.0 == sent);
 }
 
 #[tokio::test]
 async fn a_git_that_reads_no_more_has_its_say() {
     let endless = stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(&[0; 4096])));
-    let received = collect(start(shell("exec <&-; printf no; exit 1"), Box::pin(endless), LONG)).await;
+    let received = collect(start(shell("exec <&-; printf no; exit 1"), Box::pin(endless), LONG, None)).await;
     assert_eq!(received, (b"no".to_vec(), true));
 }
 
 #[tokio::test]
 async fn a_request_that_breaks_off_cuts_the_answer() {
     let broken = stream::iter([Ok(Bytes::from_static(b"half")), Err(io::Error::other("gone"))]);
-    let (_, whole) = collect(start(shell("cat; sleep 60"), Box::pin(broken), LONG)).await;
+    let (_, whole) = collect(start(shell("cat; sleep 60"), Box::pin(broken), LONG, None)).await;
     assert!(!whole);
 }
 
 #[tokio::test]
 async fn a_side_that_moves_nothing_is_given_up() {
-    let (_, whole) = collect(start(shell("printf x; exec sleep 60"), nothing(), Duration::from_millis(200))).await;
+    let (_, whole) =
+        collect(start(shell("printf x; exec sleep 60"), nothing(), Duration::from_millis(200), None)).await;
     assert!(!whole, "git stood still");
     let never: GitBody = Box::pin(stream::pending::<io::Result<Bytes>>());
-    let (_, whole) = collect(start(shell("cat"), never, Duration::from_millis(200))).await;
+    let (_, whole) = collect(start(shell("cat"), never, Duration::from_millis(200), None)).await;
     assert!(!whole, "the client sent nothing");
-    let unread = start(shell("echo $$; exec yes"), nothing(), Duration::from_millis(200));
+    let unread = start(shell("echo $$; exec yes"), nothing(), Duration::from_millis(200), None);
     tokio::time::sleep(Duration::from_millis(1000)).await;
     let (shown, whole) = collect(unread).await;
     assert!(!whole, "the client read nothing");
@@ -82,7 +83,7 @@ async fn a_side_that_moves_nothing_is_given_up() {
 
 #[tokio::test]
 async fn no_process_outlives_its_answer() {
-    let mut pieces = start(shell("sleep 60 & echo $! $$; wait"), nothing(), LONG);
+    let mut pieces = start(shell("sleep 60 & echo $! $$; wait"), nothing(), LONG, None);
     let Some(Piece::Data(pids)) = pieces.recv().await else { panic!("no answer") };
     drop(pieces);
     for pid in String::from_utf8(pids.to_vec()).unwrap().split_whitespace() {

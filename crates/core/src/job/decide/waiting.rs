@@ -1,0 +1,75 @@
+//! Messages that wait for something outside them, and commits that are published later than their message.
+
+use std::time::Duration;
+
+use super::Plan;
+use crate::job::command::{NextAttempt, TurnBegun};
+use crate::job::event::{AfterRun, Counts, Event};
+use crate::job::{Delivery, Waiting};
+use crate::message::MessageStatus;
+use crate::retry::backoff;
+use crate::run::{Reason, RunStatus, Usage};
+use crate::time::Timestamp;
+
+/// A cause that may pass.
+pub(super) struct Cause<'a> {
+    pub(super) reason: &'a Reason,
+    /// Since when it is known.
+    pub(super) since: Timestamp,
+    /// How long it is waited for.
+    pub(super) patience: Duration,
+}
+
+impl Plan {
+    /// Ends the attempt and has the message wait, or gives the message up at its deadline.
+    pub(super) fn wait(&mut self, delivery: &Delivery, cause: &Cause<'_>, next: NextAttempt, usage: Usage) {
+        let Cause { reason, since, patience } = *cause;
+        let before = delivery.waiting.as_ref().filter(|before| before.reason.code == reason.code);
+        // A clock that was set back must not make a cause one of the future.
+        let since = before.map_or(since, |before| before.since).min(self.now);
+        let deadline = since + patience;
+        if deadline <= self.now {
+            let text = format!("{} (tried again for {})", reason.text, in_words(patience));
+            let reason = Reason::new(reason.code, text);
+            self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, AfterRun::Ends);
+            self.conclude(delivery.message, MessageStatus::Failed, Some(reason));
+            return;
+        }
+        let attempts = before.map_or(0, |before| before.attempts).saturating_add(1);
+        let next_attempt_at = match next {
+            // The last attempt is at the deadline, not after it.
+            NextAttempt::Backoff(permille) => (self.now + backoff(attempts, permille)).min(deadline),
+            NextAttempt::AfterHold => self.now,
+        };
+        let retry = AfterRun::Retry { not_before: next_attempt_at, counts: Counts::Nothing };
+        self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, retry);
+        let waiting = Waiting { reason: reason.clone(), since, deadline, attempts };
+        self.emit(Event::MessageWaiting { message: delivery.message, waiting, next_attempt_at });
+    }
+
+    /// A push whose answer was lost has arrived: a turn begins on a branch that holds the job's unpublished commits.
+    pub(super) fn note_published(&mut self, turn: &TurnBegun) {
+        if turn.pushed.as_ref() == Some(&turn.head) {
+            self.publish_earlier();
+        }
+    }
+
+    /// The commits of earlier messages are on the code host now, with those of the message under way.
+    pub(super) fn publish_earlier(&mut self) {
+        let Some(message) = self.job.delivery().map(|delivery| delivery.message) else { return };
+        if !self.job.unpublished.is_empty() {
+            let earlier = self.job.unpublished.clone();
+            let pr_link = self.job.pull.as_ref().map(|pull| pull.url.clone());
+            self.emit(Event::PublishedWith { message, earlier, pr_link });
+        }
+    }
+}
+
+/// A duration as people say it.
+fn in_words(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} seconds"),
+        seconds @ 120..=7199 => format!("{} minutes", seconds / 60),
+        seconds => format!("{} hours", seconds / 3600),
+    }
+}

@@ -1,0 +1,110 @@
+//! A project on hold: something that all of its jobs need, such as its repository, cannot be used. One job at a time
+//! probes it; the others wait without using up attempts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::retry::backoff;
+use crate::run::Reason;
+use crate::time::{Timestamp, micros};
+
+/// Why a project is on hold, and when it is probed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The cause, as the last probe found it.
+    pub reason: Reason,
+    /// What cannot be done.
+    pub cause: HoldCause,
+    /// Since when there is this cause.
+    #[serde(with = "micros")]
+    pub since: Timestamp,
+    /// When it was last found.
+    #[serde(with = "micros")]
+    pub seen_at: Timestamp,
+    /// The number of probes that have found it.
+    pub attempts: u32,
+    /// When it is probed next.
+    #[serde(with = "micros")]
+    pub next_probe_at: Timestamp,
+}
+
+/// What cannot be done while a project is on hold: a run that gets past it ends the hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldCause {
+    /// Reading the repository.
+    Fetch,
+    /// Publishing to it.
+    Push,
+    /// Calling the project's model.
+    Model,
+}
+
+/// A run that could not go on for a cause that is its project's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoldFailure {
+    /// The cause.
+    pub reason: Reason,
+    /// What the run could not do.
+    pub cause: HoldCause,
+    /// When the run began.
+    pub started_at: Timestamp,
+    /// When it met the cause.
+    pub at: Timestamp,
+    /// The jitter of the wait until the next probe (0 to 999).
+    pub permille: u32,
+}
+
+impl Hold {
+    /// The hold after a failure. A run that had begun before the hold was last confirmed is no probe of it: it changes
+    /// nothing, or else many runs that fail together would count as many probes.
+    #[must_use]
+    pub fn after(before: Option<&Self>, failure: &HoldFailure) -> Self {
+        let is_same = |before: &&Self| before.cause == failure.cause && before.reason.code == failure.reason.code;
+        let same = before.filter(is_same);
+        if let Some(same) = same.filter(|same| failure.started_at < same.seen_at) {
+            return same.clone();
+        }
+        let attempts = same.map_or(0, |same| same.attempts).saturating_add(1);
+        Self {
+            reason: failure.reason.clone(),
+            cause: failure.cause,
+            since: same.map_or(failure.at, |same| same.since),
+            seen_at: failure.at,
+            attempts,
+            next_probe_at: failure.at + backoff(attempts, failure.permille),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::run::ReasonCode;
+
+    const START: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
+
+    fn failure(code: ReasonCode, started: u64, at: u64) -> HoldFailure {
+        let [started_at, at] = [started, at].map(|seconds| START + Duration::from_secs(seconds));
+        HoldFailure { reason: Reason::new(code, "away"), cause: HoldCause::Fetch, started_at, at, permille: 999 }
+    }
+
+    #[test]
+    fn probes_back_off_and_runs_that_fail_together_count_once() {
+        let first = Hold::after(None, &failure(ReasonCode::RepositoryUnreachable, 0, 1));
+        assert_eq!((first.attempts, first.next_probe_at), (1, START + Duration::from_secs(2)));
+        let together = Hold::after(Some(&first), &failure(ReasonCode::RepositoryUnreachable, 0, 5));
+        assert_eq!(together, first, "it had begun before the hold");
+        let probe = Hold::after(Some(&first), &failure(ReasonCode::RepositoryUnreachable, 2, 3));
+        assert_eq!((probe.attempts, probe.since), (2, first.since));
+        assert_eq!(probe.next_probe_at, START + Duration::from_secs(5));
+    }
+
+    #[test]
+    fn another_cause_begins_anew() {
+        let first = Hold::after(None, &failure(ReasonCode::RepositoryUnreachable, 0, 1));
+        let other = Hold::after(Some(&first), &failure(ReasonCode::CredentialRefused, 2, 3));
+        assert_eq!((other.attempts, other.since), (1, START + Duration::from_secs(3)));
+    }
+}

@@ -1,0 +1,115 @@
+//! What the record of a job cannot say.
+
+use journeyman_core::job::{Job, JobState};
+use journeyman_core::project::hold::Hold;
+use journeyman_core::time::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::job::Status;
+use super::run::Reason;
+
+/// A job beside its record.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JobDetails {
+    #[schema(example = "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7")]
+    id: String,
+    status: Status,
+    title: String,
+    agent: String,
+    model: String,
+    /// The branch that the job works on; `null` before its first turn.
+    #[schema(required)]
+    branch: Option<String>,
+    /// The pull request, also while the job is active.
+    #[schema(required)]
+    pull_request: Option<PullRequest>,
+    /// The number of messages that wait behind the one under way.
+    queue_length: usize,
+    /// What the job's next message waits for; `null` where it waits for nothing outside it.
+    #[schema(required)]
+    waiting: Option<Waiting>,
+    /// Why the job is `failed`; `null` where it is not.
+    #[schema(required)]
+    failure: Option<Reason>,
+}
+
+/// A pull request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PullRequest {
+    number: u64,
+    url: String,
+}
+
+/// A cause outside a message that keeps it from being carried out. It is tried again until the cause has passed.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Waiting {
+    /// The message under way; `null` where the project is on hold and none of the job's was tried yet.
+    #[schema(required)]
+    message_id: Option<String>,
+    reason: Reason,
+    /// Since when there is this cause.
+    #[schema(format = DateTime)]
+    since: String,
+    /// When the next attempt is due, of this job or of another that probes the project.
+    #[schema(format = DateTime)]
+    next_attempt_at: String,
+    /// When the message is given up; `null` where it was not tried yet.
+    #[schema(required, format = DateTime)]
+    deadline: Option<String>,
+    /// Attempts that have failed for this cause.
+    attempts: u32,
+    /// Whether all jobs of the project wait for it.
+    project_on_hold: bool,
+}
+
+impl Waiting {
+    /// What a job waits for, where its project may be on hold.
+    fn of(job: &Job, hold: Option<&Hold>) -> Option<Self> {
+        let later = |at: Timestamp| hold.map_or(at, |hold| at.max(hold.next_probe_at)).to_string();
+        if let Some((waiting, next)) = job.waiting() {
+            return Some(Self {
+                message_id: job.delivery().map(|delivery| delivery.message.to_string()),
+                reason: waiting.reason.clone().into(),
+                since: waiting.since.to_string(),
+                next_attempt_at: later(next),
+                deadline: Some(waiting.deadline.to_string()),
+                attempts: waiting.attempts,
+                project_on_hold: hold.is_some(),
+            });
+        }
+        let hold = hold.filter(|_| job.may_be_claimed())?;
+        Some(Self {
+            message_id: None,
+            reason: hold.reason.clone().into(),
+            since: hold.since.to_string(),
+            next_attempt_at: hold.next_probe_at.to_string(),
+            deadline: None,
+            attempts: hold.attempts,
+            project_on_hold: true,
+        })
+    }
+}
+
+impl JobDetails {
+    /// The details of a job, where its project may be on hold.
+    pub(crate) fn of(job: &Job, hold: Option<&Hold>) -> Self {
+        Self {
+            id: job.id.to_string(),
+            status: job.status().into(),
+            title: job.title.clone(),
+            agent: job.agent.clone(),
+            model: job.model.clone(),
+            branch: job.branch.as_ref().map(|branch| branch.name.clone()),
+            pull_request: job.pull.as_ref().map(|pull| PullRequest { number: pull.number, url: pull.url.clone() }),
+            queue_length: job.queue.len(),
+            waiting: Waiting::of(job, hold),
+            failure: match &job.state {
+                JobState::Failed(reason) => Some(reason.clone().into()),
+                _ => None,
+            },
+        }
+    }
+}

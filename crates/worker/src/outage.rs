@@ -1,0 +1,159 @@
+//! What a failure means for its message: the end, another attempt, or waiting until a cause outside the message has passed.
+
+use std::time::Duration;
+
+use journeyman_core::job::command::{NextAttempt, Outcome};
+use journeyman_core::ports::Store;
+use journeyman_core::project::hold::{HoldCause, HoldFailure};
+use journeyman_core::retry::{OUTAGE_PATIENCE, REFUSAL_PATIENCE};
+use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::time::IdGen;
+
+use crate::executor::{Assignment, Stage};
+
+/// How long messages wait for causes outside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// For what does not answer or is full: a code host, a provider of models, a disk, a sandbox.
+    pub outage: Duration,
+    /// For what refuses: a credential, or a repository that is not there.
+    pub refusal: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { outage: OUTAGE_PATIENCE, refusal: REFUSAL_PATIENCE }
+    }
+}
+
+/// What follows from a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// The message fails.
+    Final,
+    /// It is tried again a few times.
+    Attempt,
+    /// It waits for a cause of its own or of the machine.
+    Wait(Kind),
+    /// It waits for a cause that it shares with all jobs of its project.
+    Hold(Kind, HoldCause),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Outage,
+    Refusal,
+}
+
+/// The verdict on a failure at a stage of a run; `may_pass` is what the step that failed says.
+const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
+    let host = match stage {
+        Stage::Preparing | Stage::Prompting => HoldCause::Fetch,
+        Stage::Publishing => HoldCause::Push,
+    };
+    match code {
+        ReasonCode::RepositoryUnreachable => Verdict::Hold(Kind::Outage, host),
+        ReasonCode::RepositoryNotFound | ReasonCode::CredentialRefused => Verdict::Hold(Kind::Refusal, host),
+        ReasonCode::ModelUnauthorized => Verdict::Hold(Kind::Refusal, HoldCause::Model),
+        ReasonCode::ModelUnavailable | ReasonCode::ModelRateLimited | ReasonCode::ModelTimedOut if may_pass => {
+            Verdict::Hold(Kind::Outage, HoldCause::Model)
+        }
+        ReasonCode::DiskFull | ReasonCode::SandboxUnsafe if may_pass => Verdict::Wait(Kind::Outage),
+        _ if !may_pass => Verdict::Final,
+        // Nothing was asked of the agent yet, or no more is: trying again costs nothing and does nothing twice.
+        _ if !matches!(stage, Stage::Prompting) => Verdict::Wait(Kind::Outage),
+        _ => Verdict::Attempt,
+    }
+}
+
+/// The outcome of a run that failed. A cause that is the project's puts the project on hold.
+pub(crate) async fn outcome(
+    store: &dyn Store,
+    ids: &dyn IdGen,
+    patience: Patience,
+    assignment: &Assignment,
+    (reason, may_pass): (Reason, bool),
+) -> Outcome {
+    let verdict = verdict(reason.code, may_pass, assignment.stage());
+    let jitter = ids.permille();
+    let kind = match verdict {
+        Verdict::Final => return Outcome::Failed { reason, retry: None },
+        Verdict::Attempt => return Outcome::Failed { reason, retry: Some(jitter) },
+        Verdict::Wait(kind) | Verdict::Hold(kind, _) => kind,
+    };
+    let patience = match kind {
+        Kind::Outage => patience.outage,
+        Kind::Refusal => patience.refusal,
+    };
+    let now = assignment.reporter.now();
+    let (mut since, mut next) = (now, NextAttempt::Backoff(jitter));
+    if let Verdict::Hold(_, cause) = verdict
+        && is_of_the_project(assignment, cause)
+    {
+        let reason = assignment.reporter.redact(&reason);
+        let started_at = assignment.started_at;
+        let failure = HoldFailure { reason, cause, started_at, at: now, permille: jitter };
+        match store.hold_project(assignment.project.id.clone(), failure).await {
+            Ok(Some(hold)) => {
+                since = hold.since.max(assignment.claimed.message.created_at);
+                next = NextAttempt::AfterHold;
+            }
+            Ok(None) => {}
+            // The message waits by itself then.
+            Err(error) => tracing::warn!(project = %assignment.project.id, %error, "hold_project failed"),
+        }
+    }
+    Outcome::Waiting { reason, since, patience, next }
+}
+
+/// Whether the other jobs of the project share the cause: a job with a model of its own may be alone with it.
+fn is_of_the_project(assignment: &Assignment, cause: HoldCause) -> bool {
+    match cause {
+        HoldCause::Fetch | HoldCause::Push => assignment.claimed.job.source.repository == assignment.project.repository,
+        HoldCause::Model => assignment.claimed.job.model == assignment.project.model,
+    }
+}
+
+/// Ends the hold that a run was given out to probe, when the run has got past its cause.
+pub(crate) async fn passed(store: &dyn Store, assignment: &Assignment, causes: &[HoldCause]) {
+    if assignment.claimed.hold.as_ref().is_some_and(|hold| causes.contains(&hold.cause))
+        && let Err(error) = store.release_project(assignment.project.id.clone()).await
+    {
+        // The next probe does it.
+        tracing::warn!(project = %assignment.project.id, %error, "release_project failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_waited_for_and_what_the_agent_did_is_not() {
+        use ReasonCode::{
+            AgentExited, CredentialRefused, DiskFull, Internal, ModelUnauthorized, ModelUnavailable, PushRefused,
+            RepositoryEmpty, RepositoryNotFound, RepositoryUnreachable, SandboxUnsafe, SetupFailed, UnknownRef,
+        };
+        use Stage::{Preparing, Prompting, Publishing};
+        for (code, may_pass, stage, expected) in [
+            (RepositoryUnreachable, true, Preparing, Verdict::Hold(Kind::Outage, HoldCause::Fetch)),
+            (RepositoryUnreachable, true, Publishing, Verdict::Hold(Kind::Outage, HoldCause::Push)),
+            (RepositoryNotFound, false, Preparing, Verdict::Hold(Kind::Refusal, HoldCause::Fetch)),
+            (CredentialRefused, false, Publishing, Verdict::Hold(Kind::Refusal, HoldCause::Push)),
+            (ModelUnavailable, true, Prompting, Verdict::Hold(Kind::Outage, HoldCause::Model)),
+            (ModelUnauthorized, false, Prompting, Verdict::Hold(Kind::Refusal, HoldCause::Model)),
+            (DiskFull, true, Prompting, Verdict::Wait(Kind::Outage)),
+            (SandboxUnsafe, true, Preparing, Verdict::Wait(Kind::Outage)),
+            (Internal, true, Preparing, Verdict::Wait(Kind::Outage)),
+            (Internal, true, Publishing, Verdict::Wait(Kind::Outage)),
+            (Internal, true, Prompting, Verdict::Attempt),
+            (AgentExited, true, Prompting, Verdict::Attempt),
+            (RepositoryEmpty, false, Preparing, Verdict::Final),
+            (UnknownRef, false, Preparing, Verdict::Final),
+            (SetupFailed, false, Preparing, Verdict::Final),
+            (PushRefused, false, Publishing, Verdict::Final),
+        ] {
+            assert_eq!(verdict(code, may_pass, stage), expected, "{code:?} while {stage:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Finds the commits of a message on its branch when the database knows of none: it was restored from a backup, or failed
+//! over to a replica that lacked the last writes. A turn whose commits are there is not done again.
+
+use journeyman_core::ids::Sha;
+use journeyman_core::job::Job;
+use journeyman_core::job::command::TurnBegun;
+use journeyman_core::message::Message;
+
+use crate::failure::Stopped;
+use crate::mirror::Mirror;
+
+/// The trailer that names the message that a turn's last commit belongs to (git-interpret-trailers(1)).
+pub(crate) const TRAILER: &str = "Journeyman-Message";
+
+/// The branch's newest commit and the message's commits, oldest first, if they are on the branch of the code host already.
+pub(crate) async fn published_before(
+    mirror: &Mirror,
+    job: &Job,
+    message: &Message,
+    begun: &TurnBegun,
+) -> Result<Option<(Sha, Vec<Sha>)>, Stopped> {
+    let known = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
+    // Mostly the branch is where the database says it is.
+    let Some(pushed) = begun.pushed.as_ref().filter(|pushed| known != Some(*pushed)) else { return Ok(None) };
+    let range = format!("{}..{pushed}", known.unwrap_or(&begun.base));
+    let format = format!("--format=%H %ce %(trailers:key={TRAILER},valueonly,separator=%x20)");
+    let log = ["log", "--reverse", "--topo-order", &format, &range, "--"];
+    let told = mirror.git.at(&mirror.path, log).run().await?.text()?;
+    let commits = commits_of(&told, &message.id.to_string());
+    Ok((!commits.is_empty()).then(|| (pushed.clone(), commits)))
+}
+
+/// The commits of a message among those of a log, each as its name, its committer and its trailers: those that lead to the
+/// commit with the message's trailer, from the one before that another message or another committer has made.
+fn commits_of(log: &str, message: &str) -> Vec<Sha> {
+    let mut commits: Vec<Sha> = Vec::new();
+    for line in log.lines() {
+        let mut words = line.split(' ');
+        let (Some(Ok(commit)), Some(committer)) = (words.next().map(str::parse), words.next()) else { continue };
+        if committer != "journeyman@localhost" {
+            commits.clear();
+            continue;
+        }
+        commits.push(commit);
+        let trailers: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        if trailers.contains(&message) {
+            return commits;
+        }
+        if !trailers.is_empty() {
+            commits.clear();
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commits_that_lead_to_a_messages_trailer_are_its_own() {
+        let name = |digit: &str| digit.repeat(40);
+        let ours = "journeyman@localhost";
+        let lines = [
+            format!("{} {ours} msg_1", name("1")),
+            format!("{} someone@example.com ", name("2")),
+            format!("{} {ours} ", name("3")),
+            format!("{} {ours} msg_2", name("4")),
+            format!("{} {ours} msg_3", name("5")),
+        ];
+        let log = lines.join("\n");
+        let commits =
+            |message| commits_of(&log, message).iter().map(|sha| sha.as_str()[..1].to_owned()).collect::<String>();
+        assert_eq!([commits("msg_1"), commits("msg_2"), commits("msg_3"), commits("msg_4")], ["1", "34", "5", ""]);
+    }
+}
