@@ -10,6 +10,7 @@ mod hostile {
     mod limits;
     mod models;
     mod repository;
+    mod setup;
 }
 
 mod inside;

@@ -11,6 +11,7 @@ use journeyman_core::run::ReasonCode;
 
 use crate::failure::Stopped;
 use crate::mirror::History;
+use crate::setup::accepted::is_accepted_name;
 
 /// Which branch the next turn works on, and from which commit.
 pub(crate) async fn choose_branch(
@@ -32,7 +33,7 @@ pub(crate) async fn choose_branch(
                 format!("the job's branch {name:?} is the one that its pull request would go into; choose another");
             return Err(Stopped::failed(ReasonCode::PushRefused, text));
         }
-        return Ok(begin(name, 1, start, history));
+        return begin(name, 1, start, project, history);
     };
     let ended = match &job.pull {
         Some(pull) => matches!(forge.pull_state(pull.number).await?, Some(PullState::Merged | PullState::Closed)),
@@ -41,7 +42,11 @@ pub(crate) async fn choose_branch(
     if ended {
         let generation = branch.generation + 1;
         let base = history.resolve(&base_of(job, project, history)).await?;
-        return Ok(begin(wanted(generation), generation, base, history));
+        return begin(wanted(generation), generation, base, project, history);
+    }
+    // The project may have come to name it since.
+    if is_accepted_name(&branch.name, project, history) {
+        return Err(not_for_jobs(&branch.name));
     }
     let pushed = history.heads().get(&branch.name).cloned();
     let head = match &pushed {
@@ -56,11 +61,29 @@ pub(crate) async fn choose_branch(
     Ok(TurnBegun { branch, generation, base, head, pushed })
 }
 
-/// A branch that this job has not used: from `base`, or from where it is if the code host has it.
-fn begin(branch: String, generation: u32, base: Sha, history: &dyn History) -> TurnBegun {
+/// A branch that this job has not used: from `base`, or from where it is if the code host has it. What a branch that
+/// people accept work into holds was accepted by people, so no job pushes to one.
+fn begin(
+    branch: String,
+    generation: u32,
+    base: Sha,
+    project: &Project,
+    history: &dyn History,
+) -> Result<TurnBegun, Stopped> {
+    if branch == history.default_branch() || is_accepted_name(&branch, project, history) {
+        return Err(not_for_jobs(&branch));
+    }
     let pushed = history.heads().get(&branch).cloned();
     let head = pushed.clone().unwrap_or_else(|| base.clone());
-    TurnBegun { branch, generation, base, head, pushed }
+    Ok(TurnBegun { branch, generation, base, head, pushed })
+}
+
+fn not_for_jobs(branch: &str) -> Stopped {
+    let text = format!(
+        "the job's branch {branch:?} is the default branch, or the project's ref or pullRequest.base, and jobs do not push \
+         to those; choose another in a new job, or change the project"
+    );
+    Stopped::failed(ReasonCode::PushRefused, text)
 }
 
 /// The branch that a job's work is to be merged into: as the project says, else where the job started from. A tag or a
@@ -69,4 +92,81 @@ pub(crate) fn base_of(job: &Job, project: &Project, history: &dyn History) -> St
     let started = || Some(&job.source.reference).filter(|reference| history.heads().contains_key(*reference));
     let base = project.settings.pull_request.base.as_ref().or_else(started);
     base.map_or_else(|| history.default_branch().to_owned(), Clone::clone)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use async_trait::async_trait;
+    use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Settings};
+    use journeyman_core::time::Timestamp;
+
+    use super::*;
+
+    /// A code host with the default branch `main`.
+    struct Heads(BTreeMap<String, Sha>, bool);
+
+    #[async_trait]
+    impl History for Heads {
+        fn heads(&self) -> &BTreeMap<String, Sha> {
+            &self.0
+        }
+
+        fn default_branch(&self) -> &'static str {
+            "main"
+        }
+
+        fn names_default_branch(&self) -> bool {
+            self.1
+        }
+
+        async fn resolve(&self, reference: &str) -> Result<Sha, Stopped> {
+            Ok(self.0[reference].clone())
+        }
+
+        async fn has(&self, _: &Sha) -> bool {
+            true
+        }
+
+        async fn contains(&self, _: &Sha, _: &Sha) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn no_job_pushes_to_a_branch_that_people_accept_work_into() {
+        let commit: Sha = "a".repeat(40).parse().unwrap();
+        let mut project = Project {
+            id: "shop".parse().unwrap(),
+            repository: "local:shop".to_owned(),
+            reference: Some("refs/heads/develop".to_owned()),
+            agent: DEFAULT_AGENT.to_owned(),
+            model: DEFAULT_MODEL.to_owned(),
+            created_at: Timestamp::default(),
+            settings: Settings::default(),
+            secret_names: Vec::new(),
+        };
+        project.settings.pull_request.base = Some("v1".to_owned());
+        for is_named in [true, false] {
+            let history = Heads(BTreeMap::from([("main".to_owned(), commit.clone())]), is_named);
+            let begun = |branch: &str| begin(branch.to_owned(), 2, commit.clone(), &project, &history);
+            for (branch, is_free) in [
+                ("main", false),
+                ("develop", false),
+                ("refs/heads/develop", false),
+                ("v1", false),
+                ("journeyman/a-1", true),
+                ("main-2", true),
+            ] {
+                match begun(branch) {
+                    Ok(turn) => assert!(is_free && turn.branch == branch, "{branch}"),
+                    Err(Stopped::Failed { reason, .. }) => {
+                        assert!(!is_free && reason.text.contains("choose another"), "{branch}: {}", reason.text);
+                    }
+                    Err(stopped) => panic!("{stopped:?}"),
+                }
+            }
+        }
+    }
 }

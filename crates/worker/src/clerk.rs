@@ -98,6 +98,16 @@ pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, head: &Sha)
     Ok(())
 }
 
+/// An environment in which git reads no configuration but that of its repository, with another home.
+pub(crate) fn with_plain_git(environment: &BTreeMap<String, String>, home: &str) -> BTreeMap<String, String> {
+    let nothing = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].map(|name| (name, "/dev/null"));
+    let yes = ["GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM", "GIT_NO_REPLACE_OBJECTS"].map(|name| (name, "1"));
+    let mut environment = environment.clone();
+    let all = nothing.into_iter().chain(yes).chain([("HOME", home)]);
+    environment.extend(all.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    environment
+}
+
 impl<'a> Clerk<'a> {
     /// Sets one to work.
     pub(crate) async fn start(
@@ -110,12 +120,8 @@ impl<'a> Clerk<'a> {
         let inside = room.sandbox.layout(&workspace.tree, &workspace.desk);
         let (tree, desk) = (inside.workspace.to_string_lossy(), inside.home.to_string_lossy());
         let argv = ["/bin/sh", "-c", SCRIPT, "clerk", &tree, &desk].map(str::to_owned).to_vec();
-        let mut environment = environment.clone();
-        let nothing = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].map(|name| (name, "/dev/null".to_owned()));
-        let yes =
-            ["GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM", "GIT_NO_REPLACE_OBJECTS"].map(|name| (name, "1".to_owned()));
+        let mut environment = with_plain_git(environment, &desk);
         let own = [
-            ("HOME", desk.clone().into_owned()),
             ("BASE", task.base.to_string()),
             ("CONFIG", CONFIG.to_owned()),
             ("SNAPSHOT", if task.snapshot { "yes" } else { "no" }.to_owned()),
@@ -123,8 +129,7 @@ impl<'a> Clerk<'a> {
             ("MESSAGE", task.message.clone()),
             ("TRAILER", task.trailer.clone()),
         ];
-        let all = nothing.into_iter().chain(yes).chain(own);
-        environment.extend(all.map(|(name, value)| (name.to_owned(), value)));
+        environment.extend(own.map(|(name, value)| (name.to_owned(), value)));
         let mut resources = room.resources;
         resources.file_bytes = Some(resources.file_bytes.unwrap_or_default().max(PACK_BYTES));
         let home = workspace.desk.clone();

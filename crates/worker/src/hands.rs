@@ -22,7 +22,7 @@ use crate::publish::{Pushed, pull_request, push};
 use crate::redaction::Redactor;
 use crate::room::Room;
 use crate::run::gone;
-use crate::setup::set_up;
+use crate::setup::workspace::Preparation;
 use crate::survey::{Survey, survey};
 use crate::worker::Host;
 use crate::workspace::{Session, Workspace};
@@ -116,21 +116,14 @@ impl Execution for Hands<'_> {
                 if let Some(agent) = self.waiting.lock().await.take() {
                     agent.end().await;
                 }
-                workspace.build(&self.mirror, &self.host.spares, &begun, &session).await?;
-                self.room.furnish().await?;
-                let Assignment { project, signals, .. } = self.assignment;
-                set_up(
-                    &self.room,
-                    &*self.host.gateway,
-                    &self.setup,
-                    &self.assignment.reporter,
-                    signals,
-                    &project.settings,
-                )
-                .await?;
+                self.preparation().prepare(&begun, &session).await?;
                 self.host.spares.make(&self.mirror, &begun.base, &workspace.index(), &self.room.sandbox).await;
                 // What a setup command has made is the first turn's to commit.
-                if project.settings.setup.is_none() { Some(self.look().await?.fingerprint) } else { None }
+                if self.assignment.project.settings.setup.is_none() {
+                    Some(self.look().await?.fingerprint)
+                } else {
+                    None
+                }
             }
         };
         self.state.lock().await.clean = clean;
@@ -206,6 +199,13 @@ impl Hands<'_> {
     /// The job as it was claimed.
     const fn job(&self) -> &Job {
         &self.assignment.claimed.job
+    }
+
+    fn preparation(&self) -> Preparation<'_> {
+        let Self { host, assignment, mirror, room, setup, agent, .. } = self;
+        let Assignment { project, reporter, signals, .. } = assignment;
+        let (spares, gateway, base) = (&host.spares, &*host.gateway, base_environment(host, room));
+        Preparation { project, room, mirror, spares, gateway, reporter, signals, base, setup, agent }
     }
 
     async fn look(&self) -> Result<Survey, Stopped> {

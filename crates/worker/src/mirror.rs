@@ -32,6 +32,8 @@ pub(crate) struct Mirror {
     pub(crate) remote: Remote,
     pub(crate) heads: BTreeMap<String, Sha>,
     pub(crate) default_branch: String,
+    /// Whether the remote itself says which branch is the default one; else it is a guess.
+    pub(crate) names_default_branch: bool,
 }
 
 impl Mirrors {
@@ -90,7 +92,7 @@ impl Mirrors {
         }
         // One cheap question first; most runs find that nothing has changed.
         let listing = self.listing(&path, &remote).await?;
-        let (heads, default_branch) = read_listing(&listing)?;
+        let (heads, default_branch, names_default_branch) = read_listing(&listing)?;
         let known = path.join("journeyman-listing");
         let before = tokio::fs::read_to_string(&known).await.ok();
         if before.as_ref() != Some(&listing) {
@@ -102,7 +104,7 @@ impl Mirrors {
             }
             tokio::fs::write(&known, &listing).await?;
         }
-        Ok(Mirror { git: self.git.clone(), path, remote, heads, default_branch })
+        Ok(Mirror { git: self.git.clone(), path, remote, heads, default_branch, names_default_branch })
     }
 }
 
@@ -195,8 +197,8 @@ impl Changes {
 /// What `git for-each-ref` prints of a ref, in the form of `git ls-remote`; before that of the current branch, `HEAD`.
 const LISTING: &str = "--format=%(if:equals=*)%(HEAD)%(then)ref: %(refname)%09HEAD%0a%(end)%(objectname)%09%(refname)";
 
-/// The branches and the default one.
-fn read_listing(listing: &str) -> Result<(BTreeMap<String, Sha>, String), Stopped> {
+/// The branches, the default one, and whether the remote names it.
+fn read_listing(listing: &str) -> Result<(BTreeMap<String, Sha>, String, bool), Stopped> {
     let (mut heads, mut default_branch) = (BTreeMap::new(), None);
     for line in listing.lines() {
         let Some((left, name)) = line.split_once('\t') else { continue };
@@ -211,10 +213,11 @@ fn read_listing(listing: &str) -> Result<(BTreeMap<String, Sha>, String), Stoppe
         Stopped::failed(ReasonCode::RepositoryEmpty, text)
     };
     // A server that tells no HEAD, or one that points to a branch that is not there.
-    let default_branch = default_branch
-        .filter(|branch| heads.contains_key(branch))
-        .or_else(|| heads.keys().find(|branch| *branch == "main").or_else(|| heads.keys().next()).cloned());
-    Ok((heads, default_branch.ok_or_else(empty)?))
+    let named = default_branch.filter(|branch| heads.contains_key(branch));
+    let is_named = named.is_some();
+    let default_branch =
+        named.or_else(|| heads.keys().find(|branch| *branch == "main").or_else(|| heads.keys().next()).cloned());
+    Ok((heads, default_branch.ok_or_else(empty)?, is_named))
 }
 
 /// A repository's branches and commits, to look at.
@@ -225,6 +228,9 @@ pub(crate) trait History: Sync {
 
     /// One of them.
     fn default_branch(&self) -> &str;
+
+    /// Whether the remote itself names the default branch; else it is a guess.
+    fn names_default_branch(&self) -> bool;
 
     /// The commit that a ref names: `HEAD`, a branch, a tag or a commit.
     async fn resolve(&self, reference: &str) -> Result<Sha, Stopped>;
@@ -244,6 +250,10 @@ impl History for Mirror {
 
     fn default_branch(&self) -> &str {
         &self.default_branch
+    }
+
+    fn names_default_branch(&self) -> bool {
+        self.names_default_branch
     }
 
     async fn resolve(&self, reference: &str) -> Result<Sha, Stopped> {

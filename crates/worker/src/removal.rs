@@ -17,11 +17,16 @@ pub(crate) async fn remove_folder(path: &Path) -> io::Result<()> {
 }
 
 fn remove(path: &Path) -> io::Result<()> {
-    match unlinkat(CWD, path, AtFlags::empty()) {
+    remove_at(CWD, path)
+}
+
+/// The same for an entry of an open folder, of whatever kind it is.
+pub(crate) fn remove_at(parent: impl AsFd, name: impl Arg + Copy) -> io::Result<()> {
+    match unlinkat(&parent, name, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),
         Err(Errno::ISDIR | Errno::PERM) => {
-            Removal { top: open(CWD, path)?, moved: 0 }.empty()?;
-            std::fs::remove_dir(path)
+            Removal { top: open(&parent, name)?, moved: 0 }.empty()?;
+            Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
         }
         done => Ok(done?),
     }
@@ -96,7 +101,7 @@ fn unlinked(folder: &OwnedFd, name: &CStr) -> io::Result<bool> {
 }
 
 /// Opens a folder, and makes it one that may be read and written to.
-fn open(parent: impl AsFd, name: impl Arg) -> io::Result<OwnedFd> {
+pub(crate) fn open(parent: impl AsFd, name: impl Arg) -> io::Result<OwnedFd> {
     let place = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let place = openat(parent, name, place, Mode::empty())?;
     // By its descriptor: the name may be a link to somewhere else by now.

@@ -1,4 +1,14 @@
 //! Prepares a fresh workspace by the project's setup command.
+//!
+//! Invariant: code that an agent may have written never runs with a secret that the agent does not get
+//! ([`workspace`]).
+
+pub(crate) mod accepted;
+pub(crate) mod home;
+mod switch;
+#[cfg(test)]
+mod tests;
+pub(crate) mod workspace;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +35,7 @@ const OUTPUT_BYTES: usize = 64 << 10;
 const SHOWN_CHARS: usize = 2000;
 
 /// Runs it, if there is one.
-pub(crate) async fn set_up(
+async fn set_up(
     room: &Room,
     gateway: &dyn Gateway,
     environment: &BTreeMap<String, String>,
@@ -47,26 +57,31 @@ pub(crate) async fn set_up(
     let told = ways.tell(reporter, &over).fuse();
     tokio::pin!(read, told);
     let (mut printed, mut watch) = (None, limits::Watch::new(&room.workspace, &settings.limits));
-    let exit = loop {
-        tokio::select! {
-            done = &mut read, if printed.is_none() => printed = Some(done?),
-            // It may have closed its streams and go on.
-            exit = process.wait(), if printed.is_some() => break exit,
-            told = &mut told => told?,
-            () = tokio::time::sleep(limits::BEAT) => {
-                if let Some(stopped) = watch.look(process.exhausted()).await {
-                    return Err(stopped);
+    let exit = async {
+        loop {
+            tokio::select! {
+                done = &mut read, if printed.is_none() => printed = Some(done?),
+                // It may have closed its streams and go on.
+                exit = process.wait(), if printed.is_some() => break Ok(exit),
+                told = &mut told => told?,
+                () = tokio::time::sleep(limits::BEAT) => {
+                    if let Some(stopped) = watch.look(process.exhausted()).await {
+                        break Err(stopped);
+                    }
                 }
+                () = signals.lost.cancelled() => break Err(Stopped::LeaseLost),
+                () = signals.shutdown.cancelled() => break Err(Stopped::HandedBack),
+                () = tokio::time::sleep_until(end) => break Err(too_long(seconds)),
             }
-            () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
-            () = signals.shutdown.cancelled() => return Err(Stopped::HandedBack),
-            () = tokio::time::sleep_until(end) => return Err(too_long(seconds)),
         }
     };
+    let exit = exit.await;
+    // Nothing else runs in the workspace before all that it has started is gone: it may have had secrets.
+    process.end().await;
+    let exit = exit?;
     over.cancel();
     told.await?;
     let (mut printed, complaints) = printed.unwrap_or_default();
-    process.end().await;
     if exit == Exit::Code(0) {
         return Ok(());
     }
@@ -74,12 +89,16 @@ pub(crate) async fn set_up(
         return Err(limits::reached(exhausted, &settings.limits));
     }
     printed.extend(complaints);
-    let printed = String::from_utf8_lossy(&printed).replace('\0', "");
+    Err(failed(exit, &printed))
+}
+
+fn failed(exit: Exit, printed: &[u8]) -> Stopped {
+    let printed = String::from_utf8_lossy(printed).replace('\0', "");
     let excess = printed.chars().count().saturating_sub(SHOWN_CHARS);
     let last: String = printed.chars().skip(excess).collect();
     let last = if excess > 0 { whole_lines(&last) } else { &last };
     let text = format!("the project's setup command failed ({exit:?}); it printed last: {}", last.trim());
-    Err(Stopped::failed(ReasonCode::SetupFailed, text))
+    Stopped::failed(ReasonCode::SetupFailed, text)
 }
 
 fn too_long(seconds: u32) -> Stopped {

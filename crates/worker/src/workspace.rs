@@ -18,6 +18,7 @@ use crate::clerk::set_desk;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
 use crate::removal::remove_folder;
+use crate::setup::home::merge;
 use crate::spare::Spares;
 
 /// The file that says where a tree is. It is there between turns only, and without it the tree is not used again.
@@ -99,8 +100,9 @@ impl Workspace {
         for note in [self.marker_path(), self.session_path()] {
             remove(&note).await?;
         }
-        remove_folder(&self.tree).await?;
-        remove_folder(&self.desk).await?;
+        for folder in [&self.tree, &self.desk, &self.setup_home()] {
+            remove_folder(folder).await?;
+        }
         tokio::fs::create_dir_all(&self.root).await?;
         spares.take(mirror, &self.tree).await?;
         begin_repository(&self.tree, mirror, &format!("ref: refs/heads/{}", turn.branch)).await?;
@@ -126,6 +128,21 @@ impl Workspace {
             }
             restored => Ok(restored?),
         }
+    }
+
+    /// Restores the session's home below what the setup command has put into a home of its own: of two files of one
+    /// name that of the setup command stays, as if it had run in the restored home.
+    pub(crate) async fn restore_session(&self, session: &Session<'_>) -> Result<(), Stopped> {
+        let archive = session.fetch(self).await?;
+        if archive.is_none() {
+            return Ok(());
+        }
+        let (made, home) = (self.setup_home(), self.home.clone());
+        tokio::fs::rename(&self.home, &made).await?;
+        self.restore(archive).await?;
+        let from = made.clone();
+        blocking(move || merge(&from, &home)).await?;
+        Ok(remove_folder(&made).await?)
     }
 
     /// A file for a moment, on the disk of the workspaces.
@@ -157,6 +174,11 @@ impl Workspace {
     /// Notes the agent's session.
     pub(crate) async fn note_session(&self, session: &str) -> Result<(), Stopped> {
         Ok(tokio::fs::write(self.session_path(), session).await?)
+    }
+
+    /// Where the home of a setup command is for a moment.
+    fn setup_home(&self) -> PathBuf {
+        self.root.join("setup-home")
     }
 
     fn session_path(&self) -> PathBuf {

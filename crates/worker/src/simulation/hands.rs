@@ -339,6 +339,10 @@ impl History for Seen<'_> {
         MAIN
     }
 
+    fn names_default_branch(&self) -> bool {
+        true
+    }
+
     async fn resolve(&self, _: &str) -> Result<Sha, Stopped> {
         Ok(self.heads[MAIN].clone())
     }

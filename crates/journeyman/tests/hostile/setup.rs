@@ -1,0 +1,270 @@
+//! Agents that are after a secret of the setup command: what they leave behind is never run with it, however it got into
+//! the workspace. An agent that fails has its workspace built anew, and set up again.
+
+use serde_json::json;
+
+use crate::program::given::{Service, Site, git, is_running, site_with};
+
+const VALUE: &str = "hush-9f8e7d6c-hush";
+
+/// The same as an agent would take it out of the sandbox, so that no redaction sees it.
+const STOLEN: &str = "hsuh-c6d7e8f9-hsuh";
+
+/// What an agent does at the end: it takes what was planted for it, and looks whether the setup command had the secret.
+const TAKE: &str = "[[run cat leak ~/leak 2>/dev/null | rev > stolen; cat ~/made > seen]]";
+
+/// An attack: the setup command, which notes in `~/made` how long the secret was; files of people; and what the agent
+/// plants.
+struct Attack {
+    name: &'static str,
+    setup: &'static str,
+    base: &'static [(&'static str, &'static str)],
+    plant: &'static str,
+}
+
+const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "a script of the repository",
+        setup: "sh setup.sh; echo ${#TOKEN} > ~/made",
+        base: &[("setup.sh", "true")],
+        plant: "[[write setup.sh|echo $TOKEN > leak]]",
+    },
+    Attack {
+        name: "a script that npm runs",
+        setup: "npm ci --offline --no-audit --no-fund && echo ${#TOKEN} > ~/made",
+        base: &[
+            ("package.json", r#"{"name": "shop", "version": "1.0.0"}"#),
+            (
+                "package-lock.json",
+                r#"{"name": "shop", "version": "1.0.0", "lockfileVersion": 3, "packages": {"": {"name": "shop", "version": "1.0.0"}}}"#,
+            ),
+        ],
+        plant: r#"[[write package.json|{"name": "shop", "version": "1.0.0", "scripts": {"preinstall": "echo $TOKEN > leak"}}]]"#,
+    },
+    Attack {
+        name: "a setting of npm in the home",
+        setup: "npm ci --offline --no-audit --no-fund && echo ${#TOKEN} > ~/made",
+        base: &[
+            ("package.json", r#"{"name": "shop", "version": "1.0.0", "scripts": {"preinstall": "true"}}"#),
+            (
+                "package-lock.json",
+                r#"{"name": "shop", "version": "1.0.0", "lockfileVersion": 3, "packages": {"": {"name": "shop", "version": "1.0.0"}}}"#,
+            ),
+        ],
+        plant: "[[run printf '#!/bin/sh\\necho $TOKEN > ~/leak\\nexec /bin/sh \"$@\"\\n' > ~/shell; chmod 755 ~/shell; \
+                echo script-shell=$HOME/shell > ~/.npmrc]]",
+    },
+    Attack {
+        name: "a file that a shell reads",
+        setup: "[ ! -f ~/.bashrc ] || . ~/.bashrc; echo ${#TOKEN} > ~/made",
+        base: &[],
+        plant: "[[run echo 'echo $TOKEN > ~/leak' > ~/.bashrc]]",
+    },
+    Attack {
+        name: "a program of the same name in the home",
+        setup: "PATH=~/.local/bin:$PATH; uname > /dev/null; echo ${#TOKEN} > ~/made",
+        base: &[],
+        plant: "[[run mkdir -p ~/.local/bin; printf '#!/bin/sh\\necho $TOKEN > ~/leak\\n' > ~/.local/bin/uname; \
+                chmod 755 ~/.local/bin/uname]]",
+    },
+    Attack {
+        name: "a hook and a filter of git",
+        setup: "git config core.hooksPath .hooks; git checkout -q -b other; git checkout -q -; rm README.md; \
+                git checkout -q README.md; echo ${#TOKEN} > ~/made",
+        base: &[],
+        plant: "[[run mkdir .hooks; printf '#!/bin/sh\\necho $TOKEN > ~/leak\\n' > .hooks/post-checkout; chmod 755 \
+                .hooks/post-checkout; cp .hooks/post-checkout .git/hooks; echo 'README.md filter=evil' > .gitattributes; \
+                git config --global filter.evil.smudge 'echo $TOKEN > ~/leak; cat']]",
+    },
+];
+
+struct Place {
+    site: Site,
+    service: Service,
+}
+
+/// A project whose setup command has the secret, alone or together with the agent.
+fn place(setup: &str, base: &[(&str, &str)], is_shared: bool) -> Place {
+    let site = site_with("lease = \"3s\"\n");
+    for (file, text) in base {
+        site.people_commit(file, text);
+    }
+    let service = site.start();
+    let uses = if is_shared { json!(["setup", "agent"]) } else { json!(["setup"]) };
+    let body = json!({ "setup": setup, "secrets": { "TOKEN": VALUE }, "secretUses": { "TOKEN": uses } });
+    let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(body));
+    assert_eq!(status, 200, "{answer}");
+    Place { site, service }
+}
+
+impl Place {
+    /// A job with one message; its path.
+    fn done(&self, prompt: &str) -> String {
+        let job = self.service.create(prompt);
+        self.is_completed(&job);
+        job
+    }
+
+    /// A job that starts from a ref; its path.
+    fn started_from(&self, reference: &str, prompt: &str) -> String {
+        let body = json!({ "prompt": prompt, "ref": reference });
+        let (_, record) = self.service.call("POST", "/v2/agent/shop/job", Some(body));
+        let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+        self.is_completed(&job);
+        job
+    }
+
+    fn is_completed(&self, job: &str) {
+        assert_eq!(self.service.settled(job)["status"], "completed", "{:#}", self.service.events(job));
+    }
+
+    /// One more message of a job that is completed.
+    fn follow_up(&self, job: &str, prompt: &str) {
+        self.service.send(job, prompt);
+        self.is_completed(job);
+    }
+
+    /// A message that leaves the workspace unusable.
+    fn fail(&self, job: &str, prompt: &str) {
+        self.service.send(job, prompt);
+        assert_eq!(self.service.settled(job)["status"], "failed", "{:#}", self.service.events(job));
+    }
+
+    /// Whether a job's agent has taken the secret, and what the setup command noted of it.
+    fn taken(&self, job: &str) -> (bool, Option<String>) {
+        let branch = self.branch(job);
+        let stolen = ["stolen", "leak"].map(|file| self.site.file(&branch, file).unwrap_or_default());
+        let is_stolen = stolen.iter().any(|text| text.contains(STOLEN) || text.contains(VALUE));
+        (is_stolen, self.site.file(&branch, "seen"))
+    }
+
+    /// The branch that a job has pushed to last.
+    fn branch(&self, job: &str) -> String {
+        let events = self.service.events(job);
+        let pushed = events.as_array().unwrap().iter().rfind(|event| event["type"] == "commit.pushed").unwrap();
+        pushed["data"]["branch"].as_str().unwrap().to_owned()
+    }
+}
+
+/// What [`Place::taken`] says where the setup command had the secret and nobody else.
+fn safe(noted: &str) -> (bool, Option<String>) {
+    (false, Some(format!("{noted}\n")))
+}
+
+#[test]
+fn what_an_agent_has_planted_is_never_run_with_a_secret_that_it_does_not_get() {
+    for attack in ATTACKS {
+        let tried = |is_shared: bool| {
+            let place = place(attack.setup, attack.base, is_shared);
+            let job = place.done(&format!("{} [[run rm -f ~/made]] [[write a|1]]", attack.plant));
+            place.fail(&job, "[[fail on purpose]]");
+            place.follow_up(&job, TAKE);
+            place.taken(&job)
+        };
+        assert_eq!(tried(false), safe("18"), "{}: the setup command had it, and nobody else", attack.name);
+        let (is_stolen, _) = tried(true);
+        assert!(is_stolen, "{}: where the agent gets it, the command runs on its work: it would work", attack.name);
+    }
+}
+
+#[test]
+fn an_agent_that_dies_is_given_no_secret_by_its_next_attempt() {
+    let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
+    let job = place.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
+    place.fail(&job, "[[die]]");
+    place.follow_up(&job, TAKE);
+    assert_eq!(place.taken(&job), safe("18"));
+}
+
+#[test]
+fn commits_of_people_on_an_agents_branch_do_not_have_its_code_run_with_the_secret() {
+    let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
+    let job = place.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
+    let (people, repository, branch) = (place.site.path("people"), place.site.repository(), place.branch(&job));
+    let repository = repository.to_str().unwrap();
+    git(&people, &["fetch", "--quiet", repository, &branch]);
+    git(&people, &["checkout", "--quiet", "FETCH_HEAD"]);
+    git(&people, &["commit", "--quiet", "--allow-empty", "--message", "Of people"]);
+    git(&people, &["push", "--quiet", repository, &format!("HEAD:refs/heads/{branch}")]);
+    place.follow_up(&job, TAKE);
+    assert_eq!(place.taken(&job), safe("18"));
+}
+
+#[test]
+fn a_job_on_the_branch_of_another_has_its_code_not_run_with_the_secret() {
+    let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
+    let job = place.done("[[write setup.sh|echo $TOKEN > leak]]");
+    let branch = place.branch(&job);
+    let commit = git(&place.site.repository(), &["rev-parse", &branch]);
+    for reference in [branch.as_str(), commit.trim()] {
+        let job = place.started_from(reference, TAKE);
+        assert_eq!(place.taken(&job), safe("18"), "{reference}");
+    }
+}
+
+#[test]
+fn what_people_have_merged_is_set_up_with_the_secret() {
+    let place = place("sh setup.sh", &[("setup.sh", "true")], false);
+    let job = place.done("[[write setup.sh|echo merged ${#TOKEN} > ~/made]]");
+    let (people, repository) = (place.site.path("people"), place.site.repository());
+    let repository = repository.to_str().unwrap();
+    git(&people, &["fetch", "--quiet", repository, &place.branch(&job)]);
+    git(&people, &["merge", "--quiet", "FETCH_HEAD"]);
+    git(&people, &["push", "--quiet", repository, "HEAD:main"]);
+    place.fail(&job, "[[fail on purpose]]");
+    place.follow_up(&job, TAKE);
+    assert_eq!(place.taken(&job), safe("merged 18"));
+    // Another job, which starts from there.
+    let other = place.done(TAKE);
+    assert_eq!(place.taken(&other), safe("merged 18"));
+}
+
+#[test]
+fn no_job_pushes_to_a_branch_that_people_accept_work_into() {
+    let place = place("true", &[], false);
+    let (status, answer) = place.service.call("PATCH", "/v2/projects/shop", Some(json!({ "ref": "develop" })));
+    assert_eq!(status, 200, "{answer}");
+    for (branch, from) in [("main", "HEAD"), ("develop", "main")] {
+        let body = json!({ "prompt": "[[write a|1]]", "branch": branch, "ref": from });
+        let (_, record) = place.service.call("POST", "/v2/agent/shop/job", Some(body));
+        let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+        assert_eq!(place.service.settled(&job)["status"], "failed", "{branch}");
+        let runs = place.service.get(&format!("{job}/runs"));
+        assert!(runs["runs"][0]["reason"]["text"].as_str().unwrap().contains("choose another"), "{branch}: {runs}");
+    }
+}
+
+#[test]
+fn a_job_stops_pushing_to_its_branch_when_the_project_comes_to_name_it() {
+    let place = place("true", &[], false);
+    let job = place.done("[[write a|1]]");
+    let branch = place.branch(&job);
+    let before = git(&place.site.repository(), &["rev-parse", &branch]);
+    let body = json!({ "pullRequest": { "base": branch } });
+    let (status, answer) = place.service.call("PATCH", "/v2/projects/shop", Some(body));
+    assert_eq!(status, 200, "{answer}");
+    place.fail(&job, "[[append a|2]]");
+    let runs = place.service.get(&format!("{job}/runs")).to_string();
+    assert!(runs.contains("jobs do not push to those"), "{runs}");
+    assert_eq!(git(&place.site.repository(), &["rev-parse", &branch]), before);
+}
+
+/// What `npm ci` does with a private package: without the token there is none.
+const INSTALL: &str = "[ -n \"$TOKEN\" ] || exit 1; mkdir node_modules; \
+                       while read -r name; do echo installed > node_modules/$name; done < modules.lock; sleep 97533 > /dev/null 2>&1 &";
+
+#[test]
+fn an_installation_with_a_token_is_there_after_the_workspace_was_built_anew() {
+    let base = [(".gitignore", "node_modules\n"), ("modules.lock", "private\n")];
+    let place = place(INSTALL, &base, false);
+    let job = place.done("[[run cat node_modules/private > first]] [[append modules.lock|another]] [[write a|1]]");
+    assert!(!is_running(&["sleep", "97533"]), "nothing that had the token is left");
+    place.fail(&job, "[[fail on purpose]]");
+    place.follow_up(&job, "[[run cat node_modules/private > second; git status --porcelain > status]] [[append a|2]]");
+    let branch = place.branch(&job);
+    let file = |name: &str| place.site.file(&branch, name).unwrap_or_default();
+    assert_eq!((file("first").as_str(), file("second").as_str()), ("installed\n", "installed\n"));
+    assert_eq!(file("modules.lock"), "private\nanother\n", "the agent's work is there as well");
+    assert_eq!((file("a").as_str(), file("status").as_str()), ("1\n2\n", "?? second\n?? status\n"));
+    assert_eq!(place.site.file(&branch, "node_modules/private"), None);
+}

@@ -1,0 +1,69 @@
+//! The commits that people have accepted: those of the branches that the code host and the project name. Jobs do not push
+//! there ([`crate::branch`]), so what an agent has written is among them only where people have merged it.
+//!
+//! Who wrote a commit is not asked: an agent that commits by itself may give any name.
+
+use journeyman_core::ids::Sha;
+use journeyman_core::job::command::TurnBegun;
+use journeyman_core::project::Project;
+use journeyman_core::run::ReasonCode;
+use journeyman_git::GitError;
+
+use crate::failure::Stopped;
+use crate::mirror::{History, Mirror};
+
+/// The refs whose commits people have accepted: the default branch, where the code host names it, and the project's `ref`
+/// and `pullRequest.base`. A job's own `ref` is none: whoever creates a job may name the branch of another.
+fn accepted_refs<'a>(project: &'a Project, history: &'a dyn History) -> Vec<&'a str> {
+    let default = history.names_default_branch().then(|| history.default_branch());
+    // Where it is a guess, it may be guessed from branches of jobs.
+    let own = project.reference.as_deref().filter(|name| *name != "HEAD");
+    default.into_iter().chain(own).chain(project.settings.pull_request.base.as_deref()).collect()
+}
+
+/// Whether a branch of that name would be taken for one of them.
+pub(crate) fn is_accepted_name(branch: &str, project: &Project, history: &dyn History) -> bool {
+    let forms = ["", "refs/heads/", "heads/", "refs/tags/", "tags/"];
+    let refs = accepted_refs(project, history);
+    refs.iter().any(|name| forms.iter().any(|form| name.strip_prefix(form) == Some(branch)))
+}
+
+/// The newest commit in the history of the turn's head that people have accepted.
+pub(super) async fn accepted_commit(project: &Project, mirror: &Mirror, turn: &TurnBegun) -> Result<Sha, Stopped> {
+    let refs = accepted_refs(project, mirror);
+    let mut accepted = Vec::new();
+    // The project may have come to name the job's branch after the job pushed to it.
+    for name in refs.iter().filter(|name| **name != turn.branch) {
+        // One that is gone accepts nothing.
+        accepted.extend(mirror.resolve(name).await.ok());
+    }
+    if accepted.contains(&turn.head) {
+        return Ok(turn.head.clone());
+    }
+    let found = if accepted.is_empty() { None } else { merge_base(mirror, &turn.head, &accepted).await? };
+    found.ok_or_else(|| nothing_accepted(&refs, turn))
+}
+
+/// The best commit that `head` has in common with any of the others.
+async fn merge_base(mirror: &Mirror, head: &Sha, others: &[Sha]) -> Result<Option<Sha>, Stopped> {
+    let commits = [head].into_iter().chain(others).map(Sha::as_str);
+    match mirror.git.at(&mirror.path, ["merge-base"].into_iter().chain(commits)).run().await {
+        Ok(found) => Ok(Some(found.sha()?)),
+        // It says nothing else where there is none (git-merge-base(1)).
+        Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn nothing_accepted(refs: &[&str], turn: &TurnBegun) -> Stopped {
+    let refs = match refs {
+        [] => "the code host names no default branch, and the project neither a ref nor pullRequest.base".to_owned(),
+        refs => format!("the branch {:?} has no commit in common with {}", turn.branch, refs.join(", ")),
+    };
+    let text = format!(
+        "the setup command was not run: it gets secrets that the agent does not get, so it runs on a commit that people \
+         have accepted, and there is none: {refs}. Set pullRequest.base of the project to the branch that the work is to \
+         go into, or give the agent the same secrets (secretUses)"
+    );
+    Stopped::failed(ReasonCode::SetupFailed, text)
+}

@@ -1,0 +1,127 @@
+//! Puts the home that a setup command has made together with the agent's own.
+
+use std::ffi::{CStr, CString};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, Dir, renameat};
+use rustix::io::Errno;
+
+use crate::removal::{open, remove_at};
+
+/// How deep two homes may have the same folders: each is held open.
+const DEPTH: usize = 256;
+
+/// Moves all that is in `from` into `into`. Folders of one name become one; of two other entries of one name that in
+/// `from` stays. No link is followed. Nothing may be running in either.
+pub(crate) fn merge(from: &Path, into: &Path) -> io::Result<()> {
+    merge_folders(&open(CWD, from)?, &open(CWD, into)?, 0)
+}
+
+fn merge_folders(from: &OwnedFd, into: &OwnedFd, depth: usize) -> io::Result<()> {
+    if depth > DEPTH {
+        return Err(io::Error::new(ErrorKind::InvalidData, format!("a home is deeper than {DEPTH} folders")));
+    }
+    for name in names(from)? {
+        move_entry(from, into, &name, depth)?;
+    }
+    Ok(())
+}
+
+fn move_entry(from: &OwnedFd, into: &OwnedFd, name: &CStr, depth: usize) -> io::Result<()> {
+    match renameat(from, name, into, name) {
+        // A folder that may not be written to cannot be moved either, but by root.
+        Err(Errno::ACCESS) => drop(open(from, name)?),
+        // Two folders, of which the one in `into` is not empty.
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {
+            return merge_folders(&open(from, name)?, &open(into, name)?, depth + 1);
+        }
+        // A folder and something else.
+        Err(Errno::NOTDIR | Errno::ISDIR) => remove_at(into, name)?,
+        done => return Ok(done?),
+    }
+    match renameat(from, name, into, name) {
+        Err(Errno::NOTEMPTY | Errno::EXIST) => merge_folders(&open(from, name)?, &open(into, name)?, depth + 1),
+        Err(Errno::NOTDIR | Errno::ISDIR) => {
+            remove_at(into, name)?;
+            Ok(renameat(from, name, into, name)?)
+        }
+        done => Ok(done?),
+    }
+}
+
+/// The names in a folder, read before any is moved.
+fn names(folder: &OwnedFd) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, create_dir_all, read_link, read_to_string, set_permissions, write};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn folders_become_one_and_files_of_the_setup_command_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let (made, home) = (dir.path().join("made"), dir.path().join("home"));
+        create_dir_all(made.join(".cache/new/deep")).unwrap();
+        create_dir_all(home.join(".cache/old")).unwrap();
+        for (file, text) in
+            [("made/.npmrc", "fresh"), ("home/.npmrc", "stale"), ("home/session", "kept"), ("made/.cache/x", "x")]
+        {
+            write(dir.path().join(file), text).unwrap();
+        }
+        merge(&made, &home).unwrap();
+        for (file, text) in [(".npmrc", "fresh"), ("session", "kept"), (".cache/x", "x")] {
+            assert_eq!(read_to_string(home.join(file)).unwrap(), text, "{file}");
+        }
+        assert!(home.join(".cache/new/deep").is_dir() && home.join(".cache/old").is_dir());
+    }
+
+    #[test]
+    fn a_link_leads_nowhere_and_entries_of_other_kinds_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (made, home, host) = (dir.path().join("made"), dir.path().join("home"), dir.path().join("host"));
+        for folder in ["made/link", "made/was-file", "home/was-folder/full", "host", "home/into"] {
+            create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        for file in ["made/link/planted", "made/was-file/a", "home/was-file", "made/was-folder", "host/kept"] {
+            write(dir.path().join(file), file).unwrap();
+        }
+        // Of the agent, to the host; and of the setup command, where the agent has a folder.
+        symlink(&host, home.join("link")).unwrap();
+        symlink(&host, made.join("into")).unwrap();
+        merge(&made, &home).unwrap();
+        assert_eq!(read_to_string(home.join("link/planted")).unwrap(), "made/link/planted");
+        assert!(home.join("was-file/a").is_file() && home.join("was-folder").is_file());
+        assert_eq!(read_link(home.join("into")).unwrap(), host);
+        assert_eq!(host.read_dir().unwrap().count(), 1, "nothing was put there");
+        assert_eq!(read_to_string(host.join("kept")).unwrap(), "host/kept");
+    }
+
+    #[test]
+    fn closed_folders_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (made, home) = (dir.path().join("made"), dir.path().join("home"));
+        for folder in ["made/both/a", "home/both/b", "made/alone/c"] {
+            create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        for folder in ["made/both", "home/both", "made/alone"] {
+            set_permissions(dir.path().join(folder), Permissions::from_mode(0o555)).unwrap();
+        }
+        merge(&made, &home).unwrap();
+        for folder in ["both/a", "both/b", "alone/c"] {
+            assert!(home.join(folder).is_dir(), "{folder}");
+        }
+    }
+}

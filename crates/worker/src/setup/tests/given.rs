@@ -1,0 +1,355 @@
+//! A repository with people and agents at work on it, and a workspace whose programs run without a sandbox.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::egress::Allowlist;
+use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
+use journeyman_core::ids::{Sha, WorkerId};
+use journeyman_core::job::JobOptions;
+use journeyman_core::job::command::TurnBegun;
+use journeyman_core::message::{DeliveryMode, Origin};
+use journeyman_core::ports::{
+    Blob, BlobError, Blobs, EgressLog, Exhausted, Exit, Gate, Gateway, Guarantee, Layout, ModelDoor, ModelRoute,
+    Process, ProjectStore, Remote, Resources, Sandbox, SandboxError, Spawn, Spawned,
+};
+use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretValue, Settings};
+use journeyman_core::run::Reason;
+use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_git::{Git, Runner};
+use journeyman_store::MemoryStore;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::failure::Stopped;
+use crate::lease::{Reporter, Signals};
+use crate::mirror::{Mirror, Mirrors};
+use crate::room::Room;
+use crate::setup::workspace::Preparation;
+use crate::spare::Spares;
+use crate::workspace::{Session, Workspace};
+
+/// The value of the secret `TOKEN`.
+pub(super) const VALUE: &str = "hush-9f8e7d6c-hush";
+
+/// The branch of the job.
+pub(super) const BRANCH: &str = "journeyman/work-1";
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+pub(super) struct Place {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) project: Project,
+    pub(super) room: Room,
+    git: Git,
+    mirrors: Mirrors,
+    spares: Spares,
+    blobs: Files,
+    reporter: Reporter,
+    signals: Signals,
+}
+
+/// A project whose setup command is `setup`, on a repository without a commit.
+pub(super) async fn place(setup: &str) -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
+    let project = Project {
+        id: "shop".parse().unwrap(),
+        repository: "local:shop".to_owned(),
+        reference: None,
+        agent: DEFAULT_AGENT.to_owned(),
+        model: DEFAULT_MODEL.to_owned(),
+        created_at: Timestamp::default(),
+        settings: Settings { setup: Some(setup.to_owned()), ..Settings::default() },
+        secret_names: Vec::new(),
+    };
+    let (store, world) = (Arc::new(MemoryStore::default()), Arc::new(World(AtomicU64::new(1))));
+    let project = store.create_project(project, [].into()).await.unwrap();
+    let engine = Engine::new(store, world.clone(), world);
+    let prompt = Prompt { text: "x".to_owned(), origin: Origin::Api, author: None, delivery: DeliveryMode::Queue };
+    let new = NewJob { prompt, reference: None, model: None, agent: None, options: JobOptions::default() };
+    engine.create_job(&project, new, Admission::default()).await.unwrap();
+    let worker = WorkerId::from_uuid(Uuid::from_u128(1));
+    let claimed = engine.claim(worker, Duration::from_secs(3600)).await.unwrap().unwrap();
+    let [stop, lost, shutdown] = std::array::from_fn(|_| CancellationToken::new());
+    let signals = Signals { stop, lost, shutdown };
+    let mirrors = Mirrors::new(git.clone(), dir.path().join("mirrors"));
+    let room = Room {
+        sandbox: Arc::new(Plain),
+        workspace: Workspace::new(dir.path(), &claimed.job),
+        readable: Vec::new(),
+        resources: Resources::default(),
+        egress: Allowlist::default(),
+        image: None,
+    };
+    let place = Place {
+        project,
+        room,
+        git,
+        mirrors,
+        spares: Spares::new(dir.path().join("spares")),
+        blobs: Files(dir.path().join("blobs")),
+        reporter: Reporter::new(engine, &claimed, signals.clone()),
+        signals,
+        dir,
+    };
+    git_in(place.dir.path(), &["init", "--quiet", "--bare", "--initial-branch=main", "origin.git"]);
+    git_in(place.dir.path(), &["init", "--quiet", "--initial-branch=main", "clone"]);
+    place
+}
+
+impl Place {
+    /// A commit with these files on top of what the clone has, pushed to `branch`; an empty text removes a file.
+    pub(super) fn commit(&self, branch: &str, files: &[(&str, &str)]) -> Sha {
+        let clone = self.dir.path().join("clone");
+        for (file, text) in files {
+            write(&clone.join(file), text);
+        }
+        git_in(&clone, &["add", "--all", "--force"]);
+        git_in(&clone, &["commit", "--quiet", "--allow-empty", "--message", "x"]);
+        git_in(&clone, &["push", "--quiet", "--force", "../origin.git", &format!("HEAD:refs/heads/{branch}")]);
+        git_in(&clone, &["rev-parse", "HEAD"]).trim().parse().unwrap()
+    }
+
+    pub(super) fn in_clone(&self, arguments: &[&str]) -> String {
+        git_in(&self.dir.path().join("clone"), arguments)
+    }
+
+    /// Stores a home with these files, as a turn of the agent has left it.
+    pub(super) async fn store_home(&self, files: &[(&str, &str)]) {
+        let home = &self.room.workspace.home;
+        std::fs::create_dir_all(home).unwrap();
+        for (file, text) in files {
+            write(&home.join(file), text);
+        }
+        self.room.workspace.save_session(&self.blobs, "home").await.unwrap();
+    }
+
+    pub(super) async fn mirror(&self) -> Mirror {
+        let url = self.dir.path().join("origin.git").display().to_string();
+        self.mirrors.fetch(Remote { url, credential: None, is_ours: true }).await.unwrap()
+    }
+
+    /// Builds the workspace for a turn at `head`, as a first one or with the home that was stored; `shared` gives the agent
+    /// what the setup command gets.
+    pub(super) async fn prepare(&self, head: &Sha, has_home: bool, shared: bool) -> Result<(), Stopped> {
+        let mirror = self.mirror().await;
+        let home = self.room.layout().home.display().to_string();
+        let variables = [("PATH", PATH), ("HOME", &home)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let base = BTreeMap::from(variables);
+        let setup: BTreeMap<_, _> = base.clone().into_iter().chain([("TOKEN".to_owned(), VALUE.to_owned())]).collect();
+        let agent = if shared { setup.clone() } else { base.clone() };
+        let preparation = Preparation {
+            project: &self.project,
+            room: &self.room,
+            mirror: &mirror,
+            spares: &self.spares,
+            gateway: &Closed,
+            reporter: &self.reporter,
+            signals: &self.signals,
+            base,
+            setup: &setup,
+            agent: &agent,
+        };
+        let session = Session { blobs: &self.blobs, archive: has_home.then_some("home") };
+        preparation.prepare(&turn(head), &session).await
+    }
+
+    /// A file of the tree.
+    pub(super) fn tree(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.room.workspace.tree.join(file)).ok()
+    }
+
+    /// A file of the home.
+    pub(super) fn home(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.room.workspace.home.join(file)).ok()
+    }
+
+    /// Whether the secret's value is in a file that the agent may read.
+    pub(super) fn is_leaked(&self) -> bool {
+        let found = Command::new("grep").args(["-rqs", VALUE]).arg(&self.room.workspace.root).status().unwrap();
+        found.success()
+    }
+
+    /// What git says of the tree: of the agent's own repository, or of the one on the desk.
+    pub(super) fn status(&self, on_desk: bool) -> String {
+        let Workspace { tree, desk, .. } = &self.room.workspace;
+        let mut git = Command::new("git");
+        git.args(["status", "--porcelain", "--branch"]).current_dir(tree).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        if on_desk {
+            git.env("GIT_DIR", desk.join("git")).env("GIT_WORK_TREE", tree).env("GIT_INDEX_FILE", desk.join("index"));
+        }
+        text_of(&mut git)
+    }
+
+    /// The commit that the agent's own repository stands on.
+    pub(super) async fn head(&self) -> String {
+        let asked = self.git.command(["rev-parse", "HEAD"]).directory(&self.room.workspace.tree).run().await;
+        asked.unwrap().text().unwrap().trim().to_owned()
+    }
+}
+
+pub(super) fn turn(head: &Sha) -> TurnBegun {
+    let (base, head) = (head.clone(), head.clone());
+    TurnBegun { branch: BRANCH.to_owned(), generation: 1, base, head, pushed: None }
+}
+
+fn write(path: &Path, text: &str) {
+    if text.is_empty() {
+        return std::fs::remove_file(path).unwrap();
+    }
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+    let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn git_in(dir: &Path, arguments: &[&str]) -> String {
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]).args(arguments);
+    text_of(git.current_dir(dir).env("GIT_CONFIG_GLOBAL", "/dev/null"))
+}
+
+fn text_of(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Time that stands still, and ids that count.
+struct World(AtomicU64);
+
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        Timestamp::default()
+    }
+}
+
+impl IdGen for World {
+    fn uuid(&self, _: Timestamp) -> Uuid {
+        Uuid::from_u128(u128::from(self.0.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+/// Blobs in a folder.
+struct Files(PathBuf);
+
+#[async_trait]
+impl Blobs for Files {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    async fn put(&self, key: &str, file: &Path) -> Result<(), BlobError> {
+        std::fs::create_dir_all(&self.0).unwrap();
+        std::fs::rename(file, self.0.join(key)).unwrap();
+        Ok(())
+    }
+
+    async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError> {
+        Ok(std::fs::copy(self.0.join(key), file).is_ok())
+    }
+
+    async fn delete(&self, _: &str) -> Result<(), BlobError> {
+        Ok(())
+    }
+
+    async fn list(&self, _: &str, _: Option<&str>, _: usize) -> Result<Vec<Blob>, BlobError> {
+        Ok(Vec::new())
+    }
+}
+
+/// No way out.
+struct Closed;
+
+impl Gateway for Closed {
+    fn open_egress(&self, _: OwnedFd, _: Allowlist, _: EgressLog) -> std::io::Result<Gate> {
+        Err(std::io::Error::other("closed"))
+    }
+
+    fn route(&self, _: &str, _: &BTreeMap<String, SecretValue>) -> Result<Option<ModelRoute>, Reason> {
+        Ok(None)
+    }
+
+    fn serve_models(&self, _: OwnedFd, _: String) -> std::io::Result<Arc<dyn ModelDoor>> {
+        Err(std::io::Error::other("closed"))
+    }
+}
+
+/// Plain processes.
+struct Plain;
+
+#[async_trait]
+impl Sandbox for Plain {
+    fn name(&self) -> &'static str {
+        "plain"
+    }
+
+    async fn probe(&self) -> Vec<Guarantee> {
+        Vec::new()
+    }
+
+    fn layout(&self, workspace: &Path, home: &Path) -> Layout {
+        Layout { workspace: workspace.to_owned(), home: home.to_owned() }
+    }
+
+    fn search_path(&self, host: &str) -> String {
+        host.to_owned()
+    }
+
+    fn has_own_network(&self) -> bool {
+        false
+    }
+
+    async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
+        Ok(())
+    }
+
+    async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
+        let mut command = Command::new(&spawn.argv[0]);
+        command.args(&spawn.argv[1..]).env_clear().envs(spawn.environment).current_dir(spawn.workspace);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        Ok(Spawned {
+            stdin: child.stdin.take().unwrap().into(),
+            stdout: child.stdout.take().unwrap().into(),
+            stderr: child.stderr.take().unwrap().into(),
+            listeners: Vec::new(),
+            process: Box::new(Child(child)),
+        })
+    }
+}
+
+struct Child(std::process::Child);
+
+#[async_trait]
+impl Process for Child {
+    async fn wait(&mut self) -> Exit {
+        Exit::Code(self.0.wait().unwrap().code().unwrap())
+    }
+
+    async fn pause(&mut self) -> bool {
+        false
+    }
+
+    fn resume(&mut self) {}
+
+    fn exhausted(&self) -> Option<Exhausted> {
+        None
+    }
+
+    async fn end(&mut self) -> Exit {
+        self.wait().await
+    }
+}

@@ -1,0 +1,95 @@
+//! Builds the workspace of a turn and sets it up.
+//!
+//! A setup command with secrets that the agent does not get runs where no agent has been: on the newest commit that
+//! people have accepted, in a home of its own. Then the tree is moved to the branch, and the agent's home is restored
+//! below what the setup command has made. Where there is no such secret, it runs as the agent will: at the head of the
+//! branch, in the agent's home.
+
+use std::collections::BTreeMap;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::job::command::TurnBegun;
+use journeyman_core::ports::Gateway;
+use journeyman_core::project::Project;
+use journeyman_core::run::ReasonCode;
+
+use super::accepted::accepted_commit;
+use super::set_up;
+use super::switch::switch;
+use crate::failure::Stopped;
+use crate::lease::{Reporter, Signals};
+use crate::mirror::Mirror;
+use crate::room::Room;
+use crate::spare::Spares;
+use crate::workspace::Session;
+
+/// Variables, by name.
+type Environment = BTreeMap<String, String>;
+
+/// What a workspace is built from.
+pub(crate) struct Preparation<'a> {
+    pub(crate) project: &'a Project,
+    pub(crate) room: &'a Room,
+    pub(crate) mirror: &'a Mirror,
+    pub(crate) spares: &'a Spares,
+    pub(crate) gateway: &'a dyn Gateway,
+    pub(crate) reporter: &'a Reporter,
+    pub(crate) signals: &'a Signals,
+    /// What every program gets: no secret.
+    pub(crate) base: Environment,
+    /// What the setup command gets.
+    pub(crate) setup: &'a Environment,
+    /// What the agent gets.
+    pub(crate) agent: &'a Environment,
+}
+
+impl Preparation<'_> {
+    /// Builds the workspace anew and runs the setup command in it.
+    pub(crate) async fn prepare(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), Stopped> {
+        if !self.has_withheld_secrets() {
+            self.build(turn, session).await?;
+            return self.set_up().await;
+        }
+        let accepted = accepted_commit(self.project, self.mirror, turn).await?;
+        let start = TurnBegun { head: accepted, ..turn.clone() };
+        self.build(&start, &Session { archive: None, ..*session }).await?;
+        self.set_up().await.map_err(|stopped| on_commit(&start.head, stopped))?;
+        if start.head != turn.head {
+            let limits = &self.project.settings.limits;
+            switch(self.room, &self.base, self.signals, limits, turn).await?;
+        }
+        if session.archive.is_some() {
+            self.room.workspace.restore_session(session).await?;
+            self.room.furnish().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the setup command gets something that the agent does not get.
+    fn has_withheld_secrets(&self) -> bool {
+        let is_withheld = |(name, value): (&String, &String)| self.agent.get(name) != Some(value);
+        self.project.settings.setup.is_some() && self.setup.iter().any(is_withheld)
+    }
+
+    async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), Stopped> {
+        self.room.workspace.build(self.mirror, self.spares, turn, session).await?;
+        self.room.furnish().await
+    }
+
+    async fn set_up(&self) -> Result<(), Stopped> {
+        let settings = &self.project.settings;
+        set_up(self.room, self.gateway, self.setup, self.reporter, self.signals, settings).await
+    }
+}
+
+/// A failure of the setup command, with the commit that it ran on: it need not be the one that the job is at.
+fn on_commit(commit: &Sha, stopped: Stopped) -> Stopped {
+    match stopped {
+        Stopped::Failed { reason, retry: false } if reason.code == ReasonCode::SetupFailed => {
+            let text =
+                format!("on {}, the newest commit that people have accepted: {}", &commit.as_str()[..8], reason.text);
+            Stopped::failed(ReasonCode::SetupFailed, text)
+        }
+        other => other,
+    }
+}
