@@ -29,7 +29,7 @@ use crate::room::Room;
 use crate::run::gone;
 use crate::ways::Ways;
 use crate::worker::Host;
-use crate::{limits, models, transcript};
+use crate::{limits, models, phase, transcript};
 
 use self::prompt::prompt;
 use self::start::{Door, Start, is_installed, spec, start};
@@ -120,7 +120,8 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
             return result.map(|turn| (turn, Some(agent)));
         }
     }
-    let complaints = agent.end().await;
+    let ended = async { Ok::<_, Stopped>(agent.end().await) };
+    let complaints = phase::within(phase::END, "the end of the agent's processes, which were killed,", ended).await?;
     result.map(|turn| (turn, None)).map_err(|stopped| explain(stopped, &complaints))
 }
 

@@ -25,6 +25,7 @@ use crate::lease::Signals;
 use crate::limits;
 use crate::mirror::Mirror;
 use crate::room::Room;
+use crate::survey::first_odd_entry;
 use crate::workspace::Workspace;
 
 const SCRIPT: &str = include_str!("clerk.sh");
@@ -37,9 +38,6 @@ const WORD_BYTES: u64 = 16 << 10;
 
 /// What is kept of its complaints.
 const COMPLAINT_BYTES: usize = 4096;
-
-/// How long it may take.
-const TIME: Duration = Duration::from_secs(600);
 
 /// How long the agent's own git may take at the end.
 const SETTLE_TIME: Duration = Duration::from_secs(10);
@@ -57,6 +55,10 @@ pub(crate) struct Task<'a> {
     pub(crate) message: String,
     /// There are files with more bytes than this, which is the most that one may have.
     pub(crate) large_from: Option<u64>,
+    /// Whether git may be run in the agent's own repository; without, its commits are lost and its files are not.
+    pub(crate) use_repository: bool,
+    /// How long the commits may take.
+    pub(crate) time: Duration,
     /// Those of the project.
     pub(crate) limits: &'a LimitSettings,
 }
@@ -67,6 +69,7 @@ pub(crate) struct Clerk<'a> {
     workspace: Workspace,
     limits: LimitSettings,
     large_from: Option<u64>,
+    time: Duration,
     process: Box<dyn Process>,
     stdin: Sender,
     stdout: BufReader<tokio::io::Take<Receiver>>,
@@ -75,7 +78,8 @@ pub(crate) struct Clerk<'a> {
 
 /// The settings of the desk's repository: hooks and helpers are none.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
-                      \thooksPath = /dev/null\n\tfsmonitor = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
+                      \thooksPath = /dev/null\n\tfsmonitor = false\n\texcludesFile = /dev/null\n\tattributesFile = \
+                      /dev/null\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
 
 /// Prepares the desk of a tree that stands on a commit with nothing to commit.
 pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, head: &Sha) -> io::Result<()> {
@@ -102,6 +106,7 @@ impl<'a> Clerk<'a> {
         task: &Task<'_>,
     ) -> Result<Self, Stopped> {
         let workspace = &room.workspace;
+        check_desk(workspace).await?;
         let inside = room.sandbox.layout(&workspace.tree, &workspace.desk);
         let (tree, desk) = (inside.workspace.to_string_lossy(), inside.home.to_string_lossy());
         let argv = ["/bin/sh", "-c", SCRIPT, "clerk", &tree, &desk].map(str::to_owned).to_vec();
@@ -113,6 +118,7 @@ impl<'a> Clerk<'a> {
             ("HOME", desk.clone().into_owned()),
             ("BASE", task.base.to_string()),
             ("CONFIG", CONFIG.to_owned()),
+            ("REPOSITORY", if task.use_repository { "yes" } else { "no" }.to_owned()),
             ("SNAPSHOT", if task.snapshot { "yes" } else { "no" }.to_owned()),
             ("LARGE_FROM", task.large_from.map_or_else(String::new, |bytes| bytes.to_string())),
             ("MESSAGE", task.message.clone()),
@@ -129,6 +135,7 @@ impl<'a> Clerk<'a> {
             workspace: workspace.clone(),
             limits: task.limits.clone(),
             large_from: task.large_from,
+            time: task.time,
             process: spawned.process,
             stdin: Sender::from_owned_fd(spawned.stdin)?,
             stdout: BufReader::new(stdout),
@@ -141,7 +148,13 @@ impl<'a> Clerk<'a> {
 
     /// The commit that holds everything.
     pub(crate) async fn found(&mut self) -> Result<Sha, Stopped> {
-        let line = self.line().await?;
+        let line = match self.line(self.time).await {
+            Ok(line) => line,
+            Err(stopped) => {
+                self.process.end().await;
+                return Err(stopped);
+            }
+        };
         if let Some(path) = line.as_deref().and_then(|line| line.strip_prefix("large ")) {
             let most = self.large_from.unwrap_or_default();
             let text = format!(
@@ -162,13 +175,13 @@ impl<'a> Clerk<'a> {
     pub(crate) async fn settle(mut self, head: &Sha) -> Result<bool, Stopped> {
         // Where it is gone, it says nothing either.
         let _ = self.stdin.write_all(format!("settle {head}\n").as_bytes()).await;
-        let settled = match tokio::time::timeout(SETTLE_TIME, self.line()).await {
-            // The turn is over and kept whether this is done or not.
-            Ok(Err(Stopped::HandedBack)) | Err(_) => false,
-            Ok(line) => line?.as_deref() == Some("settled"),
-        };
+        let line = tokio::time::timeout(SETTLE_TIME, self.line(SETTLE_TIME)).await;
         self.process.end().await;
-        Ok(settled)
+        match line {
+            // The turn is over and kept whether this is done or not.
+            Ok(Err(Stopped::HandedBack)) | Err(_) => Ok(false),
+            Ok(line) => Ok(line?.as_deref() == Some("settled")),
+        }
     }
 
     /// Sends it home.
@@ -178,7 +191,7 @@ impl<'a> Clerk<'a> {
     }
 
     /// Its next word; `None` when it says no more.
-    async fn line(&mut self) -> Result<Option<String>, Stopped> {
+    async fn line(&mut self, time: Duration) -> Result<Option<String>, Stopped> {
         let shutdown = async {
             self.signals.shutdown.cancelled().await;
             tokio::time::sleep(LAST_TIME).await;
@@ -192,8 +205,11 @@ impl<'a> Clerk<'a> {
             stopped = limits::watch(&*self.process, &self.workspace, &self.limits) => Err(stopped),
             () = self.signals.lost.cancelled() => Err(Stopped::LeaseLost),
             () = shutdown => Err(Stopped::HandedBack),
-            () = tokio::time::sleep(TIME) => {
-                let text = "git does not end in the workspace as the agent has left it";
+            () = tokio::time::sleep(time) => {
+                let text = format!(
+                    "committing the files took longer than {} seconds; something in the workspace keeps git waiting",
+                    time.as_secs()
+                );
                 Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
             }
         }
@@ -216,6 +232,18 @@ impl<'a> Clerk<'a> {
             }
         }
     }
+}
+
+/// Refuses a desk on which a program that was run beside it has left what keeps git waiting, or leads it elsewhere.
+async fn check_desk(workspace: &Workspace) -> Result<(), Stopped> {
+    let desk = workspace.desk.clone();
+    let odd = tokio::task::spawn_blocking(move || first_odd_entry(&desk)).await.map_err(io::Error::other)??;
+    let Some(path) = odd else { return Ok(()) };
+    let text = format!(
+        "a program of the repository has put a link, a FIFO or a device among the files that commits are made with: \
+         {path:?}; the workspace is built again for the next message"
+    );
+    Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
 }
 
 /// Opens the pack that lies on the desk: whatever lies there, no link is followed, nothing is waited for, and it is a file

@@ -26,7 +26,7 @@ use crate::setup::set_up;
 use crate::survey::{Survey, survey};
 use crate::worker::Host;
 use crate::workspace::{Session, Workspace};
-use crate::{archive, bundle, limits};
+use crate::{archive, bundle, limits, phase};
 
 #[async_trait]
 impl Executor for Host {
@@ -202,8 +202,8 @@ impl Hands<'_> {
     async fn look(&self) -> Result<Survey, Stopped> {
         let tree = self.room.workspace.tree.clone();
         let large_from = self.assignment.project.settings.limits.file_bytes.unwrap_or(FILE_BYTES);
-        let seen = tokio::task::spawn_blocking(move || survey(&tree, large_from)).await;
-        Ok(seen.map_err(std::io::Error::other)??)
+        let seen = async { tokio::task::spawn_blocking(move || survey(&tree, large_from)).await? };
+        phase::within(phase::LOOK, "looking through the workspace", seen).await
     }
 }
 

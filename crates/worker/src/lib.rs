@@ -18,6 +18,7 @@ mod lease;
 mod limits;
 mod mirror;
 mod models;
+mod phase;
 mod publish;
 mod redaction;
 mod release;
