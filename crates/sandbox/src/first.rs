@@ -25,19 +25,14 @@ impl First {
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
-    /// Stops all below; false if they could not be held.
-    pub(crate) async fn pause(&self) -> bool {
-        self.tree.stop().await
-    }
-
-    pub(crate) fn resume(&self) {
-        self.tree.signal(Signal::CONT);
+    pub(crate) const fn pid(&self) -> Pid {
+        self.tree.first()
     }
 
     /// Asks all below to end.
     pub(crate) fn ask_to_end(&self) {
         self.tree.signal(Signal::TERM);
-        // What is paused does not hear of it.
+        // What has been stopped does not hear of it.
         self.tree.signal(Signal::CONT);
     }
 }

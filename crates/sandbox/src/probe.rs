@@ -158,7 +158,17 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
             "the environment of the first process can be read".to_owned(),
         ),
         // The kernel ends a namespace of processes with its first one, which has ended here: else we would wait still.
-        told("lifetime", true, "all processes end with the run", String::new()),
+        told(
+            "lifetime",
+            true,
+            if (trial.limits)(Controller::Freezer) {
+                "all processes end with the run, or are frozen between turns"
+            } else {
+                "all processes end with the run; no agent is kept between turns, because no control group that can be \
+                 frozen can be made"
+            },
+            String::new(),
+        ),
         told(
             "privileges",
             no_privileges,

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::job::Job;
 use journeyman_core::message::Message;
-use journeyman_core::ports::{ModelFailure, ModelUse, Process};
+use journeyman_core::ports::{Gateway, ModelFailure, ModelUse, Process};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use tokio::io::AsyncReadExt;
@@ -91,7 +91,7 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
     let route = models::route(&*stage.host.gateway, stage.job(), &spec, stage.keys)?;
     is_installed(stage, &spec)?;
     let start = start(stage, &spec, route);
-    let (mut agent, has_waited) = match fit(waiting, &start).await {
+    let (mut agent, has_waited) = match fit(waiting, &start, &*stage.host.gateway).await {
         Some(agent) => {
             agent.open_models(stage)?;
             (agent, true)
@@ -116,6 +116,7 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
     if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() {
         // It stands still: what it has done is about to be read, by git and for the archive of its home, and it must
         // not put something else in its place meanwhile.
+        agent.ways.suspend();
         if agent.process.pause().await {
             return result.map(|turn| (turn, Some(agent)));
         }
@@ -126,9 +127,9 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
 }
 
 /// The agent that waits, if it can go on; else it is ended.
-async fn fit(waiting: Option<Agent>, start: &Start) -> Option<Agent> {
+async fn fit(waiting: Option<Agent>, start: &Start, gateway: &dyn Gateway) -> Option<Agent> {
     let mut agent = waiting?;
-    if agent.start == *start && agent.lives() {
+    if agent.start == *start && agent.lives() && agent.ways.resume(gateway).is_ok() {
         agent.process.resume();
         return Some(agent);
     }

@@ -172,8 +172,8 @@ pub trait Process: Send + Sync {
     /// Waits until it ends by itself.
     async fn wait(&mut self) -> Exit;
 
-    /// Stops it and everything that it started where they are, as far as the back end holds them together, until
-    /// [`Process::resume`]: what the host reads meanwhile stays as it is. False if that cannot be done.
+    /// Holds it and everything that it started where they are, until [`Process::resume`], whatever they have arranged
+    /// for: what the host reads meanwhile stays as it is. False if the back end cannot promise that.
     async fn pause(&mut self) -> bool;
 
     /// Lets it go on.
@@ -182,7 +182,8 @@ pub trait Process: Send + Sync {
     /// The limit that it has come up against so far, if the back end can tell.
     fn exhausted(&self) -> Option<Exhausted>;
 
-    /// Ends it and everything that it started, paused or not: TERM, a short grace, then KILL. Returns when nothing is left.
+    /// Ends it and everything that it started: TERM, a short grace, then KILL. One that is paused is killed without a
+    /// grace, so that it never runs again. Returns when nothing is left.
     async fn end(&mut self) -> Exit;
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Program {
     group: Cgroup,
     /// The shim's: it says how the program has ended, and ends itself when we are gone.
     socket: Option<UnixStream>,
+    /// Whether its group is frozen.
+    paused: bool,
     exit: Option<Exit>,
 }
 
@@ -36,7 +38,16 @@ impl Program {
         // SAFETY: an `OwnedFd` has one number as long as it lives, and nobody else closes it.
         #[expect(unsafe_code, reason = "the descriptor must stay the same")]
         let over = unsafe { AsyncFd::register(over) }?;
-        Ok(Self { container: Some(container), first: First::of(pid, handle), over, group, socket: None, exit: None })
+        let first = First::of(pid, handle);
+        Ok(Self { container: Some(container), first, over, group, socket: None, paused: false, exit: None })
+    }
+
+    fn kill(&mut self) {
+        self.first.kill();
+        if self.paused {
+            self.group.kill_frozen();
+        }
+        self.paused = false;
     }
 
     /// The program has begun.
@@ -78,11 +89,13 @@ impl Process for Program {
     }
 
     async fn pause(&mut self) -> bool {
-        self.first.pause().await
+        self.paused = self.group.freeze(self.first.pid()).await;
+        self.paused
     }
 
     fn resume(&mut self) {
-        self.first.resume();
+        self.group.thaw();
+        self.paused = false;
     }
 
     fn exhausted(&self) -> Option<Exhausted> {
@@ -90,13 +103,16 @@ impl Process for Program {
     }
 
     async fn end(&mut self) -> Exit {
+        if self.paused {
+            self.kill();
+        }
         if self.exit.is_none() {
             self.first.ask_to_end();
         }
         let exit = match tokio::time::timeout(GRACE, self.wait()).await {
             Ok(exit) => exit,
             Err(_) => {
-                self.first.kill();
+                self.kill();
                 self.wait().await
             }
         };
@@ -110,7 +126,7 @@ impl Process for Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if self.exit.is_none() {
-            self.first.kill();
+            self.kill();
         }
     }
 }
