@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::Method;
-use journeyman_core::ports::ModelMeter;
+use journeyman_core::ports::{FreeSpace, ModelMeter};
 use journeyman_core::rate::RateKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -46,6 +46,8 @@ pub(crate) struct Metrics {
     seconds: Family<RouteLabels, Histogram>,
     accepted: Family<KindLabels, Counter>,
     active_jobs: Gauge<u64, AtomicU64>,
+    /// Free and kept bytes of the workspaces' disk.
+    disk: [Gauge<u64, AtomicU64>; 2],
 }
 
 /// From a tenth of a millisecond to about 26 seconds; long polls and streams end in the last bucket.
@@ -54,22 +56,29 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    pub(crate) fn new(version: &str, models: Option<Arc<dyn ModelMeter>>) -> Self {
+    /// `has_disk`: whether this process keeps workspaces.
+    pub(crate) fn new(version: &str, models: Option<Arc<dyn ModelMeter>>, has_disk: bool) -> Self {
         let mut registry = Registry::with_prefix("journeyman");
         let answers = Family::<AnswerLabels, Counter>::default();
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
         let accepted = Family::<KindLabels, Counter>::default();
         let active_jobs = Gauge::<u64, AtomicU64>::default();
+        let disk = <[Gauge<u64, AtomicU64>; 2]>::default();
         registry.register("build", "Version of the program", Info::new(vec![("version", version.to_owned())]));
         registry.register("http_requests", "Requests answered", answers.clone());
         let help = "Time from a request to the head of its answer";
         registry.register_with_unit("http_request_duration", help, Unit::Seconds, seconds.clone());
         registry.register("accepted", "Jobs created and messages accepted, replays not counted", accepted.clone());
         registry.register("jobs_active", "Jobs that are active", active_jobs.clone());
+        if has_disk {
+            registry.register_with_unit("disk_free", "Free space for workspaces", Unit::Bytes, disk[0].clone());
+            let help = "Free space below which no run is claimed";
+            registry.register_with_unit("disk_reserve", help, Unit::Bytes, disk[1].clone());
+        }
         if let Some(models) = models {
             registry.register_collector(Box::new(ModelCounts(models)));
         }
-        Self { registry: Arc::new(registry), answers, seconds, accepted, active_jobs }
+        Self { registry: Arc::new(registry), answers, seconds, accepted, active_jobs, disk }
     }
 
     /// Counts an answer.
@@ -89,8 +98,12 @@ impl Metrics {
     }
 
     /// The text that Prometheus reads.
-    pub(crate) fn text(&self, active_jobs: u64) -> Result<String, std::fmt::Error> {
+    pub(crate) fn text(&self, active_jobs: u64, space: Option<FreeSpace>) -> Result<String, std::fmt::Error> {
         self.active_jobs.set(active_jobs);
+        if let Some(FreeSpace { free_bytes, reserve_bytes }) = space {
+            self.disk[0].set(free_bytes);
+            self.disk[1].set(reserve_bytes);
+        }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)

@@ -156,6 +156,11 @@ impl Cgroup {
         doors.into_iter().map(open).collect()
     }
 
+    /// Returns the processes in the group; empty where there is no group.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        self.places.first().map(|place| members(&place.folder)).unwrap_or_default()
+    }
+
     /// The limit that its processes have come up against.
     pub(crate) fn exhausted(&self) -> Option<Exhausted> {
         let now = self.refusals();

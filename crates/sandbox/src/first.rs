@@ -29,6 +29,11 @@ impl First {
         self.tree.first()
     }
 
+    /// Returns the process and all below it.
+    pub(crate) fn all(&self) -> Vec<Pid> {
+        self.tree.descendants().into_iter().chain([self.pid()]).collect()
+    }
+
     /// Asks all below to end.
     pub(crate) fn ask_to_end(&self) {
         self.tree.signal(Signal::TERM);

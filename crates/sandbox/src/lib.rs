@@ -6,6 +6,7 @@ mod container;
 mod first;
 mod inspect;
 mod none;
+mod open_files;
 mod probe;
 mod search;
 mod shim;

@@ -13,7 +13,9 @@ use journeyman_core::ports::{Exhausted, Exit, Guarantee, Layout, Process, Sandbo
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
+use crate::open_files::deleted_bytes;
 use crate::search;
+use crate::tree::Tree;
 
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -128,6 +130,13 @@ impl Process for Group {
 
     fn exhausted(&self) -> Option<Exhausted> {
         None
+    }
+
+    async fn deleted_bytes(&self, device: u64) -> u64 {
+        let Some(leader) = self.leader else { return 0 };
+        let processes: Vec<Pid> = Tree::of(leader).descendants().into_iter().chain([leader]).collect();
+        // It fails only when the runtime shuts down.
+        tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
     }
 
     async fn end(&mut self) -> Exit {

@@ -49,7 +49,8 @@ impl Tree {
         }
     }
 
-    fn descendants(&self) -> HashSet<Pid> {
+    /// Returns all of them as they are now.
+    pub(crate) fn descendants(&self) -> HashSet<Pid> {
         let (mut found, mut next) = (HashSet::new(), vec![self.first]);
         while let Some(pid) = next.pop() {
             for child in children(pid).into_iter().filter(|child| self.has(*child)) {

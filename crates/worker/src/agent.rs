@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::acp::{self, AcpError, Connection, Limits, Streams, Update};
+use crate::discard::is_for_the_disk;
 use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
@@ -99,6 +100,12 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
         None => (Agent::start(stage, start).await?, false),
     };
     let mut result = converse(stage, &spec, &mut agent).await;
+    if let Err(Stopped::Failed { reason, .. }) = &result
+        && is_for_the_disk(reason.code)
+    {
+        // It is killed without a grace, in which it would go on writing.
+        agent.process.pause().await;
+    }
     if has_waited
         && let Err(Stopped::Failed { reason, retry }) = &mut result
         && reason.code == ReasonCode::AgentFailed
@@ -181,6 +188,10 @@ impl Agent {
         self.connection.is_open() && self.process.wait().now_or_never().is_none()
     }
 
+    pub(crate) fn process(&self) -> &dyn Process {
+        &*self.process
+    }
+
     /// Ends it with everything that it started; what it complained of last.
     pub(crate) async fn end(mut self) -> String {
         drop(self.connection);
@@ -217,7 +228,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
     let (logged, (turn, used)) = tokio::join!(logged, async {
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
-            stopped = limits::watch(&**process, &stage.room.workspace, limits) => Err(stopped),
+            stopped = limits::watch(&**process, stage.room, limits) => Err(stopped),
             turn = prompt(stage, (spec, start), (&*connection, &teller), session) => turn,
         };
         let used = match &door {

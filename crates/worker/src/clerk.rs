@@ -66,7 +66,7 @@ pub(crate) struct Task<'a> {
 /// One at work. Dropped, it is killed.
 pub(crate) struct Clerk<'a> {
     signals: &'a Signals,
-    workspace: Workspace,
+    room: &'a Room,
     limits: LimitSettings,
     large_from: Option<u64>,
     time: Duration,
@@ -100,7 +100,7 @@ pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, head: &Sha)
 impl<'a> Clerk<'a> {
     /// Sets one to work.
     pub(crate) async fn start(
-        room: &Room,
+        room: &'a Room,
         environment: &BTreeMap<String, String>,
         signals: &'a Signals,
         task: &Task<'_>,
@@ -132,7 +132,7 @@ impl<'a> Clerk<'a> {
         let stdout = Receiver::from_owned_fd(spawned.stdout)?.take(WORD_BYTES);
         Ok(Self {
             signals,
-            workspace: workspace.clone(),
+            room,
             limits: task.limits.clone(),
             large_from: task.large_from,
             time: task.time,
@@ -151,6 +151,7 @@ impl<'a> Clerk<'a> {
         let line = match self.line(self.time).await {
             Ok(line) => line,
             Err(stopped) => {
+                self.process.pause().await;
                 self.process.end().await;
                 return Err(stopped);
             }
@@ -202,7 +203,7 @@ impl<'a> Clerk<'a> {
                 // A path need not be text.
                 Ok((read? > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned()))
             }
-            stopped = limits::watch(&*self.process, &self.workspace, &self.limits) => Err(stopped),
+            stopped = limits::watch(&*self.process, self.room, &self.limits) => Err(stopped),
             () = self.signals.lost.cancelled() => Err(Stopped::LeaseLost),
             () = shutdown => Err(Stopped::HandedBack),
             () = tokio::time::sleep(time) => {

@@ -8,7 +8,7 @@ use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
-use journeyman_core::ports::{BlobError, Forge, Image};
+use journeyman_core::ports::{BlobError, Forge, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
@@ -17,6 +17,7 @@ use crate::branch::choose_branch;
 use crate::collect::{About, FILE_BYTES, Work, collect};
 use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
+use crate::limits::Counted;
 use crate::mirror::Mirror;
 use crate::publish::{Pushed, pull_request, push};
 use crate::redaction::Redactor;
@@ -45,6 +46,7 @@ impl Executor for Host {
             // It was read when it was stored.
             egress: Allowlist::read(&assignment.project.settings.sandbox.egress).unwrap_or_default(),
             image: image(&assignment.project.settings.sandbox),
+            space: Arc::clone(&self.space),
         };
         let (project, secrets) = (&assignment.project, secrets(self, assignment).await?);
         let [setup, agent] =
@@ -54,6 +56,14 @@ impl Executor for Host {
         let state = Mutex::default();
         let keys = keys(project, &secrets);
         Ok(Box::new(Hands { host: self, assignment, forge, mirror, room, setup, agent, keys, waiting, state }))
+    }
+
+    fn low_space(&self) -> Option<FreeSpace> {
+        self.space.free().filter(|space| !space.is_enough())
+    }
+
+    async fn discard(&self, job: JobId) {
+        self.discard_workspace(job).await;
     }
 
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
@@ -145,10 +155,7 @@ impl Execution for Hands<'_> {
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
         let Assignment { project, claimed, signals, .. } = self.assignment;
         let (room, seen) = (&self.room, self.look().await?);
-        let folders = room.workspace.folders();
-        if let Some(stopped) = limits::disk(folders, project.settings.limits.disk_bytes()).await {
-            return Err(stopped);
-        }
+        self.check_disk().await?;
         let mut state = self.state.lock().await;
         let work = if state.clean.as_ref() == Some(&seen.fingerprint) {
             Work { head: begun.head.clone(), commits: Vec::new(), settled: true }
@@ -197,6 +204,18 @@ impl Hands<'_> {
     /// The job as it was claimed.
     const fn job(&self) -> &Job {
         &self.assignment.claimed.job
+    }
+
+    /// Refuses a turn that has left more on the disk than it may; what the agent that waits holds open counts too.
+    async fn check_disk(&self) -> Result<(), Stopped> {
+        let waiting = self.waiting.lock().await;
+        let process = waiting.as_ref().map(Agent::process);
+        let most = self.assignment.project.settings.limits.disk_bytes();
+        let counted = async { Ok::<_, Stopped>(limits::disk(process, self.room.workspace.folders(), most).await) };
+        match phase::within(phase::LOOK, "counting what the workspace has on the disk", counted).await? {
+            Counted::Bytes(_) => Ok(()),
+            Counted::Stopped(stopped) => Err(stopped),
+        }
     }
 
     async fn look(&self) -> Result<Survey, Stopped> {

@@ -9,6 +9,7 @@ mod bundle;
 mod clerk;
 mod collect;
 mod diff;
+mod discard;
 mod disk;
 mod doors;
 mod executor;
@@ -28,6 +29,7 @@ mod run;
 mod setup;
 #[cfg(test)]
 mod simulation;
+mod space;
 mod spare;
 mod survey;
 mod tidy;

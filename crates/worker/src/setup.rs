@@ -46,7 +46,7 @@ pub(crate) async fn set_up(
     let read = async { tokio::try_join!(read(stdout, OUTPUT_BYTES), read(stderr, OUTPUT_BYTES)) };
     let told = ways.tell(reporter, &over).fuse();
     tokio::pin!(read, told);
-    let (mut printed, mut watch) = (None, limits::Watch::new(&room.workspace, &settings.limits));
+    let (mut printed, mut watch) = (None, limits::Watch::new(room, &settings.limits));
     let exit = loop {
         tokio::select! {
             done = &mut read, if printed.is_none() => printed = Some(done?),
@@ -54,7 +54,10 @@ pub(crate) async fn set_up(
             exit = process.wait(), if printed.is_some() => break exit,
             told = &mut told => told?,
             () = tokio::time::sleep(limits::BEAT) => {
-                if let Some(stopped) = watch.look(process.exhausted()).await {
+                if let Some(stopped) = watch.look(&*process).await {
+                    // It is killed without a grace, and nothing of it writes any more when its files are removed.
+                    process.pause().await;
+                    process.end().await;
                     return Err(stopped);
                 }
             }

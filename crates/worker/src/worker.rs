@@ -10,19 +10,21 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Gateway, Store, UpdateError};
+use journeyman_core::ports::{Blobs, Containing, Containment, Forges, FreeSpace, Gateway, Store, UpdateError};
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::discard::is_for_the_disk;
 use crate::doors::Doors;
 use crate::executor::Executor;
 use crate::failure::Stopped;
 use crate::lease::{self, Reporter, Signals};
 use crate::mirror::Mirrors;
 use crate::run::{Done, assign, carry_out};
+use crate::space::Space;
 use crate::spare::Spares;
 use crate::walls::Walls;
 use crate::warm::{Warm, WarmAgents};
@@ -70,6 +72,7 @@ pub struct Host {
     pub(crate) doors: Doors,
     pub(crate) warm: WarmAgents,
     pub(crate) spares: Spares,
+    pub(crate) space: Arc<Space>,
 }
 
 impl Host {
@@ -91,6 +94,7 @@ impl Host {
         warm: Warm,
     ) -> Self {
         let mirrors = Mirrors::new(git, data.join("mirrors"));
+        let space = Space::new(data.clone(), None);
         let (doors, warm, spares) = (Doors::default(), WarmAgents::new(warm), Spares::new(data.join("spares")));
         Self {
             engine,
@@ -107,7 +111,15 @@ impl Host {
             doors,
             warm,
             spares,
+            space,
         }
+    }
+
+    /// Keeps so many bytes of the data directory's disk free; `None`: a part of the disk.
+    #[must_use]
+    pub fn with_disk_reserve(mut self, bytes: Option<u64>) -> Self {
+        self.space = Space::new(self.data.clone(), bytes);
+        self
     }
 
     /// Ends the agents that wait for a follow-up.
@@ -124,6 +136,10 @@ impl Containing for Host {
 
     fn seen(&self) -> Option<Containment> {
         self.walls.seen()
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        self.space.free()
     }
 }
 
@@ -181,6 +197,7 @@ impl Worker {
     /// The next run; `None` when draining.
     async fn next(&self, drain: &CancellationToken) -> Option<Claimed> {
         loop {
+            self.wait_for_space(drain).await;
             if drain.is_cancelled() {
                 return None;
             }
@@ -201,6 +218,25 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// Claims nothing while the disk has less free space than is kept.
+    async fn wait_for_space(&self, drain: &CancellationToken) {
+        let Some(FreeSpace { free_bytes, reserve_bytes }) = self.desk.executor.low_space() else { return };
+        tracing::warn!(
+            free_bytes,
+            reserve_bytes,
+            "no run is claimed: the disk has less free space than disk-reserve keeps; make room in the data directory"
+        );
+        while self.desk.executor.low_space().is_some() {
+            tokio::select! {
+                () = drain.cancelled() => return,
+                () = tokio::time::sleep(self.limits.poll) => {}
+            }
+        }
+        tracing::info!("runs are claimed again: the disk has enough free space");
+    }
+}
+
 async fn run(desk: &Desk, claimed: Claimed, lease: Duration, shutdown: CancellationToken) {
     let (job, token) = (claimed.job.id, claimed.lease.token);
     let signals = Signals { stop: CancellationToken::new(), lost: CancellationToken::new(), shutdown };
@@ -218,6 +254,9 @@ async fn run(desk: &Desk, claimed: Claimed, lease: Duration, shutdown: Cancellat
         Err(Stopped::HandedBack) => (None, Outcome::HandedBack),
         Err(Stopped::Failed { reason, retry }) => {
             tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
+            if is_for_the_disk(reason.code) {
+                desk.executor.discard(job).await;
+            }
             (None, Outcome::Failed { reason, retry: retry.then(|| desk.ids.permille()) })
         }
     };

@@ -52,6 +52,26 @@ pub trait Containing: Send + Sync {
 
     /// What was found last, if anything was.
     fn seen(&self) -> Option<Containment>;
+
+    /// The free space where it keeps workspaces, if it can tell.
+    fn free_space(&self) -> Option<FreeSpace>;
+}
+
+/// Free space on a disk, and how much of it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeSpace {
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes below which no run begins and runs are stopped.
+    pub reserve_bytes: u64,
+}
+
+impl FreeSpace {
+    /// Whether runs may begin.
+    #[must_use]
+    pub const fn is_enough(self) -> bool {
+        self.free_bytes >= self.reserve_bytes
+    }
 }
 
 /// The folders of a job as the agent sees them. They stay the same over a job's life, because agents store absolute
@@ -181,6 +201,10 @@ pub trait Process: Send + Sync {
 
     /// The limit that it has come up against so far, if the back end can tell.
     fn exhausted(&self) -> Option<Exhausted>;
+
+    /// Returns the bytes of files on a device (`st_dev`) that have no name any more, and that it or something that it
+    /// started has open.
+    async fn deleted_bytes(&self, device: u64) -> u64;
 
     /// Ends it and everything that it started: TERM, a short grace, then KILL. One that is paused is killed without a
     /// grace, so that it never runs again. Returns when nothing is left.

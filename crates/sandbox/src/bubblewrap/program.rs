@@ -14,6 +14,7 @@ use tokio::io::unix::AsyncFd;
 use super::launcher::Launcher;
 use crate::cgroup::Cgroup;
 use crate::first::First;
+use crate::open_files::deleted_bytes;
 
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -91,6 +92,14 @@ impl Process for Program {
 
     fn exhausted(&self) -> Option<Exhausted> {
         self.group.as_ref().and_then(Cgroup::exhausted)
+    }
+
+    async fn deleted_bytes(&self, device: u64) -> u64 {
+        let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
+        let below = self.first.as_ref().map(First::all).unwrap_or_default();
+        let processes = if in_group.is_empty() { below } else { in_group };
+        // It fails only when the runtime shuts down.
+        tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
     }
 
     async fn end(&mut self) -> Exit {

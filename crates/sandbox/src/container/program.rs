@@ -13,6 +13,7 @@ use tokio::io::unix::AsyncFd;
 use super::engine::Started;
 use crate::cgroup::Cgroup;
 use crate::first::First;
+use crate::open_files::deleted_bytes;
 
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -100,6 +101,13 @@ impl Process for Program {
 
     fn exhausted(&self) -> Option<Exhausted> {
         self.group.exhausted()
+    }
+
+    async fn deleted_bytes(&self, device: u64) -> u64 {
+        let in_group = self.group.processes();
+        let processes = if in_group.is_empty() { self.first.all() } else { in_group };
+        // It fails only when the runtime shuts down.
+        tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
     }
 
     async fn end(&mut self) -> Exit {

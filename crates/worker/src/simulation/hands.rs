@@ -9,7 +9,7 @@ use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Pull, Token};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::ports::{BlobError, Forge, ForgeError, JobStore, Remote};
+use journeyman_core::ports::{BlobError, Forge, ForgeError, FreeSpace, JobStore, Remote};
 use journeyman_core::pull::{NewPull, PullState};
 use journeyman_core::run::ReasonCode;
 use tokio::sync::OwnedMutexGuard;
@@ -49,6 +49,12 @@ impl Executor for Workshop {
         let hands = Hands { life: &self.life, assignment, heads };
         Ok(Box::new(hands))
     }
+
+    fn low_space(&self) -> Option<FreeSpace> {
+        None
+    }
+
+    async fn discard(&self, _job: JobId) {}
 
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
         self.life.moment("before old blobs are removed").await;
