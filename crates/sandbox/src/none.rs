@@ -13,6 +13,7 @@ use journeyman_core::ports::{Exhausted, Exit, Guarantee, Layout, Process, Sandbo
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
+use crate::DISK_NOTE;
 use crate::open_files::deleted_bytes;
 use crate::search;
 use crate::tree::Tree;
@@ -46,6 +47,7 @@ impl Sandbox for NoSandbox {
             lost("memory", "programs may use all of the machine's memory"),
             lost("process-count", "programs may start as many as the service"),
             lost("cpu", "programs may use all processors"),
+            Guarantee { name: "disk", holds: true, note: DISK_NOTE.to_owned() },
         ]
     }
 

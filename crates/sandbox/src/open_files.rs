@@ -28,12 +28,17 @@ pub(crate) fn deleted_bytes(processes: &[Pid], device: u64) -> u64 {
             }
         }
         let maps = std::fs::read_to_string(process.join("maps")).unwrap_or_default();
-        for range in maps.lines().filter(|line| line.ends_with(" (deleted)")).filter_map(|line| line.split(' ').next())
-        {
+        for range in maps.lines().filter(|line| line.ends_with(" (deleted)")).filter_map(range_of) {
             files.add(&process.join("map_files").join(range));
         }
     }
     files.bytes
+}
+
+/// Returns the name that the range of a line of `maps` has in `map_files`: there its numbers have no zeros before them.
+fn range_of(line: &str) -> Option<String> {
+    let (from, to) = line.split(' ').next()?.split_once('-')?;
+    Some(format!("{}-{}", from.trim_start_matches('0'), to.trim_start_matches('0')))
 }
 
 /// Files without a name, each counted once.
@@ -65,6 +70,31 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_removed_file_that_is_only_mapped_counts() {
+        if !rustix::process::geteuid().is_root() {
+            // Others may not look at what is mapped.
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let device = dir.path().metadata().unwrap().dev();
+        // At a low address, whose number is written in two ways (mmap is 9, and 16 its `MAP_FIXED`).
+        let script = r#"open(F, "+>", "gone"); print F "x" x 4194304; close(F); open(F, "<", "gone");
+            ($at, $long, $read, $how, $f, $none) = (0x1000000, 4194304, 1, 17, fileno(F), 0);
+            syscall(9, $at, $long, $read, $how, $f, $none) == $at or die; close(F); unlink("gone"); sleep(60)"#;
+        let mut child =
+            std::process::Command::new("perl").args(["-e", script]).current_dir(dir.path()).spawn().unwrap();
+        let pid = [Pid::from_child(&child)];
+        let counted = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            (4 << 20..5 << 20).contains(&deleted_bytes(&pid, device))
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(counted, "its bytes are counted");
+    }
 
     #[test]
     fn a_removed_file_counts_as_long_as_it_is_open_and_once() {

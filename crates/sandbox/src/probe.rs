@@ -10,9 +10,9 @@ use journeyman_core::ports::{Exhausted, Guarantee, Resources, Sandbox, Spawn, Sp
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::GUARANTEES;
 use crate::cgroup::Controller;
 use crate::inspect::{self, Findings, Task};
+use crate::{DISK_NOTE, GUARANTEES};
 
 /// Memory that the probe may use, and tries to: half of it more.
 const MEMORY: u64 = 256 << 20;
@@ -189,6 +189,7 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
             "limited, and its end is told",
         ),
         limits(Controller::Cpu, true, "cpu", "limited"),
+        told("disk", true, DISK_NOTE, String::new()),
     ]
 }
 
