@@ -156,3 +156,88 @@ pub(crate) async fn disk(process: Option<&dyn Process>, folders: [PathBuf; 3], m
         Err(error) => failed(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use journeyman_core::ports::Exit;
+
+    use super::*;
+    use crate::space::Space;
+
+    /// A program that holds so many bytes in files that were removed.
+    struct Holding(u64);
+
+    #[async_trait]
+    impl Process for Holding {
+        async fn wait(&mut self) -> Exit {
+            std::future::pending().await
+        }
+
+        async fn pause(&mut self) -> bool {
+            false
+        }
+
+        fn resume(&mut self) {}
+
+        fn exhausted(&self) -> Option<Exhausted> {
+            None
+        }
+
+        async fn deleted_bytes(&self, _device: u64) -> u64 {
+            self.0
+        }
+
+        async fn end(&mut self) -> Exit {
+            Exit::Code(0)
+        }
+    }
+
+    fn folders(root: &tempfile::TempDir) -> [PathBuf; 3] {
+        ["tree", "home", "desk"].map(|name| {
+            let folder = root.path().join(name);
+            std::fs::create_dir_all(&folder).expect("a folder");
+            folder
+        })
+    }
+
+    #[tokio::test]
+    async fn what_a_program_holds_without_a_name_counts() {
+        const MOST: u64 = 8 << 20;
+        let root = tempfile::tempdir().expect("a folder");
+        let folders = folders(&root);
+        std::fs::write(folders[0].join("x"), vec![1; 1 << 20]).expect("a file");
+        for (held, is_too_much) in [(0, false), (6 << 20, false), (15 << 19, true), (9 << 20, true)] {
+            let counted = disk(Some(&Holding(held)), folders.clone(), MOST).await;
+            match counted {
+                Counted::Bytes(bytes) => assert!(!is_too_much && bytes >= held + (1 << 20), "{held}: {bytes}"),
+                Counted::Stopped(Stopped::Failed { reason, .. }) => {
+                    assert!(is_too_much && reason.code == ReasonCode::DiskLimit, "{held}: {}", reason.text);
+                    assert!(reason.text.contains(&held.to_string()), "{}", reason.text);
+                }
+                Counted::Stopped(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_fills_quickly_is_looked_at_before_it_is_time() {
+        let root = tempfile::tempdir().expect("a folder");
+        let limits = LimitSettings { disk_bytes: Some(100), ..LimitSettings::default() };
+        let growth = Space::new(root.path().to_owned(), Some(0)).enter();
+        let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(3600));
+        let last = Some((90, 1000));
+        let mut watch =
+            Watch { limits: &limits, folders: folders(&root), growth, next: later, soonest: now, first: None, last };
+        let free = |free_bytes, reserve_bytes| FreeSpace { free_bytes, reserve_bytes };
+        assert!(!watch.has_reason(free(990, 0)), "it may still use as much");
+        assert!(watch.has_reason(free(989, 0)), "it may have used more than it may");
+        assert!(watch.has_reason(free(990, 991)), "there is little left");
+        std::fs::write(root.path().join("tree/x"), "more than 100 bytes, as each entry counts").expect("a file");
+        watch.last = Some((0, u64::MAX));
+        assert!(watch.look(&Holding(0)).await.is_some(), "it was looked at");
+        watch.last = Some((0, 0));
+        watch.soonest = Instant::now();
+        assert!(watch.look(&Holding(0)).await.is_none(), "nothing is lost since, and it is not time");
+    }
+}
