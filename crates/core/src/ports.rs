@@ -19,8 +19,8 @@ pub use gateway::{
 };
 pub use identity::{BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider};
 pub use sandbox::{
-    Containing, Containment, Exhausted, Exit, Guarantee, Image, Layout, Process, Resources, Sandbox, SandboxError,
-    Spawn, Spawned,
+    Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
+    SandboxError, Spawn, Spawned,
 };
 pub use store::{
     Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide, Guard, HoldStore, JobFilter, JobStore,

@@ -70,7 +70,7 @@ const BODIES_KIB: usize = 128 << 10;
 
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
-        let metrics = Metrics::new(&settings.version, services.models.clone());
+        let metrics = Metrics::new(&settings.version, services.models.clone(), services.machine.is_some());
         let (known, noted) = (Known::default(), Mutex::default());
         let bodies = Semaphore::new(BODIES_KIB);
         Self(Arc::new(Parts { services, settings, metrics, shutdown, known, bodies, noted }))

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::Method;
-use journeyman_core::ports::ModelMeter;
+use journeyman_core::ports::{FreeSpace, ModelMeter};
 use journeyman_core::rate::RateKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -54,6 +54,8 @@ pub(crate) struct Metrics {
     active_jobs: Gauge<u64, AtomicU64>,
     waiting_jobs: Family<CauseLabels, Gauge<u64, AtomicU64>>,
     projects_on_hold: Gauge<u64, AtomicU64>,
+    /// Free and kept bytes of the workspaces' disk.
+    disk: [Gauge<u64, AtomicU64>; 2],
 }
 
 /// What the store counts.
@@ -64,6 +66,8 @@ pub(crate) struct Counts {
     pub(crate) waiting: BTreeMap<String, u64>,
     /// Projects on hold.
     pub(crate) on_hold: u64,
+    /// Of the workspaces' disk, on a machine that carries out runs.
+    pub(crate) space: Option<FreeSpace>,
 }
 
 /// From a tenth of a millisecond to about 26 seconds; long polls and streams end in the last bucket.
@@ -72,12 +76,14 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    pub(crate) fn new(version: &str, models: Option<Arc<dyn ModelMeter>>) -> Self {
+    /// `has_disk`: whether this process keeps workspaces.
+    pub(crate) fn new(version: &str, models: Option<Arc<dyn ModelMeter>>, has_disk: bool) -> Self {
         let mut registry = Registry::with_prefix("journeyman");
         let answers = Family::<AnswerLabels, Counter>::default();
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
         let accepted = Family::<KindLabels, Counter>::default();
         let active_jobs = Gauge::<u64, AtomicU64>::default();
+        let disk = <[Gauge<u64, AtomicU64>; 2]>::default();
         registry.register("build", "Version of the program", Info::new(vec![("version", version.to_owned())]));
         registry.register("http_requests", "Requests answered", answers.clone());
         let help = "Time from a request to the head of its answer";
@@ -92,11 +98,16 @@ impl Metrics {
             waiting_jobs.clone(),
         );
         registry.register("projects_on_hold", "Projects whose jobs all wait for one cause", projects_on_hold.clone());
+        if has_disk {
+            registry.register_with_unit("disk_free", "Free space for workspaces", Unit::Bytes, disk[0].clone());
+            let help = "Free space below which no run is claimed";
+            registry.register_with_unit("disk_reserve", help, Unit::Bytes, disk[1].clone());
+        }
         if let Some(models) = models {
             registry.register_collector(Box::new(ModelCounts(models)));
         }
         let registry = Arc::new(registry);
-        Self { registry, answers, seconds, accepted, active_jobs, waiting_jobs, projects_on_hold }
+        Self { registry, answers, seconds, accepted, active_jobs, waiting_jobs, projects_on_hold, disk }
     }
 
     /// Counts an answer.
@@ -122,6 +133,10 @@ impl Metrics {
         self.waiting_jobs.clear();
         for (cause, jobs) in counts.waiting {
             self.waiting_jobs.get_or_create(&CauseLabels { cause }).set(jobs);
+        }
+        if let Some(FreeSpace { free_bytes, reserve_bytes }) = counts.space {
+            self.disk[0].set(free_bytes);
+            self.disk[1].set(reserve_bytes);
         }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;

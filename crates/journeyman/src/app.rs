@@ -124,7 +124,8 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         settings.data_dir.clone(),
         environment.into(),
         settings.warm,
-    );
+    )
+    .with_disk_reserve(settings.disk_reserve);
     let provider = settings.oidc.clone().map(|settings| Oidc::new(settings, Arc::new(Machine))).transpose()?;
     let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
     Ok(App { store, engine, hosts, host: Arc::new(host), doors, provider, settings, public_url })

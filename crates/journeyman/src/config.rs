@@ -4,6 +4,7 @@
 //! `listen = "…"`, `JOURNEYMAN_LISTEN`. Nothing else in the program reads the environment.
 
 mod agents;
+mod bytes;
 mod environment;
 mod file;
 mod layer;

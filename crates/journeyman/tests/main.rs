@@ -9,6 +9,7 @@ mod hostile {
     mod escape;
     mod limits;
     mod models;
+    mod paused;
     mod repository;
     mod setup;
 }

@@ -2,8 +2,10 @@
 //! up against it. Both versions of the kernel's interface, 1 with a hierarchy for each controller and 2 with one for all
 //! (cgroups(7)).
 
+mod freezer;
 mod version;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ports::{Exhausted, Resources};
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
 use version::{Version, make_dir, parent_of};
 
@@ -22,6 +24,8 @@ pub(crate) enum Controller {
     Memory,
     Processes,
     Cpu,
+    /// Not how much they may use, but whether they run at all.
+    Freezer,
 }
 
 /// The folder of a service's groups begins so.
@@ -77,7 +81,7 @@ impl Cgroups {
     pub(crate) fn find(name: &str) -> Self {
         let (mut places, mut held) = (Vec::new(), None);
         // All before the first is made: that may move this process.
-        let controllers = [Controller::Memory, Controller::Processes, Controller::Cpu];
+        let controllers = [Controller::Memory, Controller::Processes, Controller::Cpu, Controller::Freezer];
         for (controller, parent) in controllers.map(|controller| (controller, parent_of(controller))) {
             let Some((version, parent)) = parent else { continue };
             let folder = parent.join(format!("{PREFIX}{name}"));
@@ -146,8 +150,15 @@ impl Cgroup {
     /// It goes by itself because the kernel need not wait then for all processors: 0.1 ms and not 25 (version 1; "current"
     /// in `cgroup_procs_write_start`, kernel/cgroup/cgroup.c).
     pub(crate) fn doors(&self) -> io::Result<Vec<File>> {
-        let open = |place: &Place| File::options().write(true).open(place.folder.join(place.version.door()));
-        self.places.iter().map(open).collect()
+        let open = |door: PathBuf| File::options().write(true).open(door);
+        // In version 2 one group is that of all controllers.
+        let doors: BTreeSet<_> = self.places.iter().map(|place| place.folder.join(place.version.door())).collect();
+        doors.into_iter().map(open).collect()
+    }
+
+    /// Returns the processes in the group; empty where there is no group.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        self.places.first().map(|place| members(&place.folder)).unwrap_or_default()
     }
 
     /// The limit that its processes have come up against.
@@ -204,9 +215,10 @@ fn sweep(places: &[Place]) {
 /// start.
 fn remove(folder: &Path) {
     for group in folder.read_dir().into_iter().flatten().flatten().filter(|group| group.path().is_dir()) {
-        for pid in members(&group.path()) {
-            // It may have ended by itself.
-            let _ = kill_process(pid, Signal::KILL);
+        freezer::kill_members(&group.path());
+        // Version 1 keeps a frozen process from its end.
+        for version in [Version::One, Version::Two] {
+            let _ = version.set_frozen(&group.path(), false);
         }
         let _ = std::fs::remove_dir(group.path());
     }

@@ -25,19 +25,19 @@ impl First {
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
-    /// Stops all below; false if they could not be held.
-    pub(crate) async fn pause(&self) -> bool {
-        self.tree.stop().await
+    pub(crate) const fn pid(&self) -> Pid {
+        self.tree.first()
     }
 
-    pub(crate) fn resume(&self) {
-        self.tree.signal(Signal::CONT);
+    /// Returns the process and all below it.
+    pub(crate) fn all(&self) -> Vec<Pid> {
+        self.tree.descendants().into_iter().chain([self.pid()]).collect()
     }
 
     /// Asks all below to end.
     pub(crate) fn ask_to_end(&self) {
         self.tree.signal(Signal::TERM);
-        // What is paused does not hear of it.
+        // What has been stopped does not hear of it.
         self.tree.signal(Signal::CONT);
     }
 }

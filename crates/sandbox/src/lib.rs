@@ -6,6 +6,7 @@ mod container;
 mod first;
 mod inspect;
 mod none;
+mod open_files;
 mod probe;
 mod search;
 mod shim;
@@ -19,5 +20,19 @@ pub use shim::run_if_asked;
 pub use users::UserRange;
 
 /// The names of what a sandbox promises.
-pub const GUARANTEES: [&str; 9] =
-    ["files", "network", "environment", "lifetime", "privileges", "system-calls", "memory", "process-count", "cpu"];
+pub const GUARANTEES: [&str; 10] = [
+    "files",
+    "network",
+    "environment",
+    "lifetime",
+    "privileges",
+    "system-calls",
+    "memory",
+    "process-count",
+    "cpu",
+    "disk",
+];
+
+/// What stands in the place of a limit of the disk that the kernel would hold.
+pub(crate) const DISK_NOTE: &str = "counted, not held by the kernel: a fast writer goes beyond limits.diskBytes for a moment; \
+                                    runs are stopped before the disk has less free space than disk-reserve";

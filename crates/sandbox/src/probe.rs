@@ -10,9 +10,9 @@ use journeyman_core::ports::{Exhausted, Guarantee, Resources, Sandbox, Spawn, Sp
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::GUARANTEES;
 use crate::cgroup::Controller;
 use crate::inspect::{self, Findings, Task};
+use crate::{DISK_NOTE, GUARANTEES};
 
 /// Memory that the probe may use, and tries to: half of it more.
 const MEMORY: u64 = 256 << 20;
@@ -158,7 +158,17 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
             "the environment of the first process can be read".to_owned(),
         ),
         // The kernel ends a namespace of processes with its first one, which has ended here: else we would wait still.
-        told("lifetime", true, "all processes end with the run", String::new()),
+        told(
+            "lifetime",
+            true,
+            if (trial.limits)(Controller::Freezer) {
+                "all processes end with the run, or are frozen between turns"
+            } else {
+                "all processes end with the run; no agent is kept between turns, because no control group that can be \
+                 frozen can be made"
+            },
+            String::new(),
+        ),
         told(
             "privileges",
             no_privileges,
@@ -179,6 +189,7 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
             "limited, and its end is told",
         ),
         limits(Controller::Cpu, true, "cpu", "limited"),
+        told("disk", true, DISK_NOTE, String::new()),
     ]
 }
 

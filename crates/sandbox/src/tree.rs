@@ -3,15 +3,8 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
-/// Rounds in which all must be found standing still: two, one after the other, with the same processes.
-const ROUNDS: usize = 500;
-
-/// Between two: one stops when it is on a processor next, or comes back from the disk.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// The processes below the first one of a sandbox.
 #[derive(Debug)]
@@ -27,31 +20,15 @@ impl Tree {
         Self { first, namespace: namespace(first) }
     }
 
+    pub(crate) const fn first(&self) -> Pid {
+        self.first
+    }
+
     /// Sends a signal to all of them.
     pub(crate) fn signal(&self, signal: Signal) {
         for pid in self.descendants() {
             self.send(pid, signal);
         }
-    }
-
-    /// Stops all of them. False if they could not be held.
-    pub(crate) async fn stop(&self) -> bool {
-        let mut before = HashSet::new();
-        for round in 0..ROUNDS {
-            let now = self.descendants();
-            let moving: Vec<Pid> = now.iter().copied().filter(|pid| !stands_still(*pid)).collect();
-            if moving.is_empty() && (now == before || now.is_empty()) {
-                return true;
-            }
-            for pid in moving {
-                self.send(pid, Signal::STOP);
-            }
-            before = now;
-            if round > 1 {
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-        false
     }
 
     fn send(&self, pid: Pid, signal: Signal) {
@@ -72,7 +49,8 @@ impl Tree {
         }
     }
 
-    fn descendants(&self) -> HashSet<Pid> {
+    /// Returns all of them as they are now.
+    pub(crate) fn descendants(&self) -> HashSet<Pid> {
         let (mut found, mut next) = (HashSet::new(), vec![self.first]);
         while let Some(pid) = next.pop() {
             for child in children(pid).into_iter().filter(|child| self.has(*child)) {
@@ -98,16 +76,4 @@ fn children(pid: Pid) -> Vec<Pid> {
 
 fn pids(list: &str) -> Vec<Pid> {
     list.split_ascii_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
-}
-
-/// Whether all threads of a process are stopped or over; the state of the process is that of its first thread alone. Of one
-/// that is gone it is not known where it went: the next round tells.
-fn stands_still(pid: Pid) -> bool {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())) else { return false };
-    threads.flatten().all(|thread| {
-        let text = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The name, in parentheses, may hold anything (proc_pid_stat(5)).
-        let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        matches!(state, Some('T' | 't' | 'Z' | 'X'))
-    })
 }

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::job::Job;
 use journeyman_core::message::Message;
-use journeyman_core::ports::{ModelFailure, ModelUse, Process};
+use journeyman_core::ports::{Gateway, ModelFailure, ModelUse, Process};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use tokio::io::AsyncReadExt;
@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::acp::{self, AcpError, Connection, Limits, Streams, Update};
+use crate::discard::is_for_the_disk;
 use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
@@ -29,7 +30,7 @@ use crate::room::Room;
 use crate::run::gone;
 use crate::ways::Ways;
 use crate::worker::Host;
-use crate::{limits, models, transcript};
+use crate::{limits, models, phase, transcript};
 
 use self::prompt::prompt;
 use self::start::{Door, Start, is_installed, spec, start};
@@ -91,7 +92,7 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
     let route = models::route(&*stage.host.gateway, stage.job(), &spec, stage.keys)?;
     is_installed(stage, &spec)?;
     let start = start(stage, &spec, route);
-    let (mut agent, has_waited) = match fit(waiting, &start).await {
+    let (mut agent, has_waited) = match fit(waiting, &start, &*stage.host.gateway).await {
         Some(agent) => {
             agent.open_models(stage)?;
             (agent, true)
@@ -99,6 +100,12 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
         None => (Agent::start(stage, start).await?, false),
     };
     let mut result = converse(stage, &spec, &mut agent).await;
+    if let Err(Stopped::Failed { reason, .. }) = &result
+        && is_for_the_disk(reason.code)
+    {
+        // It is killed without a grace, in which it would go on writing.
+        agent.process.pause().await;
+    }
     if has_waited
         && let Err(Stopped::Failed { reason, retry }) = &mut result
         && reason.code == ReasonCode::AgentFailed
@@ -116,18 +123,20 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
     if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() {
         // It stands still: what it has done is about to be read, by git and for the archive of its home, and it must
         // not put something else in its place meanwhile.
+        agent.ways.suspend();
         if agent.process.pause().await {
             return result.map(|turn| (turn, Some(agent)));
         }
     }
-    let complaints = agent.end().await;
+    let ended = async { Ok::<_, Stopped>(agent.end().await) };
+    let complaints = phase::within(phase::END, "the end of the agent's processes, which were killed,", ended).await?;
     result.map(|turn| (turn, None)).map_err(|stopped| explain(stopped, &complaints))
 }
 
 /// The agent that waits, if it can go on; else it is ended.
-async fn fit(waiting: Option<Agent>, start: &Start) -> Option<Agent> {
+async fn fit(waiting: Option<Agent>, start: &Start, gateway: &dyn Gateway) -> Option<Agent> {
     let mut agent = waiting?;
-    if agent.start == *start && agent.lives() {
+    if agent.start == *start && agent.lives() && agent.ways.resume(gateway).is_ok() {
         agent.process.resume();
         return Some(agent);
     }
@@ -179,6 +188,10 @@ impl Agent {
         self.connection.is_open() && self.process.wait().now_or_never().is_none()
     }
 
+    pub(crate) fn process(&self) -> &dyn Process {
+        &*self.process
+    }
+
     /// Ends it with everything that it started; what it complained of last.
     pub(crate) async fn end(mut self) -> String {
         drop(self.connection);
@@ -215,7 +228,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
     let (logged, (turn, used)) = tokio::join!(logged, async {
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
-            stopped = limits::watch(&**process, &stage.room.workspace, limits) => Err(stopped),
+            stopped = limits::watch(&**process, stage.room, limits) => Err(stopped),
             turn = prompt(stage, (spec, start), (&*connection, &teller), session) => turn,
         };
         let used = match &door {

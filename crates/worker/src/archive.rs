@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -32,16 +33,18 @@ pub(crate) fn key(job: JobId, token: Token) -> String {
     format!("{SESSIONS}/{job}/{}.tar.gz", token.0)
 }
 
-/// Writes `home` to `archive`, no more than `limit` bytes of it: [`ErrorKind::FileTooLarge`] where it has more.
+/// Writes `home` to `archive`, no more than `limit` bytes of it: [`ErrorKind::FileTooLarge`] where it has more, and
+/// [`ErrorKind::TimedOut`] where it takes until `deadline`.
 ///
 /// The agent is paused, but what has left its process group may be running: a file that is changed meanwhile is stored as
 /// long as it was when it was opened, and one that is gone or cannot be read is left out. Nothing is reached by its path:
 /// a link that is put in the place of a folder leads nowhere.
-pub(crate) fn save(home: &Path, archive: &Path, limit: u64) -> io::Result<()> {
+pub(crate) fn save(home: &Path, archive: &Path, limit: u64, deadline: Instant) -> io::Result<()> {
     let limited = Limited { inner: GzEncoder::new(File::create(archive)?, Compression::fast()), left: limit };
+    let limited = Timed { inner: limited, deadline };
     let mut builder = tar::Builder::new(limited);
     add_folder(&mut builder, openat(CWD, home, FOLDER, Mode::empty())?, Path::new("."), 0)?;
-    builder.into_inner()?.inner.finish()?;
+    builder.into_inner()?.inner.inner.finish()?;
     Ok(())
 }
 
@@ -132,6 +135,25 @@ impl<T> Limited<T> {
     }
 }
 
+/// A writer that is good until a deadline.
+struct Timed<W> {
+    inner: W,
+    deadline: Instant,
+}
+
+impl<W: Write> Write for Timed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if Instant::now() > self.deadline {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.inner.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(bytes)?;
@@ -182,6 +204,19 @@ mod tests {
         restore(back, Some(archive), HOME_BYTES).unwrap();
     }
 
+    fn later() -> Instant {
+        Instant::now() + std::time::Duration::from_secs(60)
+    }
+
+    #[test]
+    fn a_home_that_takes_too_long_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, archive) = (dir.path().join("home"), dir.path().join("archive"));
+        std::fs::create_dir(&home).unwrap();
+        let over = Instant::now() - std::time::Duration::from_millis(1);
+        assert_eq!(save(&home, &archive, HOME_BYTES, over).unwrap_err().kind(), ErrorKind::TimedOut);
+    }
+
     #[test]
     fn a_home_comes_back_with_its_links_and_without_its_sockets() {
         let dir = tempfile::tempdir().unwrap();
@@ -190,7 +225,7 @@ mod tests {
         std::fs::write(home.join("deep/file"), "text").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", home.join("link")).unwrap();
         let _socket = UnixListener::bind(home.join("socket")).unwrap();
-        save(&home, &archive, HOME_BYTES).unwrap();
+        save(&home, &archive, HOME_BYTES, later()).unwrap();
         restored(&back, &archive);
         assert_eq!(std::fs::read_to_string(back.join("deep/file")).unwrap(), "text");
         assert_eq!(std::fs::read_link(back.join("link")).unwrap(), Path::new("/etc/passwd"));
@@ -217,7 +252,7 @@ mod tests {
             // Also where an assertion fails.
             let _over = Sets(&over);
             for _ in 0..20 {
-                save(&home, &archive, HOME_BYTES).unwrap();
+                save(&home, &archive, HOME_BYTES, later()).unwrap();
                 restored(&back, &archive);
                 assert_eq!(std::fs::read_to_string(back.join("after")).unwrap(), "text");
             }
@@ -244,7 +279,7 @@ mod tests {
             });
             let _over = Sets(&over);
             for _ in 0..200 {
-                save(&home, &archive, HOME_BYTES).unwrap();
+                save(&home, &archive, HOME_BYTES, later()).unwrap();
                 restored(&back, &archive);
                 for name in ["folder", "link"] {
                     let path = back.join(name);
@@ -263,15 +298,19 @@ mod tests {
         std::fs::create_dir(&home).unwrap();
         // Sparse: it takes no room on the disk.
         File::create(home.join("large")).unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(save(&home, &archive, 1 << 20).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(save(&home, &archive, 1 << 20, later()).unwrap_err().kind(), ErrorKind::FileTooLarge);
         std::fs::remove_file(home.join("large")).unwrap();
         for number in 0..100 {
             std::fs::write(home.join(number.to_string()), "").unwrap();
         }
-        assert_eq!(save(&home, &archive, 50 * 512).unwrap_err().kind(), ErrorKind::FileTooLarge, "names count too");
-        save(&home, &archive, 1 << 20).unwrap();
+        assert_eq!(
+            save(&home, &archive, 50 * 512, later()).unwrap_err().kind(),
+            ErrorKind::FileTooLarge,
+            "names count too"
+        );
+        save(&home, &archive, 1 << 20, later()).unwrap();
         assert!(restore(&back, Some(&archive), 50 * 512).is_err());
         std::fs::create_dir_all(home.join(vec!["a"; DEPTH + 1].join("/"))).unwrap();
-        assert_eq!(save(&home, &archive, 1 << 20).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(save(&home, &archive, 1 << 20, later()).unwrap_err().kind(), ErrorKind::FileTooLarge);
     }
 }

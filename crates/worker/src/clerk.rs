@@ -25,6 +25,7 @@ use crate::lease::Signals;
 use crate::limits;
 use crate::mirror::Mirror;
 use crate::room::Room;
+use crate::survey::first_odd_entry;
 use crate::workspace::Workspace;
 
 const SCRIPT: &str = include_str!("clerk.sh");
@@ -37,9 +38,6 @@ const WORD_BYTES: u64 = 16 << 10;
 
 /// What is kept of its complaints.
 const COMPLAINT_BYTES: usize = 4096;
-
-/// How long it may take.
-const TIME: Duration = Duration::from_secs(600);
 
 /// How long the agent's own git may take at the end.
 const SETTLE_TIME: Duration = Duration::from_secs(10);
@@ -62,6 +60,10 @@ pub(crate) struct Task<'a> {
     pub(crate) trailer: String,
     /// There are files with more bytes than this, which is the most that one may have.
     pub(crate) large_from: Option<u64>,
+    /// Whether git may be run in the agent's own repository; without, its commits are lost and its files are not.
+    pub(crate) use_repository: bool,
+    /// How long the commits may take.
+    pub(crate) time: Duration,
     /// Those of the project.
     pub(crate) limits: &'a LimitSettings,
 }
@@ -69,9 +71,10 @@ pub(crate) struct Task<'a> {
 /// One at work. Dropped, it is killed.
 pub(crate) struct Clerk<'a> {
     signals: &'a Signals,
-    workspace: Workspace,
+    room: &'a Room,
     limits: LimitSettings,
     large_from: Option<u64>,
+    time: Duration,
     process: Box<dyn Process>,
     stdin: Sender,
     stdout: BufReader<tokio::io::Take<Receiver>>,
@@ -80,7 +83,8 @@ pub(crate) struct Clerk<'a> {
 
 /// The settings of the desk's repository: hooks and helpers are none.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
-                      \thooksPath = /dev/null\n\tfsmonitor = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
+                      \thooksPath = /dev/null\n\tfsmonitor = false\n\texcludesFile = /dev/null\n\tattributesFile = \
+                      /dev/null\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
 
 /// Prepares the desk of a tree that stands on a commit with nothing to commit.
 pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, head: &Sha) -> io::Result<()> {
@@ -111,12 +115,13 @@ pub(crate) fn with_plain_git(environment: &BTreeMap<String, String>, home: &str)
 impl<'a> Clerk<'a> {
     /// Sets one to work.
     pub(crate) async fn start(
-        room: &Room,
+        room: &'a Room,
         environment: &BTreeMap<String, String>,
         signals: &'a Signals,
         task: &Task<'_>,
     ) -> Result<Self, Stopped> {
         let workspace = &room.workspace;
+        check_desk(workspace).await?;
         let inside = room.sandbox.layout(&workspace.tree, &workspace.desk);
         let (tree, desk) = (inside.workspace.to_string_lossy(), inside.home.to_string_lossy());
         let argv = ["/bin/sh", "-c", SCRIPT, "clerk", &tree, &desk].map(str::to_owned).to_vec();
@@ -124,6 +129,7 @@ impl<'a> Clerk<'a> {
         let own = [
             ("BASE", task.base.to_string()),
             ("CONFIG", CONFIG.to_owned()),
+            ("REPOSITORY", if task.use_repository { "yes" } else { "no" }.to_owned()),
             ("SNAPSHOT", if task.snapshot { "yes" } else { "no" }.to_owned()),
             ("LARGE_FROM", task.large_from.map_or_else(String::new, |bytes| bytes.to_string())),
             ("MESSAGE", task.message.clone()),
@@ -137,9 +143,10 @@ impl<'a> Clerk<'a> {
         let stdout = Receiver::from_owned_fd(spawned.stdout)?.take(WORD_BYTES);
         Ok(Self {
             signals,
-            workspace: workspace.clone(),
+            room,
             limits: task.limits.clone(),
             large_from: task.large_from,
+            time: task.time,
             process: spawned.process,
             stdin: Sender::from_owned_fd(spawned.stdin)?,
             stdout: BufReader::new(stdout),
@@ -152,7 +159,14 @@ impl<'a> Clerk<'a> {
 
     /// The commit that holds everything.
     pub(crate) async fn found(&mut self) -> Result<Sha, Stopped> {
-        let line = self.line().await?;
+        let line = match self.line(self.time).await {
+            Ok(line) => line,
+            Err(stopped) => {
+                self.process.pause().await;
+                self.process.end().await;
+                return Err(stopped);
+            }
+        };
         if let Some(path) = line.as_deref().and_then(|line| line.strip_prefix("large ")) {
             let most = self.large_from.unwrap_or_default();
             let text = format!(
@@ -173,13 +187,13 @@ impl<'a> Clerk<'a> {
     pub(crate) async fn settle(mut self, head: &Sha) -> Result<bool, Stopped> {
         // Where it is gone, it says nothing either.
         let _ = self.stdin.write_all(format!("settle {head}\n").as_bytes()).await;
-        let settled = match tokio::time::timeout(SETTLE_TIME, self.line()).await {
-            // The turn is over and kept whether this is done or not.
-            Ok(Err(Stopped::HandedBack)) | Err(_) => false,
-            Ok(line) => line?.as_deref() == Some("settled"),
-        };
+        let line = tokio::time::timeout(SETTLE_TIME, self.line(SETTLE_TIME)).await;
         self.process.end().await;
-        Ok(settled)
+        match line {
+            // The turn is over and kept whether this is done or not.
+            Ok(Err(Stopped::HandedBack)) | Err(_) => Ok(false),
+            Ok(line) => Ok(line?.as_deref() == Some("settled")),
+        }
     }
 
     /// Sends it home.
@@ -189,7 +203,7 @@ impl<'a> Clerk<'a> {
     }
 
     /// Its next word; `None` when it says no more.
-    async fn line(&mut self) -> Result<Option<String>, Stopped> {
+    async fn line(&mut self, time: Duration) -> Result<Option<String>, Stopped> {
         let shutdown = async {
             self.signals.shutdown.cancelled().await;
             tokio::time::sleep(LAST_TIME).await;
@@ -200,11 +214,14 @@ impl<'a> Clerk<'a> {
                 // A path need not be text.
                 Ok((read? > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned()))
             }
-            stopped = limits::watch(&*self.process, &self.workspace, &self.limits) => Err(stopped),
+            stopped = limits::watch(&*self.process, self.room, &self.limits) => Err(stopped),
             () = self.signals.lost.cancelled() => Err(Stopped::LeaseLost),
             () = shutdown => Err(Stopped::HandedBack),
-            () = tokio::time::sleep(TIME) => {
-                let text = "git does not end in the workspace as the agent has left it";
+            () = tokio::time::sleep(time) => {
+                let text = format!(
+                    "committing the files took longer than {} seconds; something in the workspace keeps git waiting",
+                    time.as_secs()
+                );
                 Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
             }
         }
@@ -232,6 +249,18 @@ impl<'a> Clerk<'a> {
             }
         }
     }
+}
+
+/// Refuses a desk on which a program that was run beside it has left what keeps git waiting, or leads it elsewhere.
+async fn check_desk(workspace: &Workspace) -> Result<(), Stopped> {
+    let desk = workspace.desk.clone();
+    let odd = tokio::task::spawn_blocking(move || first_odd_entry(&desk)).await.map_err(io::Error::other)??;
+    let Some(path) = odd else { return Ok(()) };
+    let text = format!(
+        "a program of the repository has put a link, a FIFO or a device among the files that commits are made with: \
+         {path:?}; the workspace is built again for the next message"
+    );
+    Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
 }
 
 /// Opens the pack that lies on the desk: whatever lies there, no link is followed, nothing is waited for, and it is a file

@@ -5,10 +5,11 @@
 # to stand, and prints "settled". A process costs more than anything else here, so there are few.
 set -eu
 tree=$1 desk=$2
+# No git waits for what the service says next on stdin.
 desk_git() { GIT_DIR="$desk/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$desk/index" git "$@"; }
 
 # What was stored for the turn before is in the service's own repository since.
-for left in "$desk/pack" "$desk/git/info" "$desk/git/objects/"[0-9a-f][0-9a-f] "$desk/git/objects/pack/"* "$desk/git/objects/"tmp_*; do
+for left in "$desk/own" "$desk/pack" "$desk/git/info" "$desk/git/objects/"[0-9a-f][0-9a-f] "$desk/git/objects/pack/"* "$desk/git/objects/"tmp_*; do
 	[ ! -e "$left" ] || rm -rf "$left"
 done
 # The agent's own git has run beside the desk since it was last used: its configuration is written anew.
@@ -16,18 +17,31 @@ printf '%s' "$CONFIG" > "$desk/git/config"
 
 # Mostly the branch is a file. Where it is not, git finds it, if nothing keeps it waiting.
 own=
-if [ -f .git/HEAD ] && read -r at < .git/HEAD; then
+if [ "$REPOSITORY" = yes ] && [ -f .git/HEAD ] && read -r at < .git/HEAD; then
 	case $at in
 	"ref: refs/heads/"*) [ ! -f ".git/${at#ref: }" ] || read -r own < ".git/${at#ref: }" || own= ;;
 	esac
 fi
 case $own in
-*[!0-9a-f]* | "") own=$(timeout -k 1 20 git rev-parse --verify --quiet HEAD 2>/dev/null) || own=$BASE ;;
+*[!0-9a-f]* | "")
+	own=
+	[ "$REPOSITORY" = no ] || own=$(timeout -k 1 10 git rev-parse --verify --quiet HEAD 2>/dev/null </dev/null) || own=
+	;;
 esac
-# The agent's objects are read only where there are some to take.
-[ "$own" = "$BASE" ] || export GIT_ALTERNATE_OBJECT_DIRECTORIES="$tree/.git/objects"
+[ -n "$own" ] || own=$BASE
+# The agent's objects are read only where there are some to take. Its `info` is left out: what it names as further objects
+# may keep git waiting.
+if [ "$own" != "$BASE" ]; then
+	mkdir "$desk/own"
+	set --
+	for part in "$tree/.git/objects/"[0-9a-f][0-9a-f] "$tree/.git/objects/pack"; do
+		[ ! -d "$part" ] || set -- "$@" "$part"
+	done
+	[ $# = 0 ] || ln -s "$@" "$desk/own"
+	export GIT_ALTERNATE_OBJECT_DIRECTORIES="$desk/own"
+fi
 # History that was rewritten cannot be pushed without force: then the files count, and become one commit.
-[ "$own" = "$BASE" ] || desk_git merge-base --is-ancestor "$BASE" "$own" 2>/dev/null || own=$BASE
+[ "$own" = "$BASE" ] || desk_git merge-base --is-ancestor "$BASE" "$own" 2>/dev/null </dev/null || own=$BASE
 head=$own
 
 if [ "$SNAPSHOT" = yes ]; then
@@ -40,11 +54,11 @@ if [ "$SNAPSHOT" = yes ]; then
 	# What the agent has taken out of the repository, or put in in spite of .gitignore, stays so: the index is that of
 	# its newest commit.
 	read -r indexed < "$desk/git/HEAD" || indexed=
-	[ "$indexed" = "$own" ] || desk_git read-tree --reset "$own"
+	[ "$indexed" = "$own" ] || desk_git read-tree --reset "$own" </dev/null
 	printf '%s\n' "$own" > "$desk/git/HEAD"
-	desk_git add --all
+	desk_git add --all </dev/null
 	# Where there is nothing to commit it says so on stdout, and fails.
-	printf '%s' "$MESSAGE" | desk_git commit --quiet --no-verify --cleanup=verbatim --file=- >&2 || desk_git diff-index --cached --quiet "$own" --
+	printf '%s' "$MESSAGE" | desk_git commit --quiet --no-verify --cleanup=verbatim --file=- >&2 || desk_git diff-index --cached --quiet "$own" -- </dev/null
 	read -r head < "$desk/git/HEAD"
 	# The last commit of a turn says which message it belongs to, also where the agent has made all of them.
 	if [ "$head" = "$own" ] && [ "$head" != "$BASE" ]; then
@@ -58,6 +72,7 @@ fi
 printf 'head %s\n' "$head"
 
 read -r _ head || exit 0
+[ "$REPOSITORY" = yes ] || exit 0
 # Left by a git of the agent's that was ended.
 rm -f .git/index.lock
-git reset --quiet "$head" && echo settled
+git reset --quiet "$head" </dev/null && echo settled

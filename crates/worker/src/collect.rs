@@ -17,6 +17,7 @@ use crate::clerk::{Clerk, Task, open_pack};
 use crate::failure::Stopped;
 use crate::lease::Signals;
 use crate::mirror::{Change, Changes, Mirror, synced};
+use crate::phase;
 use crate::recorded::TRAILER;
 use crate::room::Room;
 use crate::survey::Survey;
@@ -69,6 +70,16 @@ pub(crate) async fn collect(
         let text = "folders are nested more deeply than git can store them; remove them";
         return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
     }
+    if let Some(path) = &seen.blocking {
+        let text = format!(
+            "{path:?} is a FIFO or a device, or a link to one, and git would wait for it; what the turn has done is taken \
+             back, so say in the next message how to do without"
+        );
+        return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
+    }
+    if !seen.repository_is_plain {
+        tracing::warn!(job = %about.job.id, "the agent's commits are left out: its .git has links, FIFOs or devices");
+    }
     let file_bytes = about.limits.file_bytes.unwrap_or(FILE_BYTES);
     let title = journeyman_core::job::title_of(&about.message.prompt);
     let task = Task {
@@ -77,34 +88,50 @@ pub(crate) async fn collect(
         message: format!("{title}\n\nJourneyman-Job: {}\n{TRAILER}: {}\n", about.job.id, about.message.id),
         trailer: format!("{TRAILER}: {}", about.message.id),
         large_from: (!seen.large.is_empty()).then_some(file_bytes),
+        use_repository: seen.repository_is_plain,
+        time: phase::commit_time(seen),
         limits: about.limits,
     };
     let mut clerk = Clerk::start(room, environment, signals, &task).await?;
     let head = clerk.found().await?;
     if head == turn.head {
         clerk.end().await;
-        return Ok(Work { head, commits: Vec::new(), settled: true });
+        return Ok(Work { head, commits: Vec::new(), settled: seen.repository_is_plain });
     }
     let folders = mirror.folders().await?;
     import(room, mirror).await?;
-    let changes = mirror.changes(&turn.head, &head).await.map_err(not_taken)?;
-    let changes = changes.filter(|changes| changes.commits.last() == Some(&head));
+    let judged = judge(mirror, turn, about, &head, seen);
+    let commits = phase::within(phase::JUDGE, "looking through the commits of the turn", judged).await?;
+    // Before the turn's end is recorded: what is recorded is there after a power cut.
+    synced(folders).await?;
+    let settled = clerk.settle(&head).await?;
+    Ok(Work { head, commits, settled })
+}
+
+/// Returns the commits up to `head`, oldest first, if they may be pushed.
+async fn judge(
+    mirror: &Mirror,
+    turn: &TurnBegun,
+    about: &About<'_>,
+    head: &Sha,
+    seen: &Survey,
+) -> Result<Vec<Sha>, Stopped> {
+    let file_bytes = about.limits.file_bytes.unwrap_or(FILE_BYTES);
+    let changes = mirror.changes(&turn.head, head).await.map_err(not_taken)?;
+    let changes = changes.filter(|changes| changes.commits.last() == Some(head));
     let mut changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
     if changes.commits.len() > MOST_COMMITS {
         return Err(refused(&format!("there are more than {MOST_COMMITS} of them")));
     }
     if changes.merge {
         // What was in a parent from elsewhere is new here all the same.
-        changes.files.extend(mirror.difference(&turn.head, &head).await?);
+        changes.files.extend(mirror.difference(&turn.head, head).await?);
     }
-    mirror.keep(&format!("{}/head", about.job.id), &head).await?;
+    mirror.keep(&format!("{}/head", about.job.id), head).await?;
     // Where all is a commit of files of which none is large, none is in the commit.
     let may_be_large = about.only_committed || !seen.large.is_empty() || changes.commits.len() > 1;
     check(mirror, &changes, may_be_large.then_some(file_bytes)).await?;
-    // Before the turn's end is recorded: what is recorded is there after a power cut.
-    synced(folders).await?;
-    let settled = clerk.settle(&head).await?;
-    Ok(Work { head, commits: changes.commits, settled })
+    Ok(changes.commits)
 }
 
 /// Takes what the clerk has made into the mirror: objects that git finds whole, all of whose links lead to objects that are
@@ -112,13 +139,15 @@ pub(crate) async fn collect(
 async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
     let desk = room.workspace.desk.clone();
     let pack = tokio::task::spawn_blocking(move || open_pack(&desk)).await.map_err(std::io::Error::other)??;
-    let large = pack.metadata()?.len() > LOOSE_BYTES;
+    let bytes = pack.metadata()?.len();
+    let large = bytes > LOOSE_BYTES;
     let take: &[&str] = if large {
         &["index-pack", "--stdin", "--strict", "--fix-thin"]
     } else {
         &["unpack-objects", "-q", "--strict"]
     };
-    mirror.git.at(&mirror.path, take).stdin_file(pack).memory_bytes(IMPORT_MEMORY).run().await.map_err(not_taken)?;
+    let command = mirror.git.at(&mirror.path, take).stdin_file(pack).memory_bytes(IMPORT_MEMORY);
+    command.timeout(phase::import_time(bytes)).run().await.map_err(not_taken)?;
     Ok(())
 }
 

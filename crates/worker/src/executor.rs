@@ -8,7 +8,7 @@ use journeyman_core::engine::Claimed;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
-use journeyman_core::ports::BlobError;
+use journeyman_core::ports::{BlobError, FreeSpace};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use tokio::sync::OwnedMutexGuard;
@@ -67,6 +67,11 @@ pub(crate) trait Executor: Send + Sync {
 
     /// Makes the mirror of the job's repository again, which is damaged or gone.
     async fn repair(&self, assignment: &Assignment) -> Result<(), Stopped>;
+    /// Returns the free space for workspaces where it is below what is kept.
+    fn low_space(&self) -> Option<FreeSpace>;
+
+    /// Removes the job's workspace at once, after a run that was stopped for the disk and while its place is held.
+    async fn discard(&self, job: JobId);
 
     /// Removes what the job's leases up to `token` have left in the blob store and nobody needs.
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError>;

@@ -8,7 +8,7 @@ use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
-use journeyman_core::ports::{BlobError, Forge, Image};
+use journeyman_core::ports::{BlobError, Forge, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
@@ -17,6 +17,7 @@ use crate::branch::choose_branch;
 use crate::collect::{About, FILE_BYTES, Work, collect};
 use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
+use crate::limits::Counted;
 use crate::mirror::Mirror;
 use crate::publish::{Pushed, pull_request, push};
 use crate::redaction::Redactor;
@@ -26,7 +27,7 @@ use crate::setup::workspace::Preparation;
 use crate::survey::{Survey, survey};
 use crate::worker::Host;
 use crate::workspace::{Session, Workspace};
-use crate::{archive, bundle, limits, recorded};
+use crate::{archive, bundle, limits, phase, recorded};
 
 #[async_trait]
 impl Executor for Host {
@@ -45,6 +46,7 @@ impl Executor for Host {
             // It was read when it was stored.
             egress: Allowlist::read(&assignment.project.settings.sandbox.egress).unwrap_or_default(),
             image: image(&assignment.project.settings.sandbox),
+            space: Arc::clone(&self.space),
         };
         let (project, secrets) = (&assignment.project, secrets(self, assignment).await?);
         let [setup, agent] =
@@ -59,6 +61,14 @@ impl Executor for Host {
     async fn repair(&self, assignment: &Assignment) -> Result<(), Stopped> {
         let forge = self.forges.of(&assignment.project).await?;
         self.mirrors.repair(&forge.remote().await?).await
+    }
+
+    fn low_space(&self) -> Option<FreeSpace> {
+        self.space.free().filter(|space| !space.is_enough())
+    }
+
+    async fn discard(&self, job: JobId) {
+        self.discard_workspace(job).await;
     }
 
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
@@ -147,10 +157,7 @@ impl Execution for Hands<'_> {
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
         let Assignment { project, claimed, signals, .. } = self.assignment;
         let (room, seen) = (&self.room, self.look().await?);
-        let folders = room.workspace.folders();
-        if let Some(stopped) = limits::disk(folders, project.settings.limits.disk_bytes()).await {
-            return Err(stopped);
-        }
+        self.check_disk().await?;
         let mut state = self.state.lock().await;
         let work = if state.clean.as_ref() == Some(&seen.fingerprint) {
             Work { head: begun.head.clone(), commits: Vec::new(), settled: true }
@@ -208,11 +215,23 @@ impl Hands<'_> {
         Preparation { project, room, mirror, spares, gateway, reporter, signals, base, setup, agent }
     }
 
+    /// Refuses a turn that has left more on the disk than it may; what the agent that waits holds open counts too.
+    async fn check_disk(&self) -> Result<(), Stopped> {
+        let waiting = self.waiting.lock().await;
+        let process = waiting.as_ref().map(Agent::process);
+        let most = self.assignment.project.settings.limits.disk_bytes();
+        let counted = async { Ok::<_, Stopped>(limits::disk(process, self.room.workspace.folders(), most).await) };
+        match phase::within(phase::LOOK, "counting what the workspace has on the disk", counted).await? {
+            Counted::Bytes(_) => Ok(()),
+            Counted::Stopped(stopped) => Err(stopped),
+        }
+    }
+
     async fn look(&self) -> Result<Survey, Stopped> {
         let tree = self.room.workspace.tree.clone();
         let large_from = self.assignment.project.settings.limits.file_bytes.unwrap_or(FILE_BYTES);
-        let seen = tokio::task::spawn_blocking(move || survey(&tree, large_from)).await;
-        Ok(seen.map_err(std::io::Error::other)??)
+        let seen = async { tokio::task::spawn_blocking(move || survey(&tree, large_from)).await? };
+        phase::within(phase::LOOK, "looking through the workspace", seen).await
     }
 }
 

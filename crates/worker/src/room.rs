@@ -8,6 +8,7 @@ use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{Image, Layout, Resources, Sandbox, Spawn, Spawned};
 
 use crate::failure::Stopped;
+use crate::space::Space;
 use crate::ways;
 use crate::workspace::Workspace;
 
@@ -22,6 +23,8 @@ pub(crate) struct Room {
     pub(crate) egress: Allowlist,
     /// What they find as their system, where sandboxes have images.
     pub(crate) image: Option<Image>,
+    /// The disk that they write to.
+    pub(crate) space: Arc<Space>,
 }
 
 impl Room {

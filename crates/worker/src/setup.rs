@@ -56,7 +56,7 @@ async fn set_up(
     let read = async { tokio::try_join!(read(stdout, OUTPUT_BYTES), read(stderr, OUTPUT_BYTES)) };
     let told = ways.tell(reporter, &over).fuse();
     tokio::pin!(read, told);
-    let (mut printed, mut watch) = (None, limits::Watch::new(&room.workspace, &settings.limits));
+    let (mut printed, mut watch) = (None, limits::Watch::new(room, &settings.limits));
     let exit = async {
         loop {
             tokio::select! {
@@ -65,7 +65,9 @@ async fn set_up(
                 exit = process.wait(), if printed.is_some() => break Ok(exit),
                 told = &mut told => told?,
                 () = tokio::time::sleep(limits::BEAT) => {
-                    if let Some(stopped) = watch.look(process.exhausted()).await {
+                    if let Some(stopped) = watch.look(&*process).await {
+                        // It is killed without a grace, and nothing of it writes any more when its files are removed.
+                        process.pause().await;
                         break Err(stopped);
                     }
                 }

@@ -2,11 +2,13 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use journeyman_core::idempotency::Fingerprint;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, openat, openat2, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat};
+use rustix::io::Errno;
 
 /// The longest path that the kernel follows in one piece (limits.h), and so the longest that git can store.
 const PATH_BYTES: usize = 4096;
@@ -15,7 +17,7 @@ const PATH_BYTES: usize = 4096;
 const LARGE: usize = 100;
 
 /// What was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Survey {
     /// Of all names, kinds, sizes and times: two that are equal saw the same. A file cannot be changed without the time
     /// of its change, which programs cannot set (inode(7)).
@@ -24,17 +26,45 @@ pub(crate) struct Survey {
     pub(crate) large: Vec<PathBuf>,
     /// The first folder that is nested too deeply to be stored.
     pub(crate) too_deep: bool,
+    /// Whether the agent's repository, `.git` at the top, is one that git can be given: in it are files and folders, and
+    /// links to such, and nothing that keeps a reader waiting.
+    pub(crate) repository_is_plain: bool,
+    /// A file elsewhere that git would read and that keeps a reader waiting: a FIFO or a device.
+    pub(crate) blocking: Option<PathBuf>,
+    /// Bytes on the disk of all files, those of the agent's repository among them.
+    pub(crate) bytes: u64,
+    /// Files and folders.
+    pub(crate) entries: u64,
 }
 
-/// Looks at a folder and all in it; of its `.git` not at the objects, which are known by the refs. What cannot be opened
-/// is seen from outside.
+/// Files that git reads by their names: in a working tree, and when it finds out whether a folder is a repository.
+const READ_BY_GIT: [&str; 11] = [
+    ".git",
+    ".gitattributes",
+    ".gitignore",
+    ".gitmodules",
+    "HEAD",
+    "alternates",
+    "commondir",
+    "config",
+    "config.worktree",
+    "packed-refs",
+    "shallow",
+];
+
+/// Folders of which git may read any file.
+const FOLDERS_OF_GIT: [&str; 4] = [".git", "objects", "refs", "reftable"];
+
+/// Looks at a folder and all in it. The objects of its `.git` are not part of the fingerprint: they are known by the refs.
+/// What cannot be opened is seen from outside.
 ///
 /// # Errors
 /// The folder itself cannot be read.
 pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = openat(CWD, folder, flags, Mode::empty())?;
-    let mut seen = Survey { fingerprint: String::new(), large: Vec::new(), too_deep: false };
+    let mut seen = Survey::default();
+    seen.repository_is_plain = true;
     // A tree is read in the order in which the disk gives it, so the sum must not depend on the order.
     let mut sum = [0_u8; 32];
     let mut next = vec![PathBuf::new()];
@@ -47,7 +77,7 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
         while let Some(entry) = dir.read() {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." || path == Path::new(".git") && name == b"objects" {
+            if name == b"." || name == b".." {
                 continue;
             }
             let path = path.join(OsStr::from_bytes(name));
@@ -59,7 +89,18 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
             let Ok(note) = statat(dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = FileType::from_raw_mode(note.st_mode);
             let size = u64::try_from(note.st_size).unwrap_or_default();
-            add(&mut sum, &path, &note, kind);
+            seen.entries += 1;
+            seen.bytes += u64::try_from(note.st_blocks).unwrap_or_default() * 512;
+            if !path.starts_with(".git/objects") {
+                add(&mut sum, &path, &note, kind);
+            }
+            if keeps_git_waiting(top.as_fd(), &path, kind) {
+                if path.starts_with(".git") {
+                    seen.repository_is_plain = false;
+                } else {
+                    seen.blocking.get_or_insert_with(|| path.clone());
+                }
+            }
             if kind == FileType::Directory {
                 next.push(path);
             } else if kind == FileType::RegularFile
@@ -73,6 +114,70 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
     }
     seen.fingerprint = sum.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(seen)
+}
+
+/// Returns the first entry of the committer's folder that is neither file nor folder. The links that the committer makes
+/// itself ([`crate::clerk`]) are removed by it before it does anything else.
+///
+/// # Errors
+/// A folder cannot be read.
+pub(crate) fn first_odd_entry(folder: &Path) -> io::Result<Option<PathBuf>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let top = openat(CWD, folder, flags, Mode::empty())?;
+    let mut next = vec![PathBuf::from(".")];
+    while let Some(path) = next.pop() {
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let mut dir = Dir::new(openat2(&top, &path, flags, Mode::empty(), within)?)?;
+        while let Some(entry) = dir.read() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            let path = path.join(OsStr::from_bytes(name));
+            if name == b"." || name == b".." {
+                continue;
+            }
+            match FileType::from_raw_mode(statat(dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
+                FileType::Directory if path == Path::new("./own") => {}
+                FileType::Directory => next.push(path),
+                FileType::RegularFile => {}
+                _ => return Ok(Some(path)),
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether git would open what is there, and might wait for it: a FIFO or a device among the files that it reads, or a link
+/// to one. Opening a socket fails at once.
+fn keeps_git_waiting(top: BorrowedFd<'_>, path: &Path, kind: FileType) -> bool {
+    let in_repository = path.starts_with(".git");
+    // No hook is run by the service's git.
+    let is_read = !path.starts_with(".git/hooks")
+        && (path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read))
+            || path.components().any(|part| FOLDERS_OF_GIT.iter().any(|folder| part.as_os_str() == *folder)));
+    if !is_read {
+        return false;
+    }
+    match kind {
+        FileType::Symlink if path == Path::new(".git") => true,
+        FileType::Symlink => {
+            // Where it leads in the sandbox is not known here, if that is outside of the tree.
+            let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+            match openat2(top, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within) {
+                Ok(target) => match fstat(target).map(|note| FileType::from_raw_mode(note.st_mode)) {
+                    Ok(FileType::Directory) => in_repository,
+                    Ok(kind) => keeps_waiting(kind),
+                    Err(_) => true,
+                },
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => false,
+                Err(_) => in_repository,
+            }
+        }
+        kind => keeps_waiting(kind),
+    }
+}
+
+const fn keeps_waiting(kind: FileType) -> bool {
+    matches!(kind, FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown)
 }
 
 /// Adds an entry to the sum.
@@ -92,5 +197,120 @@ fn add(sum: &mut [u8; 32], path: &Path, note: &Stat, kind: FileType) {
     }
     for (byte, with) in sum.iter_mut().zip(Fingerprint::of("survey", &entry).0) {
         *byte ^= with;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::mknodat;
+
+    use super::*;
+
+    struct Tree(tempfile::TempDir);
+
+    impl Tree {
+        fn new() -> Self {
+            let tree = Self(tempfile::tempdir().expect("a folder"));
+            fs::create_dir_all(tree.path(".git/objects/info")).expect("a folder");
+            fs::write(tree.path(".git/HEAD"), "ref: refs/heads/main\n").expect("a file");
+            tree
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn fifo(&self, name: &str) {
+            let path = self.path(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+        }
+
+        fn seen(&self) -> Survey {
+            survey(self.0.path(), u64::MAX).expect("a survey")
+        }
+    }
+
+    #[test]
+    fn a_fifo_that_git_would_read_is_named_wherever_it_is() {
+        for name in
+            [".gitignore", "a/.gitattributes", ".gitmodules", "a/.git", "a/.git/x/y", "g/HEAD", "g/refs/heads/x"]
+        {
+            let tree = Tree::new();
+            tree.fifo(name);
+            let seen = tree.seen();
+            assert_eq!(seen.blocking.as_deref(), Some(Path::new(name)));
+            assert!(seen.repository_is_plain, "{name}");
+        }
+        let tree = Tree::new();
+        tree.fifo("pipe");
+        fs::create_dir(tree.path("a")).expect("a folder");
+        symlink("../pipe", tree.path("a/packed-refs")).expect("a link");
+        assert_eq!(tree.seen().blocking.as_deref(), Some(Path::new("a/packed-refs")), "a link to one");
+    }
+
+    #[test]
+    fn other_fifos_links_and_files_keep_nobody_waiting() {
+        let tree = Tree::new();
+        tree.fifo("pipe");
+        tree.fifo("a/node");
+        fs::create_dir_all(tree.path(".git/hooks")).expect("a folder");
+        symlink("/usr/bin/true", tree.path(".git/hooks/pre-commit")).expect("a link");
+        symlink("/usr/share/config", tree.path("config")).expect("a link");
+        symlink("nowhere", tree.path(".git/old")).expect("a link");
+        let seen = tree.seen();
+        assert_eq!((seen.blocking, seen.repository_is_plain), (None, true));
+    }
+
+    #[test]
+    fn a_repository_that_may_keep_git_waiting_is_not_plain() {
+        let plant: [(&str, fn(&Tree)); 5] = [
+            ("HEAD", |tree| {
+                fs::remove_file(tree.path(".git/HEAD")).expect("a file");
+                tree.fifo(".git/HEAD");
+            }),
+            ("an object", |tree| tree.fifo(".git/objects/pack/pack-1.idx")),
+            ("a link to a device", |tree| symlink("/dev/stdin", tree.path(".git/packed-refs")).expect("a link")),
+            ("a link to a FIFO", |tree| {
+                tree.fifo("pipe");
+                symlink("../../pipe", tree.path(".git/objects/x")).expect("a link");
+            }),
+            ("a link", |tree| {
+                fs::rename(tree.path(".git"), tree.path("g")).expect("a folder");
+                symlink("g", tree.path(".git")).expect("a link");
+            }),
+        ];
+        for (what, plant) in plant {
+            let tree = Tree::new();
+            plant(&tree);
+            let seen = tree.seen();
+            assert_eq!((seen.repository_is_plain, seen.blocking), (false, None), "{what}");
+        }
+    }
+
+    #[test]
+    fn links_and_fifos_among_the_files_of_the_committer_are_found() {
+        let desk = Tree::new();
+        fs::create_dir(desk.path("own")).expect("a folder");
+        symlink("/x", desk.path("own/pack")).expect("a link");
+        assert_eq!(first_odd_entry(desk.0.path()).expect("a look"), None);
+        desk.fifo("git/config");
+        assert_eq!(first_odd_entry(desk.0.path()).expect("a look"), Some("./git/config".into()));
+        fs::remove_file(desk.path("git/config")).expect("a file");
+        symlink("/dev/stdin", desk.path("index")).expect("a link");
+        assert_eq!(first_odd_entry(desk.0.path()).expect("a look"), Some("./index".into()));
+    }
+
+    #[test]
+    fn objects_count_as_bytes_and_not_as_a_change() {
+        let tree = Tree::new();
+        let before = tree.seen();
+        fs::write(tree.path(".git/objects/info/x"), vec![1; 1 << 20]).expect("a file");
+        let after = tree.seen();
+        assert_eq!(before.fingerprint, after.fingerprint);
+        assert!(after.bytes >= before.bytes + (1 << 20) && after.entries == before.entries + 1);
     }
 }

@@ -1,6 +1,7 @@
 //! The ways out of a sandbox, and what is told of them in the job's log.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,12 +34,32 @@ const MOST_CALLS: usize = 5000;
 const MOST_AT_ONCE: usize = 100;
 
 /// Open ways out. Dropped, they are closed.
+///
+/// Between turns the way to what the project allows is closed too ([`Ways::suspend`]).
 pub(crate) struct Ways {
     told: UnboundedReceiver<Line>,
     teller: Teller,
     /// To the models, where the program calls any.
     pub(crate) models: Option<Arc<dyn ModelDoor>>,
-    _egress: Option<Gate>,
+    egress: Option<Egress>,
+}
+
+/// The proxy to what a project allows.
+struct Egress {
+    /// Listens also while no proxy answers.
+    listener: OwnedFd,
+    allowed: Allowlist,
+    /// `None` while it is suspended.
+    gate: Option<Gate>,
+}
+
+impl Egress {
+    fn open(&mut self, gateway: &dyn Gateway, teller: &Teller) -> io::Result<()> {
+        let say = teller.clone();
+        let told = Box::new(move |decision| say.tell(Told::Egress(decision)));
+        self.gate = Some(gateway.open_egress(self.listener.try_clone()?, self.allowed.clone(), told)?);
+        Ok(())
+    }
 }
 
 /// Something that happened beside what an agent says.
@@ -117,12 +138,28 @@ impl Ways {
         models: Option<(OwnedFd, String)>,
     ) -> Result<Self, Stopped> {
         let (teller, told) = Teller::new();
-        let say = teller.clone();
-        let egress = egress.map(|listener| {
-            gateway.open_egress(listener, allowed, Box::new(move |decision| say.tell(Told::Egress(decision))))
-        });
+        let mut egress = egress.map(|listener| Egress { listener, allowed, gate: None });
+        if let Some(egress) = &mut egress {
+            egress.open(gateway, &teller)?;
+        }
         let models = models.map(|(listener, token)| gateway.serve_models(listener, token)).transpose()?;
-        Ok(Self { told, teller, models, _egress: egress.transpose()? })
+        Ok(Self { told, teller, models, egress })
+    }
+
+    /// Cuts what is connected and answers nothing more until [`Ways::resume`]. Calls of models are refused by themselves
+    /// once a turn is over.
+    pub(crate) fn suspend(&mut self) {
+        if let Some(egress) = &mut self.egress {
+            egress.gate = None;
+        }
+    }
+
+    /// Answers again.
+    pub(crate) fn resume(&mut self, gateway: &dyn Gateway) -> io::Result<()> {
+        match &mut self.egress {
+            Some(egress) if egress.gate.is_none() => egress.open(gateway, &self.teller),
+            _ => Ok(()),
+        }
     }
 
     /// Hears of what calls of models there were.

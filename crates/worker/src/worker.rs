@@ -10,7 +10,7 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Gateway, Store, UpdateError};
+use journeyman_core::ports::{Blobs, Containing, Containment, Forges, FreeSpace, Gateway, Store, UpdateError};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::discard::is_for_the_disk;
 use crate::doors::Doors;
 use crate::executor::Executor;
 use crate::failure::Stopped;
@@ -25,6 +26,7 @@ use crate::lease::{self, Reporter, Signals};
 use crate::mirror::Mirrors;
 use crate::outage::{Patience, outcome};
 use crate::run::{Done, assign, carry_out};
+use crate::space::Space;
 use crate::spare::Spares;
 use crate::walls::Walls;
 use crate::warm::{Warm, WarmAgents};
@@ -82,6 +84,7 @@ pub struct Host {
     /// Tells this process from others: what they left in workspaces is not relied upon, because a power cut may have
     /// taken a part of it.
     pub(crate) instance: Arc<str>,
+    pub(crate) space: Arc<Space>,
 }
 
 impl Host {
@@ -103,6 +106,7 @@ impl Host {
         warm: Warm,
     ) -> Self {
         let mirrors = Mirrors::new(git, data.join("mirrors"));
+        let space = Space::new(data.clone(), None);
         let (doors, warm, spares) = (Doors::default(), WarmAgents::new(warm), Spares::new(data.join("spares")));
         let instance = ids.uuid(engine.now()).simple().to_string().into();
         Self {
@@ -121,7 +125,15 @@ impl Host {
             warm,
             spares,
             instance,
+            space,
         }
+    }
+
+    /// Keeps so many bytes of the data directory's disk free; `None`: a part of the disk.
+    #[must_use]
+    pub fn with_disk_reserve(mut self, bytes: Option<u64>) -> Self {
+        self.space = Space::new(self.data.clone(), bytes);
+        self
     }
 
     /// Ends the agents that wait for a follow-up.
@@ -138,6 +150,10 @@ impl Containing for Host {
 
     fn seen(&self) -> Option<Containment> {
         self.walls.seen()
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        self.space.free()
     }
 }
 
@@ -204,6 +220,7 @@ impl Worker {
     /// The next run; `None` when draining.
     async fn next(&self, drain: &CancellationToken) -> Option<Claimed> {
         loop {
+            self.wait_for_space(drain).await;
             if drain.is_cancelled() {
                 return None;
             }
@@ -221,6 +238,25 @@ impl Worker {
                 () = tokio::time::sleep(self.limits.poll) => {}
             }
         }
+    }
+}
+
+impl Worker {
+    /// Claims nothing while the disk has less free space than is kept.
+    async fn wait_for_space(&self, drain: &CancellationToken) {
+        let Some(FreeSpace { free_bytes, reserve_bytes }) = self.desk.executor.low_space() else { return };
+        tracing::warn!(
+            free_bytes,
+            reserve_bytes,
+            "no run is claimed: the disk has less free space than disk-reserve keeps; make room in the data directory"
+        );
+        while self.desk.executor.low_space().is_some() {
+            tokio::select! {
+                () = drain.cancelled() => return,
+                () = tokio::time::sleep(self.limits.poll) => {}
+            }
+        }
+        tracing::info!("runs are claimed again: the disk has enough free space");
     }
 }
 
@@ -248,7 +284,12 @@ async fn run(desk: &Desk, claimed: Claimed, Limits { lease, patience, .. }: Limi
         Err(damaged @ Stopped::MirrorDamaged(_)) => {
             (None, failed(Reason::new(ReasonCode::Internal, damaged.to_string()), true).await)
         }
-        Err(Stopped::Failed { reason, retry }) => (None, failed(reason, retry).await),
+        Err(Stopped::Failed { reason, retry }) => {
+            if is_for_the_disk(reason.code) {
+                desk.executor.discard(job).await;
+            }
+            (None, failed(reason, retry).await)
+        }
     };
     // While the store is away the outcome is held; when the lease has run out meanwhile, it is refused.
     loop {

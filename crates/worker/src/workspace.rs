@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
@@ -17,6 +18,7 @@ use crate::archive;
 use crate::clerk::set_desk;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
+use crate::phase;
 use crate::removal::remove_folder;
 use crate::setup::home::merge;
 use crate::spare::Spares;
@@ -199,7 +201,13 @@ impl Workspace {
     pub(crate) async fn save_session(&self, blobs: &dyn Blobs, key: &str) -> Result<(), Stopped> {
         let (home, file) = (self.home.clone(), self.scratch("session").await?);
         let archive = file.clone();
-        match blocking(move || archive::save(&home, &archive, archive::HOME_BYTES)).await {
+        let deadline = Instant::now() + phase::ARCHIVE;
+        match blocking(move || archive::save(&home, &archive, archive::HOME_BYTES, deadline)).await {
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                let seconds = phase::ARCHIVE.as_secs();
+                tracing::warn!(home = %self.home.display(), seconds, "an agent's home took too long to be stored");
+                Ok(tokio::fs::remove_file(&file).await?)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                 let limit = archive::HOME_BYTES;
                 tracing::warn!(home = %self.home.display(), limit, "an agent's home is too large to be stored");
@@ -207,7 +215,7 @@ impl Workspace {
             }
             saved => {
                 saved?;
-                Ok(blobs.put(key, &file).await?)
+                phase::within(phase::STORE, "storing the agent's session", blobs.put(key, &file)).await
             }
         }
     }

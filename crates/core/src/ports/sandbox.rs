@@ -52,6 +52,26 @@ pub trait Containing: Send + Sync {
 
     /// What was found last, if anything was.
     fn seen(&self) -> Option<Containment>;
+
+    /// The free space where it keeps workspaces, if it can tell.
+    fn free_space(&self) -> Option<FreeSpace>;
+}
+
+/// Free space on a disk, and how much of it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeSpace {
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes below which no run begins and runs are stopped.
+    pub reserve_bytes: u64,
+}
+
+impl FreeSpace {
+    /// Whether runs may begin.
+    #[must_use]
+    pub const fn is_enough(self) -> bool {
+        self.free_bytes >= self.reserve_bytes
+    }
 }
 
 /// The folders of a job as the agent sees them. They stay the same over a job's life, because agents store absolute
@@ -172,8 +192,8 @@ pub trait Process: Send + Sync {
     /// Waits until it ends by itself.
     async fn wait(&mut self) -> Exit;
 
-    /// Stops it and everything that it started where they are, as far as the back end holds them together, until
-    /// [`Process::resume`]: what the host reads meanwhile stays as it is. False if that cannot be done.
+    /// Holds it and everything that it started where they are, until [`Process::resume`], whatever they have arranged
+    /// for: what the host reads meanwhile stays as it is. False if the back end cannot promise that.
     async fn pause(&mut self) -> bool;
 
     /// Lets it go on.
@@ -182,7 +202,12 @@ pub trait Process: Send + Sync {
     /// The limit that it has come up against so far, if the back end can tell.
     fn exhausted(&self) -> Option<Exhausted>;
 
-    /// Ends it and everything that it started, paused or not: TERM, a short grace, then KILL. Returns when nothing is left.
+    /// Returns the bytes of files on a device (`st_dev`) that have no name any more, and that it or something that it
+    /// started has open.
+    async fn deleted_bytes(&self, device: u64) -> u64;
+
+    /// Ends it and everything that it started: TERM, a short grace, then KILL. One that is paused is killed without a
+    /// grace, so that it never runs again. Returns when nothing is left.
     async fn end(&mut self) -> Exit;
 }
 

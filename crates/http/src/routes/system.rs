@@ -44,7 +44,8 @@ async fn healthz() -> Json<serde_json::Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// The store answers: requests can be served. The sandbox is told of too, once it was tried.
+/// The store answers: requests can be served. The sandbox is told of too, once it was tried, and the disk of the workspaces:
+/// where that is not enough, no run is claimed.
 async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiError> {
     app.services.store.ready().await?;
     let seen = app.services.machine.as_ref().and_then(|machine| machine.seen());
@@ -52,7 +53,10 @@ async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiEr
         let lost: Vec<&str> = found.guarantees.iter().filter(|one| !one.holds).map(|one| one.name).collect();
         json!({"kind": found.sandbox, "enough": found.is_enough(), "lost": lost})
     });
-    Ok(Json(json!({"status": "ready", "sandbox": sandbox})))
+    let disk = app.services.machine.as_ref().and_then(|machine| machine.free_space()).map(|space| {
+        json!({"freeBytes": space.free_bytes, "reserveBytes": space.reserve_bytes, "enough": space.is_enough()})
+    });
+    Ok(Json(json!({"status": "ready", "sandbox": sandbox, "disk": disk})))
 }
 
 errors!(SystemErrors: 401, 403, 503);
@@ -72,7 +76,9 @@ async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let store = &app.services.store;
     let (active, waiting) = (store.active_jobs().await?, store.waiting_jobs().await?);
     let on_hold = store.holds().await?.len() as u64;
-    let text = app.metrics.text(Counts { active, waiting, on_hold }).map_err(|error| ApiError::internal(&error))?;
+    let space = app.services.machine.as_ref().and_then(|machine| machine.free_space());
+    let text =
+        app.metrics.text(Counts { active, waiting, on_hold, space }).map_err(|error| ApiError::internal(&error))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }

@@ -19,9 +19,9 @@ use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun}
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
-    AuditEntry, Containing, Containment, DiffError, Diffs, Forge, ForgeError, Forges, GitHttpRequest, GitHttpResponse,
-    GitServer, GitServerError, Guarantee, JobStore, KeyStore, ModelMeter, ModelTotals, Passwords, PasswordsFailed,
-    ProviderTotals, PullDetail, PullPages, PullPagesError,
+    AuditEntry, Containing, Containment, DiffError, Diffs, Forge, ForgeError, Forges, FreeSpace, GitHttpRequest,
+    GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, KeyStore, ModelMeter, ModelTotals, Passwords,
+    PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError,
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::LocalPull;
@@ -152,6 +152,10 @@ impl Containing for PaperMachine {
 
     fn seen(&self) -> Option<Containment> {
         (self.0.load(Ordering::SeqCst) == 1).then(|| self.containment().now_or_never())?
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        Some(FreeSpace { free_bytes: 10, reserve_bytes: 20 })
     }
 }
 

@@ -51,6 +51,19 @@ async fn what_holds_of_the_sandbox_is_told_to_administrators() {
     assert_eq!(ready["sandbox"], json!({"kind": "paper", "enough": true, "lost": ["memory"]}));
 }
 
+#[tokio::test]
+async fn a_disk_below_its_reserve_is_told_of() {
+    let service = service().await;
+    let ready = service.get("/readyz").await.json();
+    assert_eq!(ready["status"], "ready", "requests are served all the same");
+    let disk = json!({"freeBytes": 10, "reserveBytes": 20, "enough": false});
+    assert_eq!(ready["disk"], disk, "no run is claimed");
+    let metrics = service.get("/metrics").await.text;
+    for line in ["journeyman_disk_free_bytes 10", "journeyman_disk_reserve_bytes 20"] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+}
+
 #[test]
 fn the_page_asks_no_other_host() {
     let page = include_str!("../../assets/docs.html");

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::bytes::Bytes;
 use super::span::Span;
 
 /// The settings as one source gives them. The doc comments are what `journeyman serve --help` shows.
@@ -114,6 +115,11 @@ pub(crate) struct Layer {
     /// How long the workspace of an idle job is kept on disk; it is built anew when a message comes [default: 1day]
     #[arg(long, value_name = "TIME")]
     pub(crate) workspace_idle: Option<Span>,
+
+    /// Free space that is kept on the disk of the data directory, such as 5GiB; below it no run is claimed, and runs are
+    /// stopped; 0: none [default: a twentieth of the disk, at most 4GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) disk_reserve: Option<Bytes>,
 
     /// Agents that are kept, paused, after their turn, so that a follow-up finds them ready; 0: none [default: as workers]
     #[arg(long, value_name = "NUMBER")]
@@ -281,6 +287,7 @@ impl Layer {
             refusal_patience: self.refusal_patience.or(weaker.refusal_patience),
             grace: self.grace.or(weaker.grace),
             workspace_idle: self.workspace_idle.or(weaker.workspace_idle),
+            disk_reserve: self.disk_reserve.or(weaker.disk_reserve),
             warm_agents: self.warm_agents.or(weaker.warm_agents),
             warm_time: self.warm_time.or(weaker.warm_time),
             create_per_hour: self.create_per_hour.or(weaker.create_per_hour),

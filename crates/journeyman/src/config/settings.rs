@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) patience: Patience,
     pub(crate) grace: Duration,
     pub(crate) workspace_idle: Duration,
+    /// `None`: a part of the disk.
+    pub(crate) disk_reserve: Option<u64>,
     pub(crate) warm: Warm,
     pub(crate) create_per_hour: u32,
     pub(crate) message_per_hour: u32,
@@ -207,6 +209,7 @@ impl Settings {
             patience,
             grace: layer.grace.map_or(Duration::from_secs(30), |span| span.0),
             workspace_idle: layer.workspace_idle.map_or(DAY, |span| span.0),
+            disk_reserve: layer.disk_reserve.map(|size| size.0),
             warm: Warm {
                 agents: layer.warm_agents.unwrap_or(workers),
                 time: layer.warm_time.map_or(Duration::from_secs(300), |span| span.0),

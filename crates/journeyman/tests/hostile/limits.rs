@@ -72,6 +72,56 @@ fn a_disk_that_fills_up_ends_its_run() {
     is_well(&service);
 }
 
+/// Ways to keep 24 MB in a file that was removed.
+const HIDE: &[(&str, &str)] = &[
+    ("open", "exec 9> gone; rm gone; head -c 24000000 /dev/urandom >&9"),
+    ("open in the home", "exec 9> ~/gone; rm ~/gone; head -c 24000000 /dev/urandom >&9"),
+    (
+        "open in a process that has left",
+        "(setsid sh -c 'exec 9> gone; rm gone; head -c 24000000 /dev/urandom >&9; touch done; sleep 30' &); \
+         while [ ! -e done ]; do sleep 0.05; done",
+    ),
+    (
+        "mapped alone",
+        "head -c 24000000 /dev/urandom > gone; (perl -e 'open(F, \"<\", \"gone\"); ($z, $l, $o) = (0, 24000000, 1); \
+         $f = fileno(F); syscall(9, $z, $l, $o, $o, $f, $z); close(F); unlink(\"gone\"); sleep 30' &); \
+         while [ -e gone ]; do sleep 0.05; done",
+    ),
+];
+
+#[test]
+fn removed_files_that_are_still_open_count() {
+    // One file alone may be as large as the limit, so there is another.
+    let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
+    for (how, script) in HIDE {
+        let (code, text) =
+            reason(&service, &format!("[[run {script}; head -c 16000000 /dev/urandom > more; sleep 30]]"));
+        assert_eq!(code, "disk_limit", "{how}: {text}");
+        assert!(text.contains("removed files that are still open"), "{how}: {text}");
+    }
+    is_well(&service);
+}
+
+#[test]
+fn control_a_removed_file_that_is_open_is_in_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "exec 9> gone; rm gone; head -c 24000000 /dev/urandom >&9; du -sk . | cut -f1";
+    let said = std::process::Command::new("sh").args(["-c", script]).current_dir(dir.path()).output().unwrap();
+    let kib: u64 = String::from_utf8(said.stdout).unwrap().trim().parse().unwrap();
+    assert!(kib < 1000, "a look at folders sees {kib} KiB of 24 MB");
+}
+
+#[test]
+fn what_a_run_has_left_that_filled_its_disk_is_removed_at_once() {
+    let (site, service) = service(&json!({ "diskBytes": 32 << 20 }));
+    let (code, text) =
+        reason(&service, "[[run head -c 30000000 /dev/urandom > a; head -c 30000000 /dev/urandom > b; sleep 30]]");
+    assert_eq!(code, "disk_limit", "{text}");
+    // It is removed before the run's end is told.
+    let left = std::fs::read_dir(site.path("data/workspaces")).unwrap().count();
+    assert_eq!(left, 0, "no workspace is left");
+}
+
 #[test]
 fn no_place_of_a_workspace_is_left_out_of_its_disk() {
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));

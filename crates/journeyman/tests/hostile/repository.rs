@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -145,6 +146,53 @@ fn a_git_directory_that_is_something_else_costs_history_and_no_work() {
         let diff = place.service.text(&format!("{job}/diff"));
         assert!(diff.contains("+kept"), "{what}: {diff}");
         assert!(!diff.contains("root:"), "{what}: {diff}");
+    }
+}
+
+/// How long a run may take whose workspace holds a file that would keep git waiting, on a busy machine.
+const SOON: Duration = Duration::from_secs(45);
+
+#[test]
+fn no_fifo_or_device_keeps_git_waiting() {
+    let place = place();
+    let commit = "echo x > own; git add own; git commit -q -m own";
+    for (name, plant) in [
+        ("objects", "mkfifo .git/objects/info/commit-graph; mkfifo .git/objects/pack/pack-1.idx"),
+        ("alternates", "rm .git/objects/info/alternates; mkfifo .git/objects/info/alternates"),
+        ("further", "mkdir -p .b/pack; mkfifo .b/pack/pack-1.idx; echo $PWD/.b >> .git/objects/info/alternates"),
+        ("device", "ln -s /dev/stdin .git/packed-refs; echo ref: refs/heads/none > .git/HEAD"),
+        ("config", "mkfifo .git/fifo; git config include.path fifo; echo ref: refs/heads/none > .git/HEAD"),
+        ("index", "rm .git/index; mkfifo .git/index"),
+        ("outside", "mkfifo pipe; git config include.path ../pipe; echo ref: refs/heads/none > .git/HEAD"),
+    ] {
+        let begun = Instant::now();
+        let (job, reason) = place.done(&format!("[[run {commit}; {plant}; true]] [[write {name}|kept]]"));
+        assert!(begun.elapsed() < SOON, "{name}: {:?}", begun.elapsed());
+        assert!(reason.is_null(), "{name}: {reason}");
+        assert!(place.service.text(&format!("{job}/diff")).contains("+kept"), "{name}");
+    }
+    for (path, plant) in [
+        (".gitignore", "mkfifo .gitignore"),
+        ("a/.gitattributes", "mkdir a; mkfifo a/.gitattributes"),
+        (".gitmodules", "mkfifo .gitmodules"),
+        (".g/objects/pack/pack-1.idx", "mv .git .g; ln -s .g .git; mkfifo .g/objects/pack/pack-1.idx"),
+        ("inner/.git/HEAD", "git init -q inner; rm inner/.git/HEAD; mkfifo inner/.git/HEAD"),
+    ] {
+        let begun = Instant::now();
+        let (job, reason) = place.done(&format!("[[run {plant}; true]] [[write a|1]]"));
+        assert!(begun.elapsed() < SOON, "{path}: {:?}", begun.elapsed());
+        assert_eq!(reason["code"], "workspace_refused", "{path}: {reason} {:#}", place.service.events(&job));
+        assert!(reason["text"].as_str().unwrap_or_default().contains(path), "{path}: {reason}");
+    }
+}
+
+#[test]
+fn control_git_waits_for_fifos() {
+    for plant in ["mkfifo .gitattributes", "mkdir i; git init -q i; rm i/.git/HEAD; mkfifo i/.git/HEAD"] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!("git init -q; echo x > x; {plant}; exec timeout 5 git add --all");
+        let ended = Command::new("sh").args(["-c", &script]).current_dir(dir.path()).status().unwrap();
+        assert_eq!(ended.code(), Some(124), "{plant}: without the defense git waits until it is ended");
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::given::{Service, Site, site};
+use super::given::{Service, Site, site, site_with};
 
 /// Puts the data directory on a disk of 32 MiB that only the service sees.
 const SMALL: &str = r#"
@@ -52,9 +52,57 @@ impl Disk {
         }
     }
 
+    /// Leaves so many bytes free.
+    fn fill_to(&self, free: u64) {
+        let disk = rustix::fs::statvfs(self.filler.parent().unwrap()).unwrap();
+        let bytes = (disk.f_bavail * disk.f_frsize).saturating_sub(free);
+        File::create(&self.filler).unwrap().write_all(&vec![0; usize::try_from(bytes).unwrap()]).unwrap();
+    }
+
     fn clear(&self) {
         std::fs::remove_file(&self.filler).unwrap();
     }
+}
+
+#[test]
+fn below_the_reserve_no_run_begins_and_those_that_run_are_stopped_before_the_disk_is_full() {
+    let Some(way) = unshare() else {
+        let _ = writeln!(std::io::stderr(), "not tested: this user may not mount a small disk");
+        return;
+    };
+    let site = site_with("lease = \"3s\"\nworkers = 4\ndisk-reserve = \"6MiB\"\n");
+    let mut command = Command::new("unshare");
+    command.args(way).args(["sh", "-c", SMALL, "sh"]).arg(site.path("data"));
+    let service = site.start_wrapped(command);
+    assert_eq!(service.get("/readyz")["disk"]["enough"], true);
+    // It writes 1.5 MB at a time, slower than anybody looks, and would go on until the disk is full; the other does nothing.
+    let quiet = service.create("[[run touch begun; while [ ! -e ~/never ]; do sleep 0.1; done]]");
+    service.until(&quiet, "run.started", 1);
+    let fill = service.create(
+        "[[run for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do head -c 1500000 /dev/urandom > ~/$i; sleep 0.3; done; sleep 60]]",
+    );
+    let first_reason = || {
+        let runs = service.get(&format!("{fill}/runs"));
+        runs["runs"].as_array().and_then(|runs| runs.first().map(|run| run["reason"].clone())).unwrap_or_default()
+    };
+    let begun = std::time::Instant::now();
+    while first_reason()["code"] != "disk_full" {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:#}", service.events(&fill));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(first_reason()["text"].as_str().unwrap().contains("disk-reserve"), "{}", first_reason());
+    assert_eq!(service.get(&quiet)["status"], "active", "the run that had not grown goes on");
+    // With the disk held down by something else, nothing is claimed.
+    let disk = Disk::of(&site, &service);
+    assert_eq!(service.call("POST", &format!("{fill}/cancel"), None).0 / 100, 2);
+    assert_eq!(service.call("POST", &format!("{quiet}/cancel"), None).0 / 100, 2);
+    disk.fill_to(3 << 20);
+    let job = service.create("[[append a|1]]");
+    assert_eq!(service.get("/readyz")["disk"]["enough"], false);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(service.count(&job, "run.started"), 0, "no run is claimed");
+    disk.clear();
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tokio::io::unix::AsyncFd;
 use super::launcher::Launcher;
 use crate::cgroup::Cgroup;
 use crate::first::First;
+use crate::open_files::deleted_bytes;
 
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -28,6 +29,8 @@ pub(super) struct Program {
     first: Option<First>,
     group: Option<Cgroup>,
     launcher: Launcher,
+    /// Whether its group is frozen.
+    paused: bool,
     exit: Option<Exit>,
 }
 
@@ -39,7 +42,7 @@ impl Program {
         // SAFETY: an `OwnedFd` has one number as long as it lives, and nobody else closes it.
         #[expect(unsafe_code, reason = "the descriptor must stay the same")]
         let over = unsafe { AsyncFd::register(over) }?;
-        Ok(Self { child: Some(child), over, first: None, group: Some(group), launcher, exit: None })
+        Ok(Self { child: Some(child), over, first: None, group: Some(group), launcher, paused: false, exit: None })
     }
 
     /// The first process is there.
@@ -54,6 +57,10 @@ impl Program {
             // What is to become the first process is in its group, and would wait for it for ever.
             let _ = kill_process_group(leader, Signal::KILL);
         }
+        if let Some(group) = self.group.as_ref().filter(|_| self.paused) {
+            group.kill_frozen();
+        }
+        self.paused = false;
     }
 }
 
@@ -70,23 +77,35 @@ impl Process for Program {
     }
 
     async fn pause(&mut self) -> bool {
-        match &self.first {
-            Some(first) => first.pause().await,
-            None => false,
+        if let (Some(first), Some(group)) = (&self.first, &self.group) {
+            self.paused = group.freeze(first.pid()).await;
         }
+        self.paused
     }
 
     fn resume(&mut self) {
-        if let Some(first) = &self.first {
-            first.resume();
+        if let Some(group) = &self.group {
+            group.thaw();
         }
+        self.paused = false;
     }
 
     fn exhausted(&self) -> Option<Exhausted> {
         self.group.as_ref().and_then(Cgroup::exhausted)
     }
 
+    async fn deleted_bytes(&self, device: u64) -> u64 {
+        let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
+        let below = self.first.as_ref().map(First::all).unwrap_or_default();
+        let processes = if in_group.is_empty() { below } else { in_group };
+        // It fails only when the runtime shuts down.
+        tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
+    }
+
     async fn end(&mut self) -> Exit {
+        if self.paused {
+            self.kill();
+        }
         if let Some(first) = self.first.as_ref().filter(|_| self.exit.is_none()) {
             first.ask_to_end();
         }

@@ -23,6 +23,7 @@ impl Controller {
             Self::Memory => "memory",
             Self::Processes => "pids",
             Self::Cpu => "cpu",
+            Self::Freezer => "freezer",
         }
     }
 }
@@ -36,7 +37,12 @@ pub(super) fn parent_of(controller: Controller) -> Option<(Version, PathBuf)> {
 
 fn find(controller: Controller, mounts: &str, groups: &str) -> Option<(Version, PathBuf)> {
     let name = controller.name();
-    for (version, kind) in [(Version::One, "cgroup"), (Version::Two, "cgroup2")] {
+    let mut versions = [(Version::One, "cgroup"), (Version::Two, "cgroup2")];
+    if controller == Controller::Freezer {
+        // Version 2 freezes any group, also where the controllers are version 1's; and what it has frozen can be killed.
+        versions.reverse();
+    }
+    for (version, kind) in versions {
         let own = groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
             let (number, names, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -81,6 +87,11 @@ impl<'a> Mount<'a> {
 impl Version {
     /// Makes the folder in which groups for sandboxes are made, with the controller.
     pub(super) fn make(self, folder: &Path, controller: Controller) -> io::Result<()> {
+        if self == Self::Two && controller == Controller::Freezer {
+            make_dir(folder)?;
+            // It is no controller that is given, and not there before Linux 5.2.
+            return folder.join("cgroup.freeze").metadata().map(|_| ());
+        }
         if self == Self::Two {
             let parent = folder.parent().unwrap_or(folder);
             let there = std::fs::read_to_string(parent.join("cgroup.controllers"))?;
@@ -131,6 +142,7 @@ impl Version {
                 write("cpu.cfs_period_us", PERIOD.to_string())?;
                 write("cpu.cfs_quota_us", or(quota, "-1"))
             }
+            (_, Controller::Freezer) => self.set_frozen(group, false),
             (Self::Two, Controller::Cpu) => write("cpu.max", format!("{} {PERIOD}", or(quota, "max"))),
         }
     }
@@ -141,7 +153,7 @@ impl Version {
             (Self::One, Controller::Memory) => ("memory.oom_control", "oom_kill "),
             (Self::Two, Controller::Memory) => ("memory.events", "oom_kill "),
             (_, Controller::Processes) => ("pids.events", "max "),
-            (_, Controller::Cpu) => return None,
+            (_, Controller::Cpu | Controller::Freezer) => return None,
         };
         let text = std::fs::read_to_string(group.join(file)).ok()?;
         text.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
@@ -180,5 +192,12 @@ mod tests {
         let found = find(Controller::Processes, container, "5:pids:/docker/abc/sub");
         assert_eq!(found, Some((Version::One, "/sys/fs/cgroup/sub".into())));
         assert_eq!(find(Controller::Cpu, "", groups), None);
+        // What freezes is rather version 2.
+        let both = format!("{one}\n38 31 0:35 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer");
+        let groups = "6:freezer:/\n0::/api";
+        let found = find(Controller::Freezer, &both, groups);
+        assert_eq!(found, Some((Version::Two, "/sys/fs/cgroup/unified/api".into())));
+        let found = find(Controller::Freezer, &both.replace("cgroup2", "none"), groups);
+        assert_eq!(found, Some((Version::One, "/sys/fs/cgroup/freezer/".into())));
     }
 }

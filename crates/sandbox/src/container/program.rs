@@ -13,6 +13,7 @@ use tokio::io::unix::AsyncFd;
 use super::engine::Started;
 use crate::cgroup::Cgroup;
 use crate::first::First;
+use crate::open_files::deleted_bytes;
 
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -27,6 +28,8 @@ pub(super) struct Program {
     group: Cgroup,
     /// The shim's: it says how the program has ended, and ends itself when we are gone.
     socket: Option<UnixStream>,
+    /// Whether its group is frozen.
+    paused: bool,
     exit: Option<Exit>,
 }
 
@@ -36,7 +39,16 @@ impl Program {
         // SAFETY: an `OwnedFd` has one number as long as it lives, and nobody else closes it.
         #[expect(unsafe_code, reason = "the descriptor must stay the same")]
         let over = unsafe { AsyncFd::register(over) }?;
-        Ok(Self { container: Some(container), first: First::of(pid, handle), over, group, socket: None, exit: None })
+        let first = First::of(pid, handle);
+        Ok(Self { container: Some(container), first, over, group, socket: None, paused: false, exit: None })
+    }
+
+    fn kill(&mut self) {
+        self.first.kill();
+        if self.paused {
+            self.group.kill_frozen();
+        }
+        self.paused = false;
     }
 
     /// The program has begun.
@@ -78,25 +90,37 @@ impl Process for Program {
     }
 
     async fn pause(&mut self) -> bool {
-        self.first.pause().await
+        self.paused = self.group.freeze(self.first.pid()).await;
+        self.paused
     }
 
     fn resume(&mut self) {
-        self.first.resume();
+        self.group.thaw();
+        self.paused = false;
     }
 
     fn exhausted(&self) -> Option<Exhausted> {
         self.group.exhausted()
     }
 
+    async fn deleted_bytes(&self, device: u64) -> u64 {
+        let in_group = self.group.processes();
+        let processes = if in_group.is_empty() { self.first.all() } else { in_group };
+        // It fails only when the runtime shuts down.
+        tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
+    }
+
     async fn end(&mut self) -> Exit {
+        if self.paused {
+            self.kill();
+        }
         if self.exit.is_none() {
             self.first.ask_to_end();
         }
         let exit = match tokio::time::timeout(GRACE, self.wait()).await {
             Ok(exit) => exit,
             Err(_) => {
-                self.first.kill();
+                self.kill();
                 self.wait().await
             }
         };
@@ -110,7 +134,7 @@ impl Process for Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if self.exit.is_none() {
-            self.first.kill();
+            self.kill();
         }
     }
 }

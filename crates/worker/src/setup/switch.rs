@@ -48,7 +48,7 @@ pub(super) async fn switch(
     let mut printed = tokio::spawn(async { tokio::try_join!(read(stdout, 0), read(stderr, COMPLAINT_BYTES)) });
     let over = tokio::select! {
         printed = &mut printed => Ok(printed.map_err(std::io::Error::other)??.1),
-        stopped = limits::watch(&*process, workspace, limits) => Err(stopped),
+        stopped = limits::watch(&*process, room, limits) => Err(stopped),
         () = signals.lost.cancelled() => Err(Stopped::LeaseLost),
         () = signals.shutdown.cancelled() => Err(Stopped::HandedBack),
         () = tokio::time::sleep(TIME) => Err(failed(&format!("git took longer than {} seconds", TIME.as_secs()))),

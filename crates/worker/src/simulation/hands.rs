@@ -9,7 +9,7 @@ use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::command::{Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Pull, Token};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::ports::{BlobError, Forge, ForgeError, JobStore, Remote};
+use journeyman_core::ports::{BlobError, Forge, ForgeError, FreeSpace, JobStore, Remote};
 use journeyman_core::pull::{NewPull, PullState};
 use journeyman_core::run::ReasonCode;
 use tokio::sync::OwnedMutexGuard;
@@ -53,6 +53,12 @@ impl Executor for Workshop {
     async fn repair(&self, _: &Assignment) -> Result<(), Stopped> {
         Err(Stopped::may_pass(ReasonCode::Internal, "no mirror is damaged here"))
     }
+
+    fn low_space(&self) -> Option<FreeSpace> {
+        None
+    }
+
+    async fn discard(&self, _job: JobId) {}
 
     async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
         self.life.moment("before old blobs are removed").await;
