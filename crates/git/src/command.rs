@@ -1,5 +1,6 @@
 //! One git process: built, run with limits, and killed with everything that it started.
 
+mod limits;
 mod piped;
 mod settings;
 
@@ -7,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use crate::failure::GitError;
+use limits::Limits;
 
 pub use piped::Piped;
 
@@ -78,7 +81,7 @@ pub struct GitCommand {
     directory: Option<PathBuf>,
     stdin: Vec<u8>,
     stdin_file: Option<File>,
-    memory_bytes: Option<u64>,
+    memory_bytes: u64,
     timeout: Duration,
     stdout_bytes: usize,
     secret: Option<String>,
@@ -129,7 +132,7 @@ impl Git {
             directory: None,
             stdin: Vec::new(),
             stdin_file: None,
-            memory_bytes: None,
+            memory_bytes: limits::MEMORY_BYTES,
             timeout: TIMEOUT,
             stdout_bytes: STDOUT_BYTES,
             secret: None,
@@ -187,10 +190,10 @@ impl GitCommand {
         self
     }
 
-    /// How much memory it may have, by the program prlimit.
+    /// How much memory it may have, in place of the 2 GiB that every command may.
     #[must_use]
     pub const fn memory_bytes(mut self, bytes: u64) -> Self {
-        self.memory_bytes = Some(bytes);
+        self.memory_bytes = bytes;
         self
     }
 
@@ -227,7 +230,8 @@ impl GitCommand {
         if let Some(file) = self.stdin_file.take() {
             command_line.stdin(file);
         }
-        let mut process = Group::spawn(command_line)?;
+        let limits = self.limits();
+        let mut process = Group::spawn(command_line, limits)?;
         let (stdin, stdout, stderr) = (process.0.stdin.take(), process.0.stdout.take(), process.0.stderr.take());
         let input = self.stdin;
         let feed = async move {
@@ -254,7 +258,7 @@ impl GitCommand {
         match status {
             Err(error) => Err(GitError::NotStarted(error.to_string())),
             Ok(status) if status.success() => Ok(Output { command, stdout }),
-            Ok(status) => Err(failed(command, status, &stderr, secret.as_deref())),
+            Ok(status) => Err(failed(command, status, &stderr, secret.as_deref(), limits)),
         }
     }
 
@@ -262,14 +266,13 @@ impl GitCommand {
     #[must_use]
     pub fn build(&self) -> Command {
         let runner = &self.runner;
-        let mut command = match self.memory_bytes {
-            Some(bytes) => {
-                let prlimit = found("prlimit".as_ref(), &runner.path).unwrap_or_else(|| "prlimit".into());
-                let mut command = Command::new(prlimit);
-                command.arg(format!("--as={bytes}")).arg(&runner.program);
-                command
-            }
-            None => Command::new(&runner.program),
+        let mut command = if Limits::needs_wrapper(&self.arguments) {
+            let prlimit = found("prlimit".as_ref(), &runner.path).unwrap_or_else(|| "prlimit".into());
+            let mut command = Command::new(prlimit);
+            command.args(self.limits().options()).arg(&runner.program);
+            command
+        } else {
+            Command::new(&runner.program)
         };
         command.args(&self.arguments).env_clear();
         command.env("PATH", &runner.path).env("HOME", "/nonexistent").env("LC_ALL", "C");
@@ -285,8 +288,8 @@ impl GitCommand {
         ] {
             command.env(name, value);
         }
-        command.env("GIT_CONFIG_COUNT", CONFIG.len().to_string());
-        for (number, (key, value)) in CONFIG.iter().enumerate() {
+        command.env("GIT_CONFIG_COUNT", (CONFIG.len() + limits::CONFIG.len()).to_string());
+        for (number, (key, value)) in CONFIG.iter().chain(limits::CONFIG).enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{number}"), key).env(format!("GIT_CONFIG_VALUE_{number}"), value);
         }
         if let Some(askpass) = &runner.askpass {
@@ -300,6 +303,10 @@ impl GitCommand {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         command
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::new(self.memory_bytes, self.timeout)
     }
 
     fn name(&self) -> String {
@@ -346,8 +353,14 @@ impl Output {
 struct Group(Child);
 
 impl Group {
-    fn spawn(mut command: Command) -> Result<Self, GitError> {
-        command.spawn().map(Self).map_err(|error| GitError::NotStarted(error.to_string()))
+    fn spawn(mut command: Command, limits: Limits) -> Result<Self, GitError> {
+        let program = command.as_std().get_program().to_string_lossy().into_owned();
+        let spawned = command.spawn().map(Self);
+        let group = spawned.map_err(|error| GitError::NotStarted(format!("{program}: {error}")))?;
+        if let Some(leader) = group.leader() {
+            limits.apply(leader).map_err(|error| GitError::NotStarted(format!("its limits were not set: {error}")))?;
+        }
+        Ok(group)
     }
 
     /// `None` once the leader was waited for: its number may then belong to somebody else.
@@ -375,8 +388,11 @@ impl Drop for Group {
 }
 
 /// The error of a command that ended with one; without the credential, should git have repeated it.
-fn failed(command: String, status: ExitStatus, stderr: &[u8], secret: Option<&str>) -> GitError {
-    let stderr = String::from_utf8_lossy(stderr).trim().to_owned();
+fn failed(command: String, status: ExitStatus, stderr: &[u8], secret: Option<&str>, limits: Limits) -> GitError {
+    let mut stderr = String::from_utf8_lossy(stderr).trim().to_owned();
+    if status.signal() == Some(Signal::XCPU.as_raw()) {
+        stderr = format!("{} {stderr}", limits.cpu_used_up()).trim_end().to_owned();
+    }
     let stderr = match secret.filter(|secret| !secret.is_empty()) {
         Some(secret) => stderr.replace(secret, "***"),
         None => stderr,

@@ -80,6 +80,11 @@ impl From<GitError> for Stopped {
                 Self::failed(ReasonCode::PushRefused, format!("the code host refused the push: {error}"))
             }
             Failure::DiskFull => disk_full(),
+            Failure::TooLarge => Self::failed(
+                ReasonCode::WorkspaceRefused,
+                format!("git needed more memory or processor time for the repository than it may have: {error}"),
+            ),
+            Failure::NotUsed => Self::failed(ReasonCode::RepositoryUnreachable, error.to_string()),
             Failure::LockHeld | Failure::Other => Self::may_pass(ReasonCode::Internal, error.to_string()),
         }
     }

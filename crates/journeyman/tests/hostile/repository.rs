@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::program::given::{Service, Site, site_with};
+use crate::program::given::{Service, Site, git, site_with};
 
 /// Ways to make git run a program, by a repository's own configuration and files (git-config(1), gitattributes(5),
 /// githooks(5)): each leaves a mark on the host, should it be run there.
@@ -168,12 +168,26 @@ fn commits_that_git_finds_damaged_are_refused() {
             ),
         ),
         (
+            "a mode that is setuid",
+            format!(
+                r#"{blob}; perl -e 'print "104755 x\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
+            ),
+        ),
+        (
+            "a mode that all may write",
+            format!(
+                r#"{blob}; perl -e 'print "100777 x\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
+            ),
+        ),
+        (
             "an object that is missing",
             r#"perl -e 'print "100644 x\0", "a" x 20' | git hash-object -t tree -w --literally --stdin"#.to_owned(),
         ),
     ] {
         let (job, reason) = place.done(&commit(&tree));
         assert_eq!(reason["code"], "workspace_refused", "{what}: {reason} {:#}", place.service.events(&job));
+        let pushed = git(&place.site.repository(), &["for-each-ref", "refs/heads/journeyman"]);
+        assert_eq!(pushed, "", "{what}: nothing of it is pushed");
     }
     let many = r#"[[run perl -e 'for (1 .. 10001) { print "commit refs/heads/many\ncommitter a <a> $_ +0000\ndata 1\nx\n"; print "from $ARGV[0]\n" if $_ == 1 }' $(git rev-parse HEAD) | git fast-import --quiet; git reset -q --soft refs/heads/many]]"#;
     let (_, reason) = place.done(many);
