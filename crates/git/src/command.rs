@@ -53,10 +53,18 @@ const CONFIG: &[(&str, &str)] = &[
     ("http.lowSpeedTime", "60"),
 ];
 
+/// The settings for a git that serves a path. It does not see those of the git that asks it, which git takes out of the
+/// environment there, and it checks by itself to whom the repository belongs.
+pub(crate) fn far_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CONFIG.iter().chain(limits::CONFIG).copied().filter(|(key, _)| *key != "safe.directory")
+}
+
 /// Starts git. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Git {
-    runner: Arc<Runner>,
+    pub(crate) runner: Arc<Runner>,
+    /// Where no remote lies ([`Git::with_own_folders`]).
+    pub(crate) own_folders: Arc<[PathBuf]>,
 }
 
 /// What all commands share.
@@ -104,7 +112,7 @@ impl Git {
         if let Some(program) = found(&runner.program, &runner.path) {
             runner.program = program.into();
         }
-        Self { runner: Arc::new(runner) }
+        Self { runner: Arc::new(runner), own_folders: Arc::default() }
     }
 
     /// Writes the program for [`Runner::askpass`] into `dir`.

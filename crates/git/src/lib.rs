@@ -6,6 +6,8 @@
 
 mod command;
 mod failure;
+mod route;
 
 pub use command::{Git, GitCommand, Output, Piped, Runner};
 pub use failure::{Failure, GitError};
+pub use route::Route;

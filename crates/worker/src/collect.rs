@@ -108,11 +108,8 @@ async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
     let desk = room.workspace.desk.clone();
     let pack = tokio::task::spawn_blocking(move || open_pack(&desk)).await.map_err(std::io::Error::other)??;
     let large = pack.metadata()?.len() > LOOSE_BYTES;
-    let take: &[&str] = if large {
-        &["index-pack", "--stdin", STRICT, "--fix-thin"]
-    } else {
-        &["unpack-objects", "-q", STRICT]
-    };
+    let take: &[&str] =
+        if large { &["index-pack", "--stdin", STRICT, "--fix-thin"] } else { &["unpack-objects", "-q", STRICT] };
     mirror.git.at(&mirror.path, take).stdin_file(pack).run().await.map_err(not_taken)?;
     Ok(())
 }

@@ -62,8 +62,10 @@ impl Mirrors {
         let ask = if remote.is_ours {
             self.git.at(Path::new(&remote.url), ["for-each-ref", LISTING, "refs/heads", "refs/tags"])
         } else {
-            let ask = ["ls-remote", "--symref", "--", &remote.url, "HEAD", "refs/heads/*", "refs/tags/*"];
-            self.git.at(mirror, ask)
+            let (route, refs) =
+                (self.git.route(remote).await?, ["HEAD", "refs/heads/*", "refs/tags/*"].map(str::to_owned));
+            let ask = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
+            self.git.at(mirror, ask.chain(["--".to_owned(), route.address().to_owned()]).chain(refs))
         };
         Ok(ask.credential(remote.credential.as_ref()).run().await?.text()?)
     }
@@ -88,8 +90,10 @@ impl Mirrors {
         if before.as_ref() != Some(&listing) {
             if !self.is_moved(&path, before.as_deref().unwrap_or_default(), &listing).await {
                 let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
-                let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head", "--", &remote.url];
-                let fetch = self.git.at(&path, arguments.into_iter().chain(refs));
+                let route = self.git.route(&remote).await?;
+                let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head"].map(str::to_owned);
+                let address = ["--", route.address(), refs[0], refs[1]].map(str::to_owned);
+                let fetch = self.git.at(&path, arguments.into_iter().chain(route.reading()).chain(address));
                 fetch.credential(remote.credential.as_ref()).timeout(Duration::from_secs(1800)).run().await?;
             }
             tokio::fs::write(&known, &listing).await?;

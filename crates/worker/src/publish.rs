@@ -76,7 +76,10 @@ pub(crate) async fn push(
 
 async fn push_to(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), journeyman_git::GitError> {
     let refspec = format!("{head}:refs/heads/{branch}");
-    let push = mirror.git.at(&mirror.path, ["push", "--quiet", "--no-verify", "--", &mirror.remote.url, &refspec]);
+    let route = mirror.git.route(&mirror.remote).await?;
+    let arguments = ["push", "--quiet", "--no-verify"].map(str::to_owned).into_iter().chain(route.pushing());
+    let address = ["--", route.address(), &refspec].map(str::to_owned);
+    let push = mirror.git.at(&mirror.path, arguments.chain(address));
     push.credential(mirror.remote.credential.as_ref()).run().await.map(|_| ())
 }
 
