@@ -101,7 +101,7 @@ impl Git {
             .collect();
         // Objects that are missing are not fetched: the repository says from where, and by which program.
         let only = "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1";
-        format!("cd / && exec {} {only} {}{settings}", self.clean_environment(), self.quoted_program())
+        format!("exec {} {only} {}{settings}", self.clean_environment(), self.quoted_program())
     }
 
     /// Git run by the user whose repository it is, with all that this user has configured there. It has a session of its

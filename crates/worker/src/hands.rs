@@ -18,7 +18,7 @@ use crate::collect::{About, FILE_BYTES, Work, collect};
 use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
-use crate::publish::{Pushed, pull_request, push};
+use crate::publish::{Outgoing, Pushed, pull_request, push};
 use crate::redaction::Redactor;
 use crate::room::Room;
 use crate::run::gone;
@@ -111,7 +111,8 @@ impl Execution for Hands<'_> {
                 if let Some(agent) = self.waiting.lock().await.take() {
                     agent.end().await;
                 }
-                workspace.build(&self.mirror, &self.host.spares, &begun, &session).await?;
+                let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
+                workspace.build(&self.mirror, &self.host.spares, &begun, &session, disk_bytes).await?;
                 self.room.furnish().await?;
                 let Assignment { project, signals, .. } = self.assignment;
                 set_up(
@@ -123,7 +124,8 @@ impl Execution for Hands<'_> {
                     &project.settings,
                 )
                 .await?;
-                self.host.spares.make(&self.mirror, &begun.base, &workspace.index(), &self.room.sandbox).await;
+                let (spares, index) = (&self.host.spares, workspace.index());
+                spares.make(&self.mirror, &begun.base, &index, &self.room.sandbox, disk_bytes).await;
                 // What a setup command has made is the first turn's to commit.
                 if project.settings.setup.is_none() { Some(self.look().await?.fingerprint) } else { None }
             }
@@ -184,7 +186,9 @@ impl Execution for Hands<'_> {
     }
 
     async fn push(&self, job: &Job, branch: &Branch, head: &Sha, commits: &[Sha]) -> Result<Pushed, Stopped> {
-        push(self.host, &self.mirror, &self.room.workspace, job, branch, head, commits).await
+        let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
+        let outgoing = Outgoing { branch, head, commits, disk_bytes };
+        push(self.host, &self.mirror, &self.room.workspace, job, &outgoing).await
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, Stopped> {

@@ -14,6 +14,7 @@ use journeyman_core::run::ReasonCode;
 use journeyman_git::{Git, GitError};
 
 use crate::failure::Stopped;
+use crate::tree_size::TreeSizes;
 
 /// The mirrors of a worker.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub(crate) struct Mirrors {
     dir: PathBuf,
     /// Fetches into one mirror take turns: git's locks on refs do not wait.
     turns: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
+    tree_sizes: TreeSizes,
 }
 
 /// A mirror and what the remote holds now.
@@ -32,11 +34,13 @@ pub(crate) struct Mirror {
     pub(crate) remote: Remote,
     pub(crate) heads: BTreeMap<String, Sha>,
     pub(crate) default_branch: String,
+    /// Of commits in any mirror.
+    pub(crate) tree_sizes: TreeSizes,
 }
 
 impl Mirrors {
     pub(crate) fn new(git: Git, dir: PathBuf) -> Self {
-        Self { git, dir, turns: Mutex::default() }
+        Self { git, dir, turns: Mutex::default(), tree_sizes: TreeSizes::default() }
     }
 
     /// Where the mirror of a remote is.
@@ -98,7 +102,8 @@ impl Mirrors {
             }
             tokio::fs::write(&known, &listing).await?;
         }
-        Ok(Mirror { git: self.git.clone(), path, remote, heads, default_branch })
+        let tree_sizes = self.tree_sizes.clone();
+        Ok(Mirror { git: self.git.clone(), path, remote, heads, default_branch, tree_sizes })
     }
 }
 

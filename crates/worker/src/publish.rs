@@ -13,6 +13,7 @@ use crate::branch::base_of;
 use crate::bundle;
 use crate::failure::Stopped;
 use crate::mirror::{History, Mirror};
+use crate::tree_size;
 use crate::worker::Host;
 use crate::workspace::Workspace;
 
@@ -29,16 +30,26 @@ pub(crate) enum Pushed {
     },
 }
 
-/// Pushes `head` to the job's branch, never by force.
+/// Commits to push.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) branch: &'a Branch,
+    /// The newest of them.
+    pub(crate) head: &'a Sha,
+    /// Those of the turn, oldest first.
+    pub(crate) commits: &'a [Sha],
+    /// The bytes that a tree may take on the disk, should they have to be rebased.
+    pub(crate) disk_bytes: u64,
+}
+
+/// Pushes commits to the job's branch, never by force.
 pub(crate) async fn push(
     host: &Host,
     mirror: &Mirror,
     workspace: &Workspace,
     job: &Job,
-    branch: &Branch,
-    head: &Sha,
-    commits: &[Sha],
+    outgoing: &Outgoing<'_>,
 ) -> Result<Pushed, Stopped> {
+    let Outgoing { branch, head, commits, disk_bytes } = *outgoing;
     let error = match push_to(mirror, &branch.name, head).await {
         Ok(()) => return Ok(Pushed::Done),
         Err(error) if error.failure() == Failure::NonFastForward => error,
@@ -53,6 +64,9 @@ pub(crate) async fn push(
         Some(first) => format!("{first}^"),
         None => branch.base.to_string(),
     };
+    for commit in [head, &theirs] {
+        tree_size::check(&mirror, commit, disk_bytes).await?;
+    }
     let temporary = workspace.root.join("rebase");
     let rebased = rebase(&mirror, &temporary, &theirs, &from, head).await;
     // Whatever came of it, the temporary tree goes.

@@ -14,6 +14,7 @@ use journeyman_core::time::Timestamp;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
 use crate::release::touched;
+use crate::tree_size;
 use crate::workspace::begin_repository;
 
 /// Trees with a smaller index are checked out in a moment. An entry has about 100 bytes (gitformat-index(5)).
@@ -54,7 +55,15 @@ impl Spares {
 
     /// Begins to make a spare tree at `head`, if one is worth it and not there; `index` is that of a tree like it, and it is
     /// given to those who run in `sandbox`.
-    pub(crate) async fn make(&self, mirror: &Mirror, head: &Sha, index: &Path, sandbox: &Arc<dyn Sandbox>) {
+    /// Not where its files take more than `disk_bytes`.
+    pub(crate) async fn make(
+        &self,
+        mirror: &Mirror,
+        head: &Sha,
+        index: &Path,
+        sandbox: &Arc<dyn Sandbox>,
+        disk_bytes: u64,
+    ) {
         let place = self.place(mirror);
         let is_small = tokio::fs::metadata(index).await.map_or(true, |note| note.len() < WORTH_IT);
         if is_small || place.exists() || !lock(&self.making).insert(place.clone()) {
@@ -64,7 +73,7 @@ impl Spares {
         let sandbox = Arc::clone(sandbox);
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            if let Err(error) = make(&mirror, &head, &place, &*sandbox).await {
+            if let Err(error) = make(&mirror, &head, &place, &*sandbox, disk_bytes).await {
                 tracing::warn!(%error, "a spare tree could not be made");
             }
             lock(&making).remove(&place);
@@ -96,7 +105,14 @@ fn lock(making: &Mutex<HashSet<PathBuf>>) -> std::sync::MutexGuard<'_, HashSet<P
     making.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn make(mirror: &Mirror, head: &Sha, place: &Path, sandbox: &dyn Sandbox) -> Result<(), Stopped> {
+async fn make(
+    mirror: &Mirror,
+    head: &Sha,
+    place: &Path,
+    sandbox: &dyn Sandbox,
+    disk_bytes: u64,
+) -> Result<(), Stopped> {
+    tree_size::check(mirror, head, disk_bytes).await?;
     let draft = place.with_extension("draft");
     if draft.exists() {
         tokio::fs::remove_dir_all(&draft).await?;
