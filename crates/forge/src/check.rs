@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use journeyman_core::ports::Remote;
 use journeyman_core::run::{Reason, ReasonCode};
-use journeyman_git::{Failure, Git};
+use journeyman_git::{Failure, Git, GitError};
 
 /// How long somebody who waits before a form is kept.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Asks a remote for its branches.
 pub(crate) async fn read(git: &Git, remote: &Remote) -> Result<(), Reason> {
-    let ask = git.command(["ls-remote", "--heads", "--", &remote.url]).timeout(PATIENCE);
-    let Err(error) = ask.credential(remote.credential.as_ref()).run().await else { return Ok(()) };
+    let Err(error) = ask(git, remote).await else { return Ok(()) };
     let (code, text) = match error.failure() {
         Failure::NotFound => {
             (ReasonCode::RepositoryNotFound, "there is no repository at this address, or it may not be seen")
@@ -21,7 +20,15 @@ pub(crate) async fn read(git: &Git, remote: &Remote) -> Result<(), Reason> {
             ReasonCode::CredentialRefused,
             "the repository refused the credential, or wants one: give a valid token, and the user name that goes with it",
         ),
+        Failure::NotUsed => return Err(Reason::new(ReasonCode::RepositoryUnreachable, error.to_string())),
         _ => (ReasonCode::RepositoryUnreachable, "the repository could not be read"),
     };
     Err(Reason::new(code, format!("{text}: {error}")))
+}
+
+async fn ask(git: &Git, remote: &Remote) -> Result<(), GitError> {
+    let route = git.route(remote).await?;
+    let arguments = ["ls-remote", "--heads"].map(str::to_owned).into_iter().chain(route.reading());
+    let ask = git.command(arguments.chain(["--", route.address()].map(str::to_owned))).timeout(PATIENCE);
+    ask.credential(remote.credential.as_ref()).run().await.map(|_| ())
 }

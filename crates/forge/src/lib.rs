@@ -57,7 +57,10 @@ impl Forges for CodeHosts {
                 return Ok(Arc::new(self.local.repository(&project.id, name)));
             }
             // The branches of the built-in host without its pull requests.
-            (Address::Local(name), Some(CodeHostKind::Plain)) => self.local.path(&name).to_string_lossy().into_owned(),
+            (Address::Local(name), Some(CodeHostKind::Plain)) => {
+                let url = self.local.path(&name).to_string_lossy().into_owned();
+                return Ok(Arc::new(plain::PlainRemote::ours(url)));
+            }
             (Address::Path(_) | Address::Url(_), Some(CodeHostKind::Local)) => {
                 let text = "codeHost.kind is local, but the repository is not; write it as local:<name>";
                 return Err(ForgeError::Refused(text.to_owned()));

@@ -24,6 +24,11 @@ impl PlainRemote {
         Self { remote: Remote { url, credential, is_ours: false } }
     }
 
+    /// A repository of the built-in host, whose pull requests are not used.
+    pub(crate) const fn ours(url: String) -> Self {
+        Self { remote: Remote { url, credential: None, is_ours: true } }
+    }
+
     /// The remote alone.
     pub(crate) fn into_remote(self) -> Remote {
         self.remote

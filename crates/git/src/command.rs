@@ -1,5 +1,6 @@
 //! One git process: built, run with limits, and killed with everything that it started.
 
+mod limits;
 mod piped;
 mod settings;
 
@@ -7,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use crate::failure::GitError;
+use limits::Limits;
 
 pub use piped::Piped;
 
@@ -58,11 +61,18 @@ pub(crate) const FSYNC: &str = "committed,derived-metadata,reference";
 
 /// Loose objects that are written together share one sync of the disk, where the file system can do that.
 pub(crate) const FSYNC_METHOD: &str = "batch";
+/// The settings for a git that serves a path. It does not see those of the git that asks it, which git takes out of the
+/// environment there, and it checks by itself to whom the repository belongs.
+pub(crate) fn far_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CONFIG.iter().chain(limits::CONFIG).copied().filter(|(key, _)| *key != "safe.directory")
+}
 
 /// Starts git. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Git {
-    runner: Arc<Runner>,
+    pub(crate) runner: Arc<Runner>,
+    /// Where no remote lies ([`Git::with_own_folders`]).
+    pub(crate) own_folders: Arc<[PathBuf]>,
 }
 
 /// What all commands share.
@@ -87,7 +97,7 @@ pub struct GitCommand {
     directory: Option<PathBuf>,
     stdin: Vec<u8>,
     stdin_file: Option<File>,
-    memory_bytes: Option<u64>,
+    memory_bytes: u64,
     timeout: Duration,
     stdout_bytes: usize,
     secret: Option<String>,
@@ -110,7 +120,7 @@ impl Git {
         if let Some(program) = found(&runner.program, &runner.path) {
             runner.program = program.into();
         }
-        Self { runner: Arc::new(runner) }
+        Self { runner: Arc::new(runner), own_folders: Arc::default() }
     }
 
     /// Writes the program for [`Runner::askpass`] into `dir`.
@@ -138,7 +148,7 @@ impl Git {
             directory: None,
             stdin: Vec::new(),
             stdin_file: None,
-            memory_bytes: None,
+            memory_bytes: limits::MEMORY_BYTES,
             timeout: TIMEOUT,
             stdout_bytes: STDOUT_BYTES,
             secret: None,
@@ -196,10 +206,10 @@ impl GitCommand {
         self
     }
 
-    /// How much memory it may have, by the program prlimit.
+    /// How much memory it may have, in place of the 2 GiB that every command may.
     #[must_use]
     pub const fn memory_bytes(mut self, bytes: u64) -> Self {
-        self.memory_bytes = Some(bytes);
+        self.memory_bytes = bytes;
         self
     }
 
@@ -236,7 +246,8 @@ impl GitCommand {
         if let Some(file) = self.stdin_file.take() {
             command_line.stdin(file);
         }
-        let mut process = Group::spawn(command_line)?;
+        let limits = self.limits();
+        let mut process = Group::spawn(command_line, limits)?;
         let (stdin, stdout, stderr) = (process.0.stdin.take(), process.0.stdout.take(), process.0.stderr.take());
         let input = self.stdin;
         let feed = async move {
@@ -263,7 +274,7 @@ impl GitCommand {
         match status {
             Err(error) => Err(GitError::NotStarted(error.to_string())),
             Ok(status) if status.success() => Ok(Output { command, stdout }),
-            Ok(status) => Err(failed(command, status, &stderr, secret.as_deref())),
+            Ok(status) => Err(failed(command, status, &stderr, secret.as_deref(), limits)),
         }
     }
 
@@ -271,14 +282,13 @@ impl GitCommand {
     #[must_use]
     pub fn build(&self) -> Command {
         let runner = &self.runner;
-        let mut command = match self.memory_bytes {
-            Some(bytes) => {
-                let prlimit = found("prlimit".as_ref(), &runner.path).unwrap_or_else(|| "prlimit".into());
-                let mut command = Command::new(prlimit);
-                command.arg(format!("--as={bytes}")).arg(&runner.program);
-                command
-            }
-            None => Command::new(&runner.program),
+        let mut command = if Limits::needs_wrapper(&self.arguments) {
+            let prlimit = found("prlimit".as_ref(), &runner.path).unwrap_or_else(|| "prlimit".into());
+            let mut command = Command::new(prlimit);
+            command.args(self.limits().options()).arg(&runner.program);
+            command
+        } else {
+            Command::new(&runner.program)
         };
         command.args(&self.arguments).env_clear();
         command.env("PATH", &runner.path).env("HOME", "/nonexistent").env("LC_ALL", "C");
@@ -294,8 +304,8 @@ impl GitCommand {
         ] {
             command.env(name, value);
         }
-        command.env("GIT_CONFIG_COUNT", CONFIG.len().to_string());
-        for (number, (key, value)) in CONFIG.iter().enumerate() {
+        command.env("GIT_CONFIG_COUNT", (CONFIG.len() + limits::CONFIG.len()).to_string());
+        for (number, (key, value)) in CONFIG.iter().chain(limits::CONFIG).enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{number}"), key).env(format!("GIT_CONFIG_VALUE_{number}"), value);
         }
         if let Some(askpass) = &runner.askpass {
@@ -309,6 +319,10 @@ impl GitCommand {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         command
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::new(self.memory_bytes, self.timeout)
     }
 
     fn name(&self) -> String {
@@ -355,8 +369,14 @@ impl Output {
 struct Group(Child);
 
 impl Group {
-    fn spawn(mut command: Command) -> Result<Self, GitError> {
-        command.spawn().map(Self).map_err(|error| GitError::NotStarted(error.to_string()))
+    fn spawn(mut command: Command, limits: Limits) -> Result<Self, GitError> {
+        let program = command.as_std().get_program().to_string_lossy().into_owned();
+        let spawned = command.spawn().map(Self);
+        let group = spawned.map_err(|error| GitError::NotStarted(format!("{program}: {error}")))?;
+        if let Some(leader) = group.leader() {
+            limits.apply(leader).map_err(|error| GitError::NotStarted(format!("its limits were not set: {error}")))?;
+        }
+        Ok(group)
     }
 
     /// `None` once the leader was waited for: its number may then belong to somebody else.
@@ -384,8 +404,11 @@ impl Drop for Group {
 }
 
 /// The error of a command that ended with one; without the credential, should git have repeated it.
-fn failed(command: String, status: ExitStatus, stderr: &[u8], secret: Option<&str>) -> GitError {
-    let stderr = String::from_utf8_lossy(stderr).trim().to_owned();
+fn failed(command: String, status: ExitStatus, stderr: &[u8], secret: Option<&str>, limits: Limits) -> GitError {
+    let mut stderr = String::from_utf8_lossy(stderr).trim().to_owned();
+    if status.signal() == Some(Signal::XCPU.as_raw()) {
+        stderr = format!("{} {stderr}", limits.cpu_used_up()).trim_end().to_owned();
+    }
     let stderr = match secret.filter(|secret| !secret.is_empty()) {
         Some(secret) => stderr.replace(secret, "***"),
         None => stderr,

@@ -32,6 +32,9 @@ pub enum GitError {
         /// What it said, without credentials.
         stderr: String,
     },
+    /// The service does not use the repository at a path.
+    #[error("{0}")]
+    NotUsed(String),
     /// It printed what cannot be understood.
     #[error("git {command} printed something unexpected: {detail}")]
     Unexpected {
@@ -61,12 +64,20 @@ pub enum Failure {
     DiskFull,
     /// Another process holds a lock, or left one behind.
     LockHeld,
+    /// It needed more memory or processor time than git may have.
+    TooLarge,
+    /// The service does not use this repository.
+    NotUsed,
     /// Anything else.
     Other,
 }
 
 /// Messages and what they mean; the first that occurs counts.
 const SIGNS: &[(&str, Failure)] = &[
+    ("Out of memory", Failure::TooLarge),
+    ("seconds of processor time", Failure::TooLarge),
+    // A child of git that used up its processor time.
+    ("died of signal 24", Failure::TooLarge),
     ("No space left on device", Failure::DiskFull),
     ("Disk quota exceeded", Failure::DiskFull),
     (".lock': File exists", Failure::LockHeld),
@@ -156,6 +167,7 @@ impl GitError {
                 SIGNS.iter().find(|(sign, _)| stderr.contains(sign)).map_or(Failure::Other, |(_, failure)| *failure)
             }
             Self::TimedOut { .. } => Failure::Unreachable,
+            Self::NotUsed(_) => Failure::NotUsed,
             Self::NotStarted(_) | Self::TooMuch { .. } | Self::Unexpected { .. } => Failure::Other,
         }
     }

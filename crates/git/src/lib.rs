@@ -6,8 +6,10 @@
 
 mod command;
 mod failure;
+mod route;
 mod sync;
 
 pub use command::{Git, GitCommand, Output, Piped, Runner};
 pub use failure::{Failure, GitError};
+pub use route::Route;
 pub use sync::{Folders, sync_tree};

@@ -81,14 +81,13 @@ pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
     make_private_dir(&dir)?;
     let written = || format!("{} cannot be written", dir.display());
     let askpass = Git::write_askpass(&dir).with_context(written)?;
-    let global = Git::write_settings(&dir).with_context(written)?;
-    Ok(Git::new(Runner {
+    let git = Git::new(Runner {
         program: settings.git.clone().into(),
         path: settings.path.clone().into(),
-        // Beside git's own variables for settings, because those do not reach the far end of a path remote.
-        environment: vec![("GIT_CONFIG_GLOBAL".into(), global.into())],
+        environment: Vec::new(),
         askpass: Some(askpass),
-    }))
+    });
+    Ok(git.with_own_folders([settings.data_dir.clone(), settings.repositories.clone()]))
 }
 
 /// The code hosts.

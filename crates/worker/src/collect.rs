@@ -31,8 +31,8 @@ pub(crate) const FILE_BYTES: u64 = 100 << 20;
 /// What a turn adds is kept as single objects up to this many bytes, and as one pack beyond.
 const LOOSE_BYTES: u64 = 4 << 20;
 
-/// What git may use to look through a pack: a few bytes of it may stand for any number.
-const IMPORT_MEMORY: u64 = 4 << 30;
+/// How git checks objects. By default it takes trees with modes that it never writes itself, such as 104755 (setuid).
+const STRICT: &str = "--strict=badFilemode=error";
 
 /// Commits of one turn: all are named in the job's log.
 const MOST_COMMITS: usize = 10_000;
@@ -141,12 +141,9 @@ async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
     let pack = tokio::task::spawn_blocking(move || open_pack(&desk)).await.map_err(std::io::Error::other)??;
     let bytes = pack.metadata()?.len();
     let large = bytes > LOOSE_BYTES;
-    let take: &[&str] = if large {
-        &["index-pack", "--stdin", "--strict", "--fix-thin"]
-    } else {
-        &["unpack-objects", "-q", "--strict"]
-    };
-    let command = mirror.git.at(&mirror.path, take).stdin_file(pack).memory_bytes(IMPORT_MEMORY);
+    let take: &[&str] =
+        if large { &["index-pack", "--stdin", STRICT, "--fix-thin"] } else { &["unpack-objects", "-q", STRICT] };
+    let command = mirror.git.at(&mirror.path, take).stdin_file(pack);
     command.timeout(phase::import_time(bytes)).run().await.map_err(not_taken)?;
     Ok(())
 }

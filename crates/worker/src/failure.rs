@@ -84,6 +84,11 @@ impl From<GitError> for Stopped {
             }
             Failure::DiskFull => disk_full(),
             Failure::Damaged => Self::MirrorDamaged(error.to_string()),
+            Failure::TooLarge => Self::failed(
+                ReasonCode::WorkspaceRefused,
+                format!("git needed more memory or processor time for the repository than it may have: {error}"),
+            ),
+            Failure::NotUsed => Self::failed(ReasonCode::RepositoryNotFound, error.to_string()),
             Failure::LockHeld | Failure::Other => Self::may_pass(ReasonCode::Internal, error.to_string()),
         }
     }

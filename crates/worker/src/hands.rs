@@ -19,7 +19,7 @@ use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
 use crate::limits::Counted;
 use crate::mirror::Mirror;
-use crate::publish::{Pushed, pull_request, push};
+use crate::publish::{Outgoing, Pushed, pull_request, push};
 use crate::redaction::Redactor;
 use crate::room::Room;
 use crate::run::gone;
@@ -127,7 +127,9 @@ impl Execution for Hands<'_> {
                     agent.end().await;
                 }
                 self.preparation().prepare(&begun, &session).await?;
-                self.host.spares.make(&self.mirror, &begun.base, &workspace.index(), &self.room.sandbox).await;
+                let (spares, index) = (&self.host.spares, workspace.index());
+                let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
+                spares.make(&self.mirror, &begun.base, &index, &self.room.sandbox, disk_bytes).await;
                 // What a setup command has made is the first turn's to commit.
                 if self.assignment.project.settings.setup.is_none() {
                     Some(self.look().await?.fingerprint)
@@ -193,7 +195,9 @@ impl Execution for Hands<'_> {
     }
 
     async fn push(&self, job: &Job, branch: &Branch, head: &Sha, commits: &[Sha]) -> Result<Pushed, Stopped> {
-        push(self.host, &self.mirror, &self.room.workspace, job, branch, head, commits).await
+        let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
+        let outgoing = Outgoing { branch, head, commits, disk_bytes };
+        push(self.host, &self.mirror, &self.room.workspace, job, &outgoing).await
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, Stopped> {

@@ -37,6 +37,7 @@ mod spare;
 mod survey;
 mod tidy;
 mod transcript;
+mod tree_size;
 mod walls;
 mod warm;
 mod ways;

@@ -14,6 +14,7 @@ use journeyman_core::run::ReasonCode;
 use journeyman_git::{Folders, Git, GitError};
 
 use crate::failure::Stopped;
+use crate::tree_size::TreeSizes;
 
 /// The mirrors of a worker.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub(crate) struct Mirrors {
     pub(crate) dir: PathBuf,
     /// Fetches into one mirror take turns: git's locks on refs do not wait.
     turns: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
+    tree_sizes: TreeSizes,
 }
 
 /// A mirror and what the remote holds now.
@@ -34,11 +36,13 @@ pub(crate) struct Mirror {
     pub(crate) default_branch: String,
     /// Whether the remote itself says which branch is the default one; else it is a guess.
     pub(crate) names_default_branch: bool,
+    /// Of commits in any mirror.
+    pub(crate) tree_sizes: TreeSizes,
 }
 
 impl Mirrors {
     pub(crate) fn new(git: Git, dir: PathBuf) -> Self {
-        Self { git, dir, turns: Mutex::default() }
+        Self { git, dir, turns: Mutex::default(), tree_sizes: TreeSizes::default() }
     }
 
     /// Where the mirror of a remote is.
@@ -64,8 +68,10 @@ impl Mirrors {
         let ask = if remote.is_ours {
             self.git.at(Path::new(&remote.url), ["for-each-ref", LISTING, "refs/heads", "refs/tags"])
         } else {
-            let ask = ["ls-remote", "--symref", "--", &remote.url, "HEAD", "refs/heads/*", "refs/tags/*"];
-            self.git.at(mirror, ask)
+            let (route, refs) =
+                (self.git.route(remote).await?, ["HEAD", "refs/heads/*", "refs/tags/*"].map(str::to_owned));
+            let ask = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
+            self.git.at(mirror, ask.chain(["--".to_owned(), route.address().to_owned()]).chain(refs))
         };
         Ok(ask.credential(remote.credential.as_ref()).run().await?.text()?)
     }
@@ -98,13 +104,16 @@ impl Mirrors {
         if before.as_ref() != Some(&listing) {
             if !self.is_moved(&path, before.as_deref().unwrap_or_default(), &listing).await {
                 let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
-                let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head", "--", &remote.url];
-                let fetch = self.git.at(&path, arguments.into_iter().chain(refs));
+                let route = self.git.route(&remote).await?;
+                let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head"].map(str::to_owned);
+                let address = ["--", route.address(), refs[0], refs[1]].map(str::to_owned);
+                let fetch = self.git.at(&path, arguments.into_iter().chain(route.reading()).chain(address));
                 fetch.credential(remote.credential.as_ref()).timeout(Duration::from_secs(1800)).run().await?;
             }
             tokio::fs::write(&known, &listing).await?;
         }
-        Ok(Mirror { git: self.git.clone(), path, remote, heads, default_branch, names_default_branch })
+        let (git, tree_sizes) = (self.git.clone(), self.tree_sizes.clone());
+        Ok(Mirror { git, path, remote, heads, default_branch, names_default_branch, tree_sizes })
     }
 }
 

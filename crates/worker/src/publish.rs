@@ -15,6 +15,7 @@ use crate::branch::base_of;
 use crate::bundle;
 use crate::failure::Stopped;
 use crate::mirror::{History, Mirror, look_at, synced};
+use crate::tree_size;
 use crate::worker::Host;
 use crate::workspace::Workspace;
 
@@ -31,16 +32,26 @@ pub(crate) enum Pushed {
     },
 }
 
-/// Pushes `head` to the job's branch, never by force.
+/// Commits to push.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) branch: &'a Branch,
+    /// The newest of them.
+    pub(crate) head: &'a Sha,
+    /// Those of the turn, oldest first.
+    pub(crate) commits: &'a [Sha],
+    /// The bytes that a tree may take on the disk, should they have to be rebased.
+    pub(crate) disk_bytes: u64,
+}
+
+/// Pushes commits to the job's branch, never by force.
 pub(crate) async fn push(
     host: &Host,
     mirror: &Mirror,
     workspace: &Workspace,
     job: &Job,
-    branch: &Branch,
-    head: &Sha,
-    commits: &[Sha],
+    outgoing: &Outgoing<'_>,
 ) -> Result<Pushed, Stopped> {
+    let Outgoing { branch, head, commits, disk_bytes } = *outgoing;
     let error = match push_to(mirror, &branch.name, head).await {
         Ok(()) => return Ok(Pushed::Done),
         Err(PushError::Git(error)) if error.failure() == Failure::NonFastForward => error,
@@ -57,6 +68,9 @@ pub(crate) async fn push(
         _ => branch.base.to_string(),
     };
     let folders = mirror.folders().await?;
+    for commit in [head, &theirs] {
+        tree_size::check(&mirror, commit, disk_bytes).await?;
+    }
     let temporary = workspace.root.join("rebase");
     let rebased = rebase(&mirror, &temporary, &theirs, &from, head).await;
     // Whatever came of it, the temporary tree goes.
@@ -81,12 +95,14 @@ pub(crate) async fn push(
 
 async fn push_to(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), PushError> {
     let refspec = format!("{head}:refs/heads/{branch}");
-    // A repository on this machine is nobody else's to sync.
-    let folders = match Path::new(&mirror.remote.url) {
-        path if path.is_absolute() => Some(look_at(path).await?),
-        _ => None,
+    let folders = match mirror.remote.is_ours {
+        true => Some(look_at(Path::new(&mirror.remote.url)).await?),
+        false => None,
     };
-    let push = mirror.git.at(&mirror.path, ["push", "--quiet", "--no-verify", "--", &mirror.remote.url, &refspec]);
+    let route = mirror.git.route(&mirror.remote).await.map_err(PushError::Git)?;
+    let arguments = ["push", "--quiet", "--no-verify"].map(str::to_owned).into_iter().chain(route.pushing());
+    let address = ["--", route.address(), &refspec].map(str::to_owned);
+    let push = mirror.git.at(&mirror.path, arguments.chain(address));
     push.credential(mirror.remote.credential.as_ref()).run().await.map_err(PushError::Git)?;
     if let Some(folders) = folders {
         synced(folders).await.map_err(PushError::Other)?;

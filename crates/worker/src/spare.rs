@@ -15,6 +15,7 @@ use crate::failure::Stopped;
 use crate::mirror::Mirror;
 use crate::release::touched;
 use crate::removal::remove_folder;
+use crate::tree_size;
 use crate::workspace::begin_repository;
 
 /// Trees with a smaller index are checked out in a moment. An entry has about 100 bytes (gitformat-index(5)).
@@ -62,7 +63,15 @@ impl Spares {
 
     /// Begins to make a spare tree at `head`, if one is worth it and not there; `index` is that of a tree like it, and it is
     /// given to those who run in `sandbox`.
-    pub(crate) async fn make(&self, mirror: &Mirror, head: &Sha, index: &Path, sandbox: &Arc<dyn Sandbox>) {
+    /// Not where its files take more than `disk_bytes`.
+    pub(crate) async fn make(
+        &self,
+        mirror: &Mirror,
+        head: &Sha,
+        index: &Path,
+        sandbox: &Arc<dyn Sandbox>,
+        disk_bytes: u64,
+    ) {
         let place = self.place(mirror);
         let is_small = tokio::fs::metadata(index).await.map_or(true, |note| note.len() < WORTH_IT);
         let is_there = lock(&self.ready).contains(&place) && place.exists();
@@ -74,7 +83,7 @@ impl Spares {
         let sandbox = Arc::clone(sandbox);
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            match make(&mirror, &head, &place, &*sandbox).await {
+            match make(&mirror, &head, &place, &*sandbox, disk_bytes).await {
                 Ok(()) => {
                     lock(&ready).insert(place.clone());
                 }
@@ -109,7 +118,14 @@ fn lock(making: &Mutex<HashSet<PathBuf>>) -> std::sync::MutexGuard<'_, HashSet<P
     making.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn make(mirror: &Mirror, head: &Sha, place: &Path, sandbox: &dyn Sandbox) -> Result<(), Stopped> {
+async fn make(
+    mirror: &Mirror,
+    head: &Sha,
+    place: &Path,
+    sandbox: &dyn Sandbox,
+    disk_bytes: u64,
+) -> Result<(), Stopped> {
+    tree_size::check(mirror, head, disk_bytes).await?;
     let draft = place.with_extension("draft");
     for left in [&draft, place] {
         remove_folder(left).await?;

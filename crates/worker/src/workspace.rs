@@ -22,6 +22,7 @@ use crate::phase;
 use crate::removal::remove_folder;
 use crate::setup::home::merge;
 use crate::spare::Spares;
+use crate::tree_size;
 
 /// The file that says where a tree is. It is there between turns only, and without it the tree is not used again.
 pub(crate) const MARKER: &str = "marker.json";
@@ -91,14 +92,16 @@ impl Workspace {
         self.desk.join("index")
     }
 
-    /// Builds tree and session anew.
+    /// Builds tree and session anew, where the files of the commit take no more than `disk_bytes`.
     pub(crate) async fn build(
         &self,
         mirror: &Mirror,
         spares: &Spares,
         turn: &TurnBegun,
         session: &Session<'_>,
+        disk_bytes: u64,
     ) -> Result<(), Stopped> {
+        tree_size::check(mirror, &turn.head, disk_bytes).await?;
         for note in [self.marker_path(), self.session_path()] {
             remove(&note).await?;
         }

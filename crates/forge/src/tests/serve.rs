@@ -139,3 +139,23 @@ async fn a_pull_request_whose_branch_is_gone_can_be_seen_and_closed() {
     pages.close(&house.project, 1).await.unwrap();
     assert_eq!(forge.pull_state(1).await, Ok(Some(PullState::Closed)));
 }
+
+#[tokio::test]
+async fn a_push_that_git_finds_damaged_is_refused() {
+    let house = house().await;
+    let address = server(&house).await;
+    let clone = house.dir.path().join("clone");
+    let object = |arguments: &[&str], input: String| {
+        let command = house.git.command(arguments).directory(&clone).stdin(input);
+        async move { command.run().await.unwrap().text().unwrap() }
+    };
+    let blob = object(&["hash-object", "-w", "--stdin"], "evil".to_owned()).await;
+    // The control differs in the name of the file alone.
+    for (name, taken) in [("good", true), (".git", false)] {
+        let tree = object(&["mktree"], format!("100644 blob {blob}\t{name}\n")).await;
+        let commit = object(&["commit-tree", &tree, "-m", "x"], String::new()).await;
+        let refspec = format!("{commit}:refs/heads/{}", name.trim_start_matches('.'));
+        let pushed = house.git.command(["push", "-q", &address, &refspec]).directory(&clone).run().await;
+        assert_eq!(pushed.is_ok(), taken, "{name}: {pushed:?}");
+    }
+}

@@ -24,13 +24,13 @@ pub struct Piped {
 }
 
 impl GitCommand {
-    /// Starts it for a caller that drives its streams: neither its time nor its output is limited, and
-    /// [`GitCommand::stdin`] is not fed.
+    /// Starts it for a caller that drives its streams: its processor time is limited, but neither its time nor its
+    /// output is, and [`GitCommand::stdin`] is not fed.
     ///
     /// # Errors
     /// It did not start.
     pub fn spawn(&self) -> Result<Piped, GitError> {
-        let mut group = Group::spawn(self.build())?;
+        let mut group = Group::spawn(self.build(), self.limits())?;
         let child = &mut group.0;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Ok(Piped { stdin, stdout, stderr, group })
@@ -69,7 +69,9 @@ impl GitCommand {
             }
             Ok(Ok((_, _, Err(error)))) => Err(GitError::NotStarted(error.to_string())),
             Ok(Ok((stdout, _, Ok(status)))) if status.success() => Ok((Output { command, stdout }, false)),
-            Ok(Ok((_, stderr, Ok(status)))) => Err(failed(command, status, &stderr, self.secret.as_deref())),
+            Ok(Ok((_, stderr, Ok(status)))) => {
+                Err(failed(command, status, &stderr, self.secret.as_deref(), self.limits()))
+            }
         }
     }
 }

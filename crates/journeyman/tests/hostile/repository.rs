@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::program::given::{Service, Site, site_with};
+use crate::program::given::{Service, Site, git, site_with};
 
 /// Ways to make git run a program, by a repository's own configuration and files (git-config(1), gitattributes(5),
 /// githooks(5)): each leaves a mark on the host, should it be run there.
@@ -216,12 +216,26 @@ fn commits_that_git_finds_damaged_are_refused() {
             ),
         ),
         (
+            "a mode that is setuid",
+            format!(
+                r#"{blob}; perl -e 'print "104755 x\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
+            ),
+        ),
+        (
+            "a mode that all may write",
+            format!(
+                r#"{blob}; perl -e 'print "100777 x\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
+            ),
+        ),
+        (
             "an object that is missing",
             r#"perl -e 'print "100644 x\0", "a" x 20' | git hash-object -t tree -w --literally --stdin"#.to_owned(),
         ),
     ] {
         let (job, reason) = place.done(&commit(&tree));
         assert_eq!(reason["code"], "workspace_refused", "{what}: {reason} {:#}", place.service.events(&job));
+        let pushed = git(&place.site.repository(), &["for-each-ref", "refs/heads/journeyman"]);
+        assert_eq!(pushed, "", "{what}: nothing of it is pushed");
     }
     let many = r#"[[run perl -e 'for (1 .. 10001) { print "commit refs/heads/many\ncommitter a <a> $_ +0000\ndata 1\nx\n"; print "from $ARGV[0]\n" if $_ == 1 }' $(git rev-parse HEAD) | git fast-import --quiet; git reset -q --soft refs/heads/many]]"#;
     let (_, reason) = place.done(many);
@@ -286,4 +300,60 @@ fn files_of_a_home_that_are_read_by_the_next_turn_stay_inside() {
     place.service.send(&job, "[[append a|2]]");
     assert_eq!(place.service.settled(&job)["status"], "completed");
     assert_eq!((place.file("a").as_deref(), place.marks().len()), (Some("1\n2\n"), 0));
+}
+
+/// Makes a commit of `10 ^ depth` files out of a few objects in a repository of the people, and pushes it to `main`.
+fn push_tree_bomb(place: &Place, depth: usize) {
+    let script = format!(
+        r#"set -e
+entry="100644 blob $(echo x | git hash-object -w --stdin)"
+for level in $(seq {depth}); do
+    entry="040000 tree $(for name in 0 1 2 3 4 5 6 7 8 9; do printf '%s\t%s\n' "$entry" "$name"; done | git mktree)"
+done
+commit=$(echo bomb | git -c user.name=Ada -c user.email=ada@example.com commit-tree "${{entry##* }}" -p HEAD)
+git -c safe.directory='*' push -q "$1" "$commit:refs/heads/main""#
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, "sh"]).arg(place.site.repository()).current_dir(place.site.path("people"));
+    let output = shell.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_few_objects_that_stand_for_many_files_are_not_checked_out() {
+    let place = place();
+    let limit = json!({ "limits": { "diskBytes": 50 << 20 } });
+    let (status, body) = place.service.call("PATCH", "/v2/projects/shop", Some(limit));
+    assert_eq!(status, 200, "{body}");
+    // The control: 1000 files of as many objects are.
+    push_tree_bomb(&place, 3);
+    let (_, reason) = place.done("[[write a|1]]");
+    assert!(reason.is_null(), "{reason}");
+    push_tree_bomb(&place, 6);
+    let (job, reason) = place.done("[[write a|1]]");
+    assert_eq!(reason["code"], "disk_limit", "{reason}");
+    assert!(reason["text"].as_str().unwrap_or_default().contains("limits.diskBytes"), "{reason}");
+    let id = job.rsplit('/').next().unwrap();
+    let tree = place.site.path("data/workspaces").join(id).join("tree");
+    assert!(!tree.join("0").exists(), "no file of it is on the disk");
+}
+
+#[test]
+fn a_path_remote_with_hooks_or_in_the_services_folder_is_refused_before_a_project_is_made() {
+    let place = place();
+    let far = place.site.path("far.git");
+    git(&place.site.path("people"), &["clone", "--quiet", "--bare", ".", far.to_str().unwrap()]);
+    let test = |address: &Path| {
+        let asked = json!({ "id": "far", "repository": address.display().to_string() });
+        let (status, body) = place.service.call("POST", "/v2/repository/test", Some(asked));
+        format!("{status} {body}")
+    };
+    let without = test(&far);
+    assert!(without.starts_with("204 "), "the control: {without}");
+    let hook = far.join("hooks/post-receive");
+    std::fs::create_dir_all(far.join("hooks")).unwrap();
+    std::fs::write(&hook, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert!(test(&far).contains("hooks/post-receive would run"), "{}", test(&far));
+    assert!(test(&place.site.repository()).contains("local:<name>"), "{}", test(&place.site.repository()));
 }

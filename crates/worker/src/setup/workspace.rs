@@ -72,7 +72,8 @@ impl Preparation<'_> {
     }
 
     async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), Stopped> {
-        self.room.workspace.build(self.mirror, self.spares, turn, session).await?;
+        let disk_bytes = self.project.settings.limits.disk_bytes();
+        self.room.workspace.build(self.mirror, self.spares, turn, session, disk_bytes).await?;
         self.room.furnish().await
     }
 

@@ -33,6 +33,7 @@ use crate::lease::{Reporter, Signals};
 use crate::mirror::{Mirror, Mirrors};
 use crate::room::Room;
 use crate::setup::workspace::Preparation;
+use crate::space::Space;
 use crate::spare::Spares;
 use crate::workspace::{Session, Workspace};
 
@@ -83,11 +84,12 @@ pub(super) async fn place(setup: &str) -> Place {
     let mirrors = Mirrors::new(git.clone(), dir.path().join("mirrors"));
     let room = Room {
         sandbox: Arc::new(Plain),
-        workspace: Workspace::new(dir.path(), &claimed.job),
+        workspace: Workspace::new(dir.path(), &claimed.job, &Arc::from("test")),
         readable: Vec::new(),
         resources: Resources::default(),
         egress: Allowlist::default(),
         image: None,
+        space: Space::new(dir.path().to_owned(), Some(0)),
     };
     let place = Place {
         project,
@@ -347,6 +349,10 @@ impl Process for Child {
 
     fn exhausted(&self) -> Option<Exhausted> {
         None
+    }
+
+    async fn deleted_bytes(&self, _: u64) -> u64 {
+        0
     }
 
     async fn end(&mut self) -> Exit {

@@ -1,0 +1,167 @@
+//! Limits of every git process: memory, processor time, threads.
+//!
+//! A few hundred bytes of a pack can describe gigabytes (a chain of deltas), and every repository that the service
+//! reads was written by somebody else. The limits are resource limits of the process, which its children inherit.
+//!
+//! - Memory is `RLIMIT_DATA`: it counts what git allocates, not the packs that it maps into its address space, which
+//!   may be larger than any limit on `RLIMIT_AS`.
+//! - Processor time is `RLIMIT_CPU`, twice the time that the command may take. It also ends a server's git that
+//!   computes for ever, which tells its client every five seconds that it is alive.
+//! - `RLIMIT_NPROC` is not used: it counts all processes of a user, and none of root. The number of processes and
+//!   threads follows from [`CONFIG`], since no hook, filter or other program of a repository runs.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+/// The memory of one git process unless the command says otherwise.
+pub(super) const MEMORY_BYTES: u64 = 2 << 30;
+
+/// The least processor time that a command gets.
+const LEAST_CPU: Duration = Duration::from_secs(10);
+
+/// Seconds between the signal that a process gets at its limit of processor time, and its being killed.
+const CPU_GRACE: u64 = 5;
+
+/// Settings that bound the memory, the threads and the input of git's own algorithms.
+pub(super) const CONFIG: &[(&str, &str)] = &[
+    // Larger files are streamed instead of being held in memory.
+    ("core.bigFileThreshold", "32m"),
+    ("pack.threads", "2"),
+    ("pack.windowMemory", "256m"),
+    // What is pushed to the built-in code host.
+    ("receive.fsckObjects", "true"),
+    ("receive.maxInputSize", "2g"),
+];
+
+/// Sub-commands that start no other process: their limits are set from outside, right after the start, which saves
+/// the start of another program. All others start under `prlimit`, so that no child escapes the limits.
+const SINGLE: &[&str] = &[
+    "cat-file",
+    "commit-tree",
+    "config",
+    "diff-tree",
+    "for-each-ref",
+    "index-pack",
+    "init",
+    "log",
+    "ls-tree",
+    "merge-base",
+    "merge-tree",
+    "rev-list",
+    "rev-parse",
+    "symbolic-ref",
+    "unpack-objects",
+    "update-ref",
+];
+
+/// The limits of one command.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    memory_bytes: u64,
+    cpu_seconds: u64,
+}
+
+impl Limits {
+    pub(super) fn new(memory_bytes: u64, timeout: Duration) -> Self {
+        Self { memory_bytes, cpu_seconds: (timeout * 2).max(LEAST_CPU).as_secs() }
+    }
+
+    /// Whether a command with these arguments must start under `prlimit`.
+    pub(super) fn needs_wrapper(arguments: &[OsString]) -> bool {
+        !arguments.first().is_some_and(|name| SINGLE.iter().any(|single| name == single))
+    }
+
+    /// The options of `prlimit` for these limits.
+    pub(super) fn options(self) -> [String; 3] {
+        let cpu = format!("--cpu={}:{}", self.cpu_seconds, self.cpu_seconds + CPU_GRACE);
+        [format!("--data={0}:{0}", self.memory_bytes), cpu, "--core=0:0".to_owned()]
+    }
+
+    /// Limits a process that was just started.
+    pub(super) fn apply(self, process: Pid) -> io::Result<()> {
+        let all = [
+            (Resource::Data, self.memory_bytes, self.memory_bytes),
+            (Resource::Cpu, self.cpu_seconds, self.cpu_seconds + CPU_GRACE),
+            (Resource::Core, 0, 0),
+        ];
+        for (resource, soft, hard) in all {
+            match prlimit(Some(process), resource, Rlimit { current: Some(soft), maximum: Some(hard) }) {
+                // It has ended already.
+                Err(rustix::io::Errno::SRCH) => return Ok(()),
+                set => set?,
+            };
+        }
+        Ok(())
+    }
+
+    /// How a process ended that used up its processor time.
+    pub(super) fn cpu_used_up(self) -> String {
+        format!("it used more than {} seconds of processor time", self.cpu_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use crate::{Failure, Git, GitError, Runner};
+
+    fn git(program: &str) -> Git {
+        let path = "/usr/local/bin:/usr/bin:/bin".into();
+        Git::new(Runner { program: program.into(), path, environment: vec![], askpass: None })
+    }
+
+    /// A pack of 200 bytes that stands for a file of 2.5 GB: a file of zeros, and a delta of a delta that repeats it.
+    const DELTA_BOMB: &str = include_str!("limits/delta-bomb.hex");
+
+    fn bomb() -> Vec<u8> {
+        let digits: Vec<u8> = DELTA_BOMB.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(byte).collect()
+    }
+
+    async fn take(dir: &Path, arguments: &[&str]) -> GitError {
+        let repository = dir.join("r.git");
+        git("git").at(&repository, ["init", "--quiet", "--bare"]).run().await.unwrap();
+        git("git").at(&repository, arguments).stdin(bomb()).run().await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_small_pack_that_stands_for_gigabytes_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        // The control is in the message: git wants the memory, and is not given it.
+        for arguments in [&["unpack-objects", "-q", "--strict"][..], &["index-pack", "--stdin", "--strict"]] {
+            let error = take(dir.path(), arguments).await;
+            assert!(error.to_string().contains("tried to allocate 2506713751 bytes"), "{error}");
+            assert_eq!(error.failure(), Failure::TooLarge);
+        }
+    }
+
+    #[tokio::test]
+    async fn every_command_and_its_children_have_limits() {
+        // A shell in git's place, by both ways of a limit.
+        let script = "sleep 0.2; sh -c 'ulimit -d; ulimit -t; ulimit -c'";
+        let wrapped = git("sh").command(["-c", script]).run().await.unwrap().text().unwrap();
+        assert_eq!(wrapped, "2097152\n600\n0");
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("log"), script).unwrap();
+        let applied = git("sh").command(["log"]).directory(dir.path()).run().await.unwrap().text().unwrap();
+        assert_eq!(applied, "2097152\n600\n0");
+        let less =
+            git("sh").command(["log"]).directory(dir.path()).memory_bytes(1 << 20).timeout(Duration::from_secs(7));
+        assert_eq!(less.run().await.unwrap().text().unwrap(), "1024\n14\n0");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_computes_for_ever_says_why_it_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("log"), "kill -XCPU $$").unwrap();
+        let error = git("sh").command(["log"]).directory(dir.path()).run().await.unwrap_err();
+        assert!(error.to_string().contains("more than 600 seconds of processor time"), "{error}");
+        assert_eq!(error.failure(), Failure::TooLarge);
+    }
+}

@@ -1,0 +1,183 @@
+//! How git reaches a remote: by its URL, or by a path on this machine.
+//!
+//! Git serves a path by starting `git upload-pack` or `git receive-pack` on it, and these run what the repository's
+//! own hooks and configuration say. Invariants:
+//!
+//! - No program of a repository runs as the service. A repository of the service's user is served with settings that
+//!   switch hooks and commands off; one of another user is served as that user, which only root can do, and is refused
+//!   otherwise.
+//! - The git that serves a path inherits no variable of the service.
+//! - No path leads into the folders of the service.
+
+mod repository;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use journeyman_core::ports::Remote;
+use rustix::process::geteuid;
+
+use crate::command::{Git, far_settings};
+use crate::failure::GitError;
+use repository::{Found, find};
+
+/// Where a remote is and by which program it is served; made by [`Git::route`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    address: String,
+    /// The shell command that stands before the name of the program which serves a path.
+    server: Option<String>,
+}
+
+impl Route {
+    /// The address to give to git.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The option that a command which reads from the remote needs, if any.
+    #[must_use]
+    pub fn reading(&self) -> Option<String> {
+        self.server.as_ref().map(|server| format!("--upload-pack={server} upload-pack --strict"))
+    }
+
+    /// The option that a push needs, if any.
+    #[must_use]
+    pub fn pushing(&self) -> Option<String> {
+        self.server.as_ref().map(|server| format!("--receive-pack={server} receive-pack"))
+    }
+}
+
+impl Git {
+    /// Refuses remotes whose path leads into one of these folders.
+    #[must_use]
+    pub fn with_own_folders(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.own_folders = folders.into_iter().collect::<Arc<[PathBuf]>>();
+        self
+    }
+
+    /// Decides how a remote is reached.
+    ///
+    /// # Errors
+    /// [`GitError::NotUsed`] says why the service does not use the repository at a path.
+    pub async fn route(&self, remote: &Remote) -> Result<Route, GitError> {
+        if remote.is_ours {
+            let server = self.as_service(&[("safe.directory", "*")]);
+            return Ok(Route { address: remote.url.clone(), server: Some(server) });
+        }
+        let Some(path) = path_of(&remote.url) else {
+            return Ok(Route { address: remote.url.clone(), server: None });
+        };
+        let (own, me) = (Arc::clone(&self.own_folders), geteuid().as_raw());
+        let found = tokio::task::spawn_blocking(move || find(&path, &own, me)).await;
+        let found = found.map_err(|error| GitError::NotUsed(error.to_string()))??;
+        let Found { git_dir, owner } = found;
+        let address = git_dir.to_str().map(str::to_owned).ok_or_else(|| {
+            GitError::NotUsed(format!("The path of the repository {} is not UTF-8.", git_dir.display()))
+        })?;
+        let server = if owner == me {
+            self.check_configuration(&git_dir).await?;
+            self.as_service(&[])
+        } else {
+            self.as_owner(owner)
+        };
+        Ok(Route { address, server: Some(server) })
+    }
+
+    /// Git run by the service, with the repository's own commands switched off.
+    fn as_service(&self, more: &[(&'static str, &'static str)]) -> String {
+        // In place of the repository's hooks and commands; the last setting of a name counts.
+        let off = [
+            ("core.alternateRefsCommand", "true"),
+            ("receive.autogc", "false"),
+            // Would check files out, with the filters of the repository.
+            ("receive.denyCurrentBranch", "refuse"),
+        ];
+        let settings: String = (far_settings().chain(off).chain(more.iter().copied()))
+            .map(|(key, value)| format!(" -c {}", quoted(&format!("{key}={value}"))))
+            .collect();
+        // Objects that are missing are not fetched: the repository says from where, and by which program.
+        let only = "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1";
+        format!("exec {} {only} {}{settings}", self.clean_environment(), self.quoted_program())
+    }
+
+    /// Git run by the user whose repository it is, with all that this user has configured there. It has a session of its
+    /// own, so that it has no terminal in common with the service.
+    fn as_owner(&self, owner: u32) -> String {
+        // The group is the user's own and not that of the folder, which a parent folder may have lent to it.
+        let identity = format!(
+            "setpriv --reuid={owner} --regid=\"$(id -g {owner} 2>/dev/null || echo 65534)\" --clear-groups --no-new-privs"
+        );
+        format!("cd / && exec setsid {} {identity} {}", self.clean_environment(), self.quoted_program())
+    }
+
+    fn clean_environment(&self) -> String {
+        let path = quoted(&self.runner.path.to_string_lossy());
+        format!(
+            "env -i PATH={path} HOME=/nonexistent LC_ALL=C GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 \
+             GIT_ATTR_NOSYSTEM=1 GIT_PROTOCOL=\"$GIT_PROTOCOL\""
+        )
+    }
+
+    fn quoted_program(&self) -> String {
+        quoted(&self.runner.program.to_string_lossy())
+    }
+
+    /// Refuses a repository of the service's user that configures hooks in its configuration: they could be rules, which
+    /// must not be passed over in silence.
+    async fn check_configuration(&self, git_dir: &Path) -> Result<(), GitError> {
+        for file in ["config", "config.worktree"].map(|name| git_dir.join(name)) {
+            if !file.exists() {
+                continue;
+            }
+            let file = file.to_string_lossy().into_owned();
+            let ask = ["config", "--file", &file, "--includes", "--name-only", "--get-regexp"];
+            let ask = ask.into_iter().chain([r"^(core\.hookspath|hook\..*)$"]);
+            match self.command(ask).run().await {
+                Ok(found) => {
+                    let name = found.text()?.lines().next().unwrap_or_default().to_owned();
+                    return Err(repository::has_hooks(git_dir, &name));
+                }
+                // There is none.
+                Err(GitError::Failed { code: Some(1), .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The path of an address that is one; with the escapes of a URL decoded, as git does.
+fn path_of(address: &str) -> Option<PathBuf> {
+    if address.starts_with('/') {
+        return Some(address.into());
+    }
+    let escaped = address.strip_prefix("file://")?.as_bytes();
+    let (mut bytes, mut at) = (Vec::new(), 0);
+    while let Some(&byte) = escaped.get(at) {
+        let digits = escaped.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(decoded) if byte == b'%' => {
+                bytes.push(decoded);
+                at += 3;
+            }
+            _ => {
+                bytes.push(byte);
+                at += 1;
+            }
+        }
+    }
+    Some(OsString::from_vec(bytes).into())
+}
+
+/// A word of a shell command.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The size of a commit's tree, counted before the host checks it out.
+//!
+//! A tree names its folders by their content, so a few kilobytes of objects can stand for any number of files: each folder
+//! is stored once and may be named a thousand times.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::run::ReasonCode;
+use tokio::io::AsyncReadExt;
+
+use crate::failure::Stopped;
+use crate::mirror::Mirror;
+
+/// What a file system takes for a file or a folder at least, and in steps of which a file grows.
+const BLOCK: u64 = 4096;
+
+/// Sizes that are remembered.
+const REMEMBERED: usize = 1000;
+
+/// The longest time for counting a tree.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The longest beginning of an entry, before its path: mode, type, object and size.
+const HEAD_BYTES: usize = 200;
+
+/// Sizes of trees that were counted to the end. A commit never changes, so they stay true. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TreeSizes(Arc<Mutex<HashMap<Sha, u64>>>);
+
+impl TreeSizes {
+    fn known(&self, commit: &Sha) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(commit).copied()
+    }
+
+    fn remember(&self, commit: &Sha, bytes: u64) {
+        let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sizes.len() >= REMEMBERED {
+            sizes.clear();
+        }
+        sizes.insert(commit.clone(), bytes);
+    }
+}
+
+/// Refuses a commit whose files would take more than `most` bytes (the project's `limits.diskBytes`).
+pub(crate) async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<(), Stopped> {
+    let bytes = match mirror.tree_sizes.known(commit) {
+        Some(bytes) => bytes,
+        None => count(mirror, commit, most).await?,
+    };
+    if bytes <= most {
+        return Ok(());
+    }
+    let text = format!(
+        "The files of commit {commit} take more than the {most} bytes that a job of this project may have on the disk \
+         (limits.diskBytes), so it was not checked out. Raise limits.diskBytes, or remove files from the repository."
+    );
+    Err(Stopped::failed(ReasonCode::DiskLimit, text))
+}
+
+/// Counts the tree of a commit, and stops beyond `most`.
+async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, Stopped> {
+    let listing = mirror.git.at(&mirror.path, ["ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit.as_str()]);
+    let mut git = listing.timeout(TIMEOUT).spawn()?;
+    drop((git.stdin.take(), git.stderr.take()));
+    let failed = |why: &str| {
+        Stopped::may_pass(ReasonCode::Internal, format!("The files of commit {commit} could not be counted: {why}."))
+    };
+    let mut stdout = git.stdout.take().ok_or_else(|| failed("git gave no output"))?;
+    let counting = async {
+        let (mut counted, mut buffer) = (Counted::default(), vec![0; 64 << 10]);
+        loop {
+            let read = stdout.read(&mut buffer).await?;
+            counted.take(&buffer[..read]);
+            if read == 0 || counted.bytes > most {
+                return Ok::<_, std::io::Error>((counted.bytes, read == 0));
+            }
+        }
+    };
+    let (bytes, whole) = tokio::time::timeout(TIMEOUT, counting).await.map_err(|_| failed("it took too long"))??;
+    if whole {
+        let status = git.wait().await?;
+        if !status.success() {
+            return Err(failed(&format!("git ls-tree ended with {status}")));
+        }
+        mirror.tree_sizes.remember(commit, bytes);
+    }
+    // Dropping a listing that was not read to its end stops git.
+    Ok(bytes)
+}
+
+/// Adds up what `git ls-tree -l -z` prints: `<mode> <type> <object> <size>` with the size right-aligned, a tab, the path,
+/// and a NUL.
+#[derive(Default)]
+struct Counted {
+    bytes: u64,
+    /// The beginning of the entry that is being read; paths are passed over.
+    head: Vec<u8>,
+    in_path: bool,
+}
+
+impl Counted {
+    fn take(&mut self, output: &[u8]) {
+        for &byte in output {
+            match byte {
+                0 => {
+                    self.in_path = false;
+                    self.head.clear();
+                }
+                b'\t' if !self.in_path => {
+                    self.in_path = true;
+                    let size = self.head.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+                    // A folder, and a repository inside the repository, have none.
+                    let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
+                    let blocks = size.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
+                    self.bytes = self.bytes.saturating_add(blocks);
+                }
+                _ if !self.in_path && self.head.len() < HEAD_BYTES => self.head.push(byte),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use journeyman_core::ports::Remote;
+    use journeyman_git::{Git, Runner};
+
+    use super::*;
+
+    fn mirror(dir: &Path) -> Mirror {
+        let path = "/usr/local/bin:/usr/bin:/bin".into();
+        let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
+        let remote = Remote { url: String::new(), credential: None, is_ours: true };
+        let (heads, default_branch) = (BTreeMap::new(), "main".to_owned());
+        let (names_default_branch, tree_sizes) = (true, TreeSizes::default());
+        Mirror { git, path: dir.join("m.git"), remote, heads, default_branch, names_default_branch, tree_sizes }
+    }
+
+    async fn object(mirror: &Mirror, arguments: &[&str], input: &str) -> Sha {
+        mirror.git.at(&mirror.path, arguments).stdin(input).run().await.unwrap().sha().unwrap()
+    }
+
+    /// A commit of `width` to the power of `depth` files, with one object for each level.
+    async fn bomb(mirror: &Mirror, width: usize, depth: usize, empty: bool) -> Sha {
+        mirror.git.at(&mirror.path, ["init", "--quiet", "--bare"]).run().await.unwrap();
+        let mut entry = if empty {
+            format!("040000 tree {}", object(mirror, &["mktree"], "").await)
+        } else {
+            format!("100644 blob {}", object(mirror, &["hash-object", "-w", "--stdin"], "x").await)
+        };
+        for _ in 0..depth {
+            let listing: String = (0..width).map(|name| format!("{entry}\t{name:04}\n")).collect();
+            entry = format!("040000 tree {}", object(mirror, &["mktree"], &listing).await);
+        }
+        let tree = entry.rsplit(' ').next().unwrap().to_owned();
+        object(mirror, &["commit-tree", &tree, "-m", "x"], "").await
+    }
+
+    #[tokio::test]
+    async fn a_few_objects_that_stand_for_many_files_are_refused() {
+        for empty in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let mirror = mirror(dir.path());
+            // 100,000,000 files of ten objects; without a limit that many are written.
+            let commit = bomb(&mirror, 100, 4, empty).await;
+            let Err(Stopped::Failed { reason, retry }) = check(&mirror, &commit, 50 << 20).await else {
+                panic!("it was taken");
+            };
+            assert_eq!((reason.code, retry), (ReasonCode::DiskLimit, false));
+            assert!(reason.text.contains("limits.diskBytes") && reason.text.contains("52428800"), "{}", reason.text);
+            assert_eq!(mirror.tree_sizes.known(&commit), None, "it was not counted to its end");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_tree_is_counted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mirror = mirror(dir.path());
+        let commit = bomb(&mirror, 10, 2, false).await;
+        // 100 files and 10 folders.
+        assert!(check(&mirror, &commit, 110 * BLOCK).await.is_ok());
+        assert_eq!(mirror.tree_sizes.known(&commit), Some(110 * BLOCK));
+        assert!(check(&mirror, &commit, 110 * BLOCK - 1).await.is_err(), "a smaller limit holds for what is known");
+        std::fs::remove_dir_all(&mirror.path).unwrap();
+        assert!(check(&mirror, &commit, 110 * BLOCK).await.is_ok(), "no git was asked");
+        let missing = "a".repeat(40).parse().unwrap();
+        assert!(matches!(check(&mirror, &missing, 1).await, Err(Stopped::Failed { retry: true, .. })));
+    }
+
+    #[test]
+    fn entries_are_added_up_wherever_the_output_is_cut() {
+        let told = b"100644 blob aa    5000\ta\tb 9999999\0040000 tree bb       -\tc\0160000 commit cc       -\td\0";
+        for at in 0..told.len() {
+            let mut counted = Counted::default();
+            counted.take(&told[..at]);
+            counted.take(&told[at..]);
+            assert_eq!(counted.bytes, 4 * BLOCK, "{at}");
+        }
+    }
+}
