@@ -10,7 +10,8 @@ pub const MAX_FAILURES: u32 = 3;
 pub const MAX_LOSSES: u32 = 20;
 
 const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(300);
+/// The longest wait that [`backoff`] gives.
+pub const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// The wait before the next attempt after `failures` of them (1 or more): it doubles from one second to five
 /// minutes, and between half and all of it is waited, as `permille` (0 to 999) says. The jitter keeps many jobs that
@@ -18,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 #[must_use]
 pub fn backoff(failures: u32, permille: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
-    let full = FIRST.saturating_mul(1 << doublings).min(LONGEST);
+    let full = FIRST.saturating_mul(1 << doublings).min(LONGEST_BACKOFF);
     full / 2 + (full / 2).saturating_mul(permille.min(999)) / 999
 }
 

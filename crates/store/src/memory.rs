@@ -88,9 +88,12 @@ impl Tables {
             self.jobs.values().filter(live).count()
         };
         let may = |job: &&Job| {
-            let waited = |due| job.prefers().is_none_or(|warm| warm == worker) || due + PATIENCE <= now;
+            let waited = |due: Timestamp| {
+                job.prefers().is_none_or(|warm| warm == worker) || due + PATIENCE <= now || due > now + PATIENCE
+            };
             let limit = self.projects.get(&job.project).and_then(|project| project.settings.limits.concurrent_runs);
-            job.due_at().is_some_and(|due| due <= now && waited(due))
+            job.is_due(now)
+                && job.due_at().is_some_and(waited)
                 && limit.is_none_or(|limit| live(&job.project) < limit as usize)
         };
         self.jobs.values().filter(may).min_by_key(|job| (live(&job.project), job.due_at(), job.id))

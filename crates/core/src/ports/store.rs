@@ -114,10 +114,10 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who looks for work, and when.
 ///
-/// A job may be given to the worker if it is due, if it prefers no other ([`Job::prefers`]) or has waited for that one
-/// for [`PATIENCE`], and if its project has fewer live runs than its limit. Of those the first is that of the
+/// A job may be given to the worker if it is due ([`Job::is_due`]), if it prefers no other ([`Job::prefers`]) or has waited
+/// for that one for [`PATIENCE`] (or, by its clock, begins to wait later than that from now), and if its project has fewer live runs than its limit. Of those the first is that of the
 /// project with the fewest live runs, so that a project with many jobs does not keep the others waiting; then the one
-/// that has been due longest; then the oldest.
+/// that has been due longest; then the oldest. What is due by a clock that was set back since comes last of its project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimQuery {
     /// The present.

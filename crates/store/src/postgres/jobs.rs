@@ -12,6 +12,7 @@ use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
     UpdateError,
 };
+use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
@@ -34,7 +35,8 @@ pub(super) const ACCEPTED: &str = "SELECT * FROM messages WHERE job = $1 AND seq
 
 /// The jobs that [`ClaimQuery`] describes, the first that nobody else is picking. The first part walks from project to
 /// project along the index over due jobs, so that the cost grows with the projects that have any, and not with their
-/// jobs; of each a few are looked at, because others may be picking the first ones at this moment.
+/// jobs; of each a few are looked at, because others may be picking the first ones at this moment. Where there are fewer
+/// that are due by their time it is looked for those that are by their state, among what has a time to come.
 pub(super) const DUE_JOB: &str = "
     WITH RECURSIVE owners (project) AS (
         (SELECT min(project) FROM jobs WHERE due_at IS NOT NULL)
@@ -50,16 +52,24 @@ pub(super) const DUE_JOB: &str = "
     ), heads AS MATERIALIZED (
         SELECT shares.live, shares.most, head.id, head.due_at
         FROM shares CROSS JOIN LATERAL (
-            SELECT id, due_at FROM jobs
-            WHERE jobs.project = shares.project AND due_at <= $1
-                AND (prefers IS NULL OR prefers = $2 OR due_at <= $3)
-            ORDER BY due_at, id LIMIT 8
+            (SELECT id, due_at FROM jobs
+             WHERE jobs.project = shares.project AND due_at <= $1
+                 AND (prefers IS NULL OR prefers = $2 OR due_at <= $3)
+             ORDER BY due_at, id LIMIT 8)
+            UNION ALL
+            (SELECT id, due_at FROM jobs
+             WHERE jobs.project = shares.project AND due_at > $1 AND worker IS NULL
+                 AND (prefers IS NULL OR prefers = $2 OR due_at > $4)
+                 AND (due_at > $5 OR state::json #>> '{state,active}' = 'waiting')
+             ORDER BY due_at, id LIMIT 8)
+            LIMIT 8
         ) AS head
         WHERE shares.most IS NULL OR shares.live < shares.most
     )
     SELECT jobs.id, jobs.state, jobs.project, heads.most
     FROM heads JOIN jobs ON jobs.id = heads.id
     WHERE jobs.due_at <= $1
+        OR (jobs.worker IS NULL AND (jobs.due_at > $5 OR jobs.state::json #>> '{state,active}' = 'waiting'))
     ORDER BY heads.live, heads.due_at, heads.id LIMIT 1
     FOR UPDATE OF jobs SKIP LOCKED";
 
@@ -102,8 +112,9 @@ impl JobStore for PostgresStore {
     async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
         let session = Session::open(&self.pool).await?;
         let (now, worker) = (query.now.as_micros(), query.worker.to_string());
-        let waited = (query.now - PATIENCE).as_micros();
-        let mut found = session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited)]).await?;
+        let times = [query.now - PATIENCE, query.now + PATIENCE, query.now + LONGEST_BACKOFF];
+        let [waited, early, never] = times.map(Timestamp::as_micros);
+        let mut found = session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited, early, never)]).await?;
         let row = found.pop().and_then(|mut rows| rows.pop());
         let picked = match &row {
             Some(row) if has_place(&session, row, now).await? => Some(rows::job(row)?),
@@ -258,7 +269,7 @@ mod tests {
         let list = ["'p1'", "0", &big, &big, "''", "''", "20", "''"];
         // Each with the index that it is meant to use, and whether its rows must come in order out of it.
         let hot: [(&str, &str, &[&str], bool); 9] = [
-            (DUE_JOB, "jobs_due", &["50000", "'w'", "50000"], false),
+            (DUE_JOB, "jobs_due", &["50000", "'w'", "50000", "50000", "50000"], false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
             (LIST, "jobs_of_project", &list, true),

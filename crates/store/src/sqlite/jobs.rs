@@ -12,6 +12,7 @@ use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
     UpdateError,
 };
+use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -158,7 +159,8 @@ const LOG: &str = "SELECT * FROM log WHERE job = ?1 AND seq > ?2 ORDER BY seq LI
 const ACCEPTED: &str = "SELECT * FROM messages WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 
 /// The job that [`ClaimQuery`] describes. The first part walks from project to project along the index over due jobs, so
-/// that the cost grows with the projects that have any, and not with their jobs.
+/// that the cost grows with the projects that have any, and not with their jobs. Only where nothing of a project is due by
+/// its time is it looked for what is due by its state, among what has a time to come: runs, and retries.
 const DUE_JOB: &str = "
     WITH RECURSIVE owners (project) AS (
         SELECT min(project) FROM jobs WHERE due_at IS NOT NULL
@@ -171,11 +173,17 @@ const DUE_JOB: &str = "
             (SELECT concurrent_runs FROM projects WHERE id = owners.project) AS most
         FROM owners WHERE project IS NOT NULL
     ), heads AS (
-        SELECT live, (
+        SELECT live, coalesce((
             SELECT id FROM jobs
             WHERE project = shares.project AND due_at <= ?1 AND (prefers IS NULL OR prefers = ?2 OR due_at <= ?3)
             ORDER BY due_at, id LIMIT 1
-        ) AS id
+        ), (
+            SELECT id FROM jobs
+            WHERE project = shares.project AND due_at > ?1 AND worker IS NULL
+                AND (prefers IS NULL OR prefers = ?2 OR due_at > ?4)
+                AND (due_at > ?5 OR state ->> '$.state.active' = 'waiting')
+            ORDER BY due_at, id LIMIT 1
+        )) AS id
         FROM shares WHERE most IS NULL OR live < most
     )
     SELECT jobs.id, jobs.state FROM heads JOIN jobs ON jobs.id = heads.id
@@ -183,7 +191,8 @@ const DUE_JOB: &str = "
 
 fn due_job(db: &Connection, ClaimQuery { now, worker }: ClaimQuery) -> Result<Option<Job>, ReadError> {
     let mut query = db.prepare_cached(DUE_JOB)?;
-    let mut rows = query.query(params![now.as_micros(), worker.to_string(), (now - PATIENCE).as_micros()])?;
+    let times = [now, now - PATIENCE, now + PATIENCE, now + LONGEST_BACKOFF].map(Timestamp::as_micros);
+    let mut rows = query.query(params![times[0], worker.to_string(), times[1], times[2], times[3]])?;
     rows.next()?.map(rows::job).transpose()
 }
 

@@ -17,7 +17,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{NewPull, PullState};
-use journeyman_core::run::{RunStatus, Usage};
+use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::{Clock, Timestamp};
 use uuid::Uuid;
 
@@ -258,6 +258,55 @@ async fn a_follow_up_waits_a_little_for_the_worker_that_has_the_workspace() {
         house.world.pass(PATIENCE);
         let taken = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert_eq!((taken.job.id, taken.job.warm), (id, Some(worker(2))), "{name}: worker 1 did not come");
+    }
+}
+
+#[tokio::test]
+async fn no_job_waits_for_an_hour_that_is_over_when_the_clock_is_set_back() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    for house in all().await {
+        let name = house.name;
+        // One waits for a worker that does not come, one for its next attempt, one was never touched, one runs.
+        let warm = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        work_off(&house).await;
+        house.engine.add_message(&shop(), warm, prompt("b"), free()).await.unwrap();
+        let retried = house.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap().record.id;
+        let claimed = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        assert_eq!(claimed.job.id, retried, "{name}");
+        let failed = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "x"), retry: Some(999) };
+        let failed = Report::Finished { outcome: failed, usage: Usage::default() };
+        house.engine.report(retried, claimed.lease.token, failed).await.unwrap();
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: neither is due for worker 2");
+        let running = house.engine.create_job(&project("shop"), new_job("d"), free()).await.unwrap().record.id;
+        assert_eq!(house.engine.claim(worker(3), LEASE).await.unwrap().unwrap().job.id, running, "{name}");
+        let new = house.engine.create_job(&project("shop"), new_job("e"), free()).await.unwrap().record.id;
+
+        house.world.set_back(HOUR);
+        let mut taken = Vec::new();
+        while let Some(claimed) = house.engine.claim(worker(2), LEASE).await.unwrap() {
+            taken.push(claimed.job.id);
+        }
+        taken.sort();
+        let mut expected = [warm, retried, new];
+        expected.sort();
+        assert_eq!(taken, expected, "{name}: and not the one that runs");
+    }
+}
+
+#[tokio::test]
+async fn clocks_that_differ_a_little_change_nothing() {
+    for house in all().await {
+        let name = house.name;
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        work_off(&house).await;
+        house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+        house.world.set_back(Duration::from_millis(300));
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: it waits for worker 1");
+        let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("worker 1 need not wait");
+        let failed = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "x"), retry: Some(999) };
+        let failed = Report::Finished { outcome: failed, usage: Usage::default() };
+        house.engine.report(id, claimed.lease.token, failed).await.unwrap();
+        assert_eq!(house.engine.claim(worker(1), LEASE).await.unwrap(), None, "{name}: the wait holds");
     }
 }
 
