@@ -3,6 +3,7 @@
 //! Why `rusqlite` on threads of its own, and not an async driver, is in `docs/decisions/0002-sqlite-writer.md`.
 
 mod cache;
+mod fault;
 mod jobs;
 mod keys;
 mod ledger;
@@ -10,6 +11,7 @@ mod migrate;
 mod projects;
 mod pulls;
 mod read;
+mod recover;
 mod rows;
 mod spending;
 mod sweep;
@@ -26,6 +28,7 @@ use journeyman_core::time::{IdGen, Timestamp};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use self::cache::JobCache;
+use self::fault::Fault;
 pub(crate) use self::migrate::SCHEMA_VERSION;
 use self::read::Readers;
 use self::write::Writer;
@@ -47,6 +50,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     cache: Arc<JobCache>,
+    fault: Arc<Fault>,
     wakeups: Arc<Wakeups>,
     master_key: MasterKey,
     ids: Arc<dyn IdGen>,
@@ -62,6 +66,17 @@ pub enum OpenError {
         path: PathBuf,
         /// What SQLite said.
         source: rusqlite::Error,
+    },
+    /// Its write-ahead log cannot be made sure to be on the disk.
+    #[error(
+        "the log {path} of the database cannot be written to the disk: {source}; check the disk (dmesg names its \
+         errors), copy the database with its -wal file to another one if it fails, and start again"
+    )]
+    Log {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// The secrets in it cannot be opened with this key.
     #[error(transparent)]
@@ -82,6 +97,15 @@ pub enum OpenError {
 }
 
 impl SqliteStore {
+    /// Makes sure that what the log of the database at `path` holds is on the disk; a service does so before it opens
+    /// the database, because the process before it may have failed to. Where there is none, nothing is done.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is no database; its log cannot be written.
+    pub fn recover(path: &Path) -> Result<(), OpenError> {
+        recover::recover(path)
+    }
+
     /// Opens or makes the database at `path` and brings its schema up to date.
     ///
     /// # Errors
@@ -100,11 +124,11 @@ impl SqliteStore {
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection, path)?;
         check_master_key(&connection, &master_key, &*ids).map_err(failed)??;
-        let cache = Arc::new(JobCache::default());
-        let writer = Writer::start(connection, Arc::clone(&cache))
+        let (cache, fault) = (Arc::new(JobCache::default()), Arc::new(Fault::default()));
+        let writer = Writer::start(connection, Arc::clone(&cache), Arc::clone(&fault))
             .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
-        let readers = Readers::new(path.to_owned());
-        Ok(Self { writer, readers, cache, wakeups: Arc::new(Wakeups::new()), master_key, ids })
+        let readers = Readers::new(path.to_owned(), Arc::clone(&fault));
+        Ok(Self { writer, readers, cache, fault, wakeups: Arc::new(Wakeups::new()), master_key, ids })
     }
 }
 
@@ -147,6 +171,10 @@ impl Store for SqliteStore {
     async fn ready(&self) -> Result<(), StoreError> {
         // A transaction without writes: it shows that the writer lives and can lock the file, and costs no fsync.
         self.writer.write(|_| Ok::<(), write::OpError<StoreError>>(())).await
+    }
+
+    async fn failed(&self) -> String {
+        self.fault.happened().await
     }
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {

@@ -533,6 +533,12 @@ pub trait Store: JobStore + ProjectStore + KeyStore + UserStore + PullStore + Sp
     /// Whether it answers.
     async fn ready(&self) -> Result<(), StoreError>;
 
+    /// Returns, with the reason, when the store has found that it can no longer trust what it keeps its data in. It answers
+    /// nothing any more then, and the process must end: only a new one can find out what was stored. Most never do.
+    async fn failed(&self) -> String {
+        std::future::pending().await
+    }
+
     /// Removes what is over, at most `limit` of each kind, and says how much that was: a kind of which there were `limit`
     /// may have more. Idempotency keys and rate windows go when their time is over, the rest as `retention` says.
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError>;

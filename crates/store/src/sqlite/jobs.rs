@@ -67,6 +67,7 @@ impl JobStore for SqliteStore {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.fault.check()?;
         let now = Instant::now();
         let moment = match self.cache.look(id, now) {
             Ok(job) => return Ok(Some(job)),
@@ -132,6 +133,7 @@ impl JobStore for SqliteStore {
             let accepted = collect(&mut query.query(values)?, |row| rows::accepted_line(row))?;
             Ok(rows::merge_lines(lines, accepted, limit))
         });
+        self.fault.check()?;
         self.wakeups.lines(job, after, limit, read).await
     }
 

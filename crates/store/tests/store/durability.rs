@@ -1,6 +1,7 @@
 //! What SQLite alone must hold: it is on disk, of a known version, and says clearly what is wrong with it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use journeyman_core::engine::Engine;
 use journeyman_core::message::Message;
@@ -9,7 +10,7 @@ use journeyman_core::project::SecretValue;
 use journeyman_store::{MasterKey, OpenError, SqliteStore, VaultError};
 use rusqlite::Connection;
 
-use crate::given::{World, free, master_key, new_job, project, prompt, shop, sqlite};
+use crate::given::{House, World, free, master_key, new_job, project, prompt, shop, sqlite};
 
 #[tokio::test]
 async fn what_was_accepted_is_there_after_reopening_beside_the_open_store() {
@@ -140,10 +141,46 @@ async fn a_disk_that_does_not_answer_is_an_error_in_time_and_nothing_is_stored_l
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let shop = shop();
     let sent = house.engine.add_message(&shop, id, prompt("b"), free());
-    let refused = tokio::time::timeout(std::time::Duration::from_secs(8), sent).await.expect("an answer in time");
+    let refused = tokio::time::timeout(Duration::from_secs(8), sent).await.expect("an answer in time");
     assert_eq!(refused, Err(UpdateError::Store(StoreError::Busy)));
     holder.execute_batch("ROLLBACK").unwrap();
     house.engine.add_message(&shop, id, prompt("c"), free()).await.unwrap();
     let prompts: Vec<String> = house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
     assert_eq!(prompts, ["a", "c"]);
+}
+
+fn file(house: &House) -> std::path::PathBuf {
+    house.dir.as_ref().unwrap().path().join("journeyman.db")
+}
+
+#[tokio::test]
+async fn what_a_process_that_died_left_in_the_log_is_in_the_database_before_it_is_served() {
+    let house = sqlite().await;
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    // A copy of the files is what a process leaves that ends in the middle of its work.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    let log = dir.path().join("journeyman.db-wal");
+    std::fs::copy(file(&house), &path).unwrap();
+    std::fs::copy(file(&house).with_extension("db-wal"), &log).unwrap();
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+    SqliteStore::recover(&path).unwrap();
+    assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "nothing of it is left in the log");
+    let store = SqliteStore::open(&path, master_key(), World::new()).unwrap();
+    assert_eq!(store.job(id).await.unwrap(), house.store.job(id).await.unwrap());
+    // Beside a command that uses the database, and where there is none.
+    SqliteStore::recover(&path).unwrap();
+    store.ready().await.unwrap();
+    SqliteStore::recover(&dir.path().join("none.db")).unwrap();
+}
+
+#[test]
+fn a_log_that_cannot_be_read_keeps_a_service_from_starting_and_says_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE old (a)").unwrap();
+    // A folder stands in for a file that the system gives nothing of.
+    std::fs::create_dir(dir.path().join("journeyman.db-wal")).unwrap();
+    let error = SqliteStore::recover(&path).err().unwrap().to_string();
+    assert!(error.contains("journeyman.db"), "{error}");
 }
