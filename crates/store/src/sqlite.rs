@@ -3,6 +3,7 @@
 //! Why `rusqlite` on threads of its own, and not an async driver, is in `docs/decisions/0002-sqlite-writer.md`.
 
 mod cache;
+mod compact;
 mod fault;
 mod jobs;
 mod keys;
@@ -42,6 +43,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pages of 4 KiB that the write-ahead log may have before they are copied to their places: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4096;
 
+/// Bytes that the log may keep on the disk while nothing is in it.
+const LOG_BYTES: i64 = 64 << 20;
+
 /// Memory for the pages that the writer touches, at most.
 const WRITER_CACHE_KIB: i64 = 8192;
 
@@ -78,6 +82,17 @@ pub enum OpenError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It cannot be rewritten.
+    #[error(
+        "the database {path} cannot be rewritten: {source}; it is as it was; rewriting needs room on the disk for two \
+         more copies of it, and that no other program uses it"
+    )]
+    Compact {
+        /// Which file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
     /// The secrets in it cannot be opened with this key.
     #[error(transparent)]
     Key(#[from] VaultError),
@@ -106,6 +121,16 @@ impl SqliteStore {
         recover::recover(path)
     }
 
+    /// Rewrites the database at `path` without the room that is free in it, and so that from then on such room is given
+    /// back to the disk as it becomes free. Nothing else may use it meanwhile, and the disk needs room for another two
+    /// of it. Returns how large it was and is, in bytes.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is no database; the disk is full; another process uses it.
+    pub fn compact(path: &Path) -> Result<[u64; 2], OpenError> {
+        compact::compact(path)
+    }
+
     /// Opens or makes the database at `path` and brings its schema up to date.
     ///
     /// # Errors
@@ -114,12 +139,19 @@ impl SqliteStore {
         let failed = |source| OpenError::Database { path: path.to_owned(), source };
         let mut connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+        let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(failed)?;
+        if pages == 0 {
+            // Before the first table is made, else it is without effect: room that becomes free can be given back.
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(failed)?;
+        }
         // WAL lets readers go on beside the writer; FULL syncs the log at each commit: a 2xx means on disk.
         connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         // Pages of a job that is written many times are copied from the log to their place once and not each time.
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(failed)?;
+        // After a large transaction the log is cut off again when it begins anew.
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES).map_err(failed)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection, path)?;
@@ -179,6 +211,12 @@ impl Store for SqliteStore {
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
         let ends = Ends::new(now, retention);
-        self.writer.write(move |db| Ok::<_, write::OpError<StoreError>>(sweep::sweep(db, ends, limit)?)).await
+        let swept = self.writer.write(move |db| Ok::<_, write::OpError<StoreError>>(sweep::sweep(db, ends, limit)?));
+        let swept = swept.await?;
+        // The last piece of a sweep gives back what all of it has made free.
+        if swept.most() < limit {
+            self.give_back().await?;
+        }
+        Ok(swept)
     }
 }
