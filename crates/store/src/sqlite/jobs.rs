@@ -22,6 +22,7 @@ use super::ledger::{Tables, write};
 use super::rows::{ReadError, collect};
 use super::write::{OpError, Session};
 use crate::accept;
+use crate::lists::{self, Listing};
 use crate::rows;
 use crate::watch::Watch;
 
@@ -199,37 +200,39 @@ fn due_job(db: &Connection, ClaimQuery { now, worker }: ClaimQuery) -> Result<Op
 }
 
 /// The newest jobs of a project; what was not asked for is a value that lets everything through. `instr` and not LIKE: the
-/// text is taken as it is, with no wildcards in it.
+/// text is taken as it is, with no wildcards in it. The index is named because SQLite, which keeps no statistics here, takes
+/// the one by project for a status too, and goes through all jobs of the project.
 macro_rules! list {
-    ($status:literal) => {
+    ($index:literal, $status:literal) => {
         concat!(
-            "SELECT id, state FROM jobs
-             WHERE project = ?1 AND created_at > ?2 AND created_at < ?3 AND (created_at, id) < (?4, ?5)
-               AND instr(lower(title), lower(?6)) > 0 AND ",
+            "SELECT id, state FROM jobs INDEXED BY ",
+            $index,
+            " WHERE project = ?1 AND created_at > ?2 AND (created_at, id) < (?3, ?4)
+               AND instr(lower(title), lower(?5)) > 0 AND ",
             $status,
-            " ORDER BY created_at DESC, id DESC LIMIT ?7"
+            " ORDER BY created_at DESC, id DESC LIMIT ?6"
         )
     };
 }
 
-const LIST: &str = list!("?8 = ''");
-
-/// A text of its own, because only so its index is used.
-const LIST_OF_STATUS: &str = list!("status = ?8");
+/// Also with a search: the title is in the index.
+const LIST: &str = list!("jobs_of_project", "?7 IN ('', status)");
+const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
 
 fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
-    let status = filter.status.map(|status| status.name());
-    let (place_at, place_id) = filter.after.map(|place| (place.created_at.as_micros(), place.id.to_string())).unzip();
-    let mut query = db.prepare_cached(if status.is_some() { LIST_OF_STATUS } else { LIST })?;
+    let (place_at, place_id) = lists::beginning(filter);
+    let mut query = db.prepare_cached(match Listing::of(filter) {
+        Listing::All | Listing::Search => LIST,
+        Listing::OfStatus => LIST_OF_STATUS,
+    })?;
     let mut rows = query.query(params![
         filter.project.as_str(),
         filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
-        filter.created_before.map_or(i64::MAX, Timestamp::as_micros),
-        place_at.unwrap_or(i64::MAX),
-        place_id.unwrap_or_default(),
+        place_at,
+        place_id,
         filter.title_contains.as_deref().unwrap_or_default(),
         i64::try_from(filter.limit).unwrap_or(i64::MAX),
-        status.unwrap_or_default()
+        filter.status.map(|status| status.name()).unwrap_or_default()
     ])?;
     collect(&mut rows, |row| rows::job(row))
 }
@@ -254,8 +257,8 @@ mod tests {
             ("claim", DUE_JOB),
             ("log", LOG),
             ("messages", ACCEPTED),
-            ("list", LIST),
-            ("list of a status", LIST_OF_STATUS),
+            ("jobs_of_project", LIST),
+            ("jobs_of_status", LIST_OF_STATUS),
             ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),
             ("write", "UPDATE jobs SET state = ?2 WHERE id = ?1"),
             ("active jobs", "SELECT count(*) FROM jobs WHERE due_at IS NOT NULL"),
@@ -272,6 +275,31 @@ mod tests {
             let sorts = plan.iter().any(|line| line.contains("TEMP B-TREE"));
             // The heads of projects are ordered by hand; a list must come ordered out of its index.
             assert!(!sorts || name == "claim", "{name}: {plan:#?}");
+            let by = format!("SEARCH jobs USING INDEX {name} (");
+            assert!(!name.starts_with("jobs_of_") || plan[0].starts_with(&by), "{name}: {plan:#?}");
         }
+    }
+
+    /// The instructions that SQLite makes of a query, as their names and first operands.
+    fn program(db: &Connection, query: &str) -> Vec<(String, i64)> {
+        let mut program = db.prepare(&format!("EXPLAIN {query}")).unwrap();
+        let values = vec![rusqlite::types::Value::Null; program.parameter_count()];
+        let lines =
+            program.query_map(rusqlite::params_from_iter(values), |row| Ok((row.get(1)?, row.get(2)?))).unwrap();
+        lines.collect::<rusqlite::Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn a_search_reads_of_the_jobs_only_those_that_it_finds() {
+        let mut db = Connection::open_in_memory().unwrap();
+        super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
+        let program = program(&db, LIST);
+        let place = |name: &str| program.iter().position(|(own, _)| own == name).unwrap();
+        // The place in the table is only noted until a column is asked for that the index does not have.
+        let table = program[place("DeferredSeek") + 1..].iter().find(|(name, cursor)| name == "Column" && *cursor == 0);
+        assert!(table.is_some(), "{program:#?}");
+        let first = program.iter().position(|(name, cursor)| name == "Column" && *cursor == 0).unwrap();
+        let compared = program.iter().rposition(|(name, _)| name == "Function").unwrap();
+        assert!(compared < first, "the title is compared before anything of the job is read: {program:#?}");
     }
 }

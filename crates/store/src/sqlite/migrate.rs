@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0006_retention.sql"),
     include_str!("../../migrations/sqlite/0007_spending.sql"),
     include_str!("../../migrations/sqlite/0008_users.sql"),
+    include_str!("../../migrations/sqlite/0009_titles.sql"),
 ];
 
 /// The version of a schema that is up to date.

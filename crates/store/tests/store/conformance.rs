@@ -427,6 +427,59 @@ async fn lists_are_stable_while_jobs_are_added() {
 }
 
 #[tokio::test]
+async fn lists_of_a_status_and_searches_have_the_same_order_and_the_same_bounds() {
+    for house in all().await {
+        let name = house.name;
+        house.store.create_project(project("other"), [].into()).await.unwrap();
+        house.engine.create_job(&project("other"), new_job("Fix page 1"), free()).await.unwrap();
+        let mut made = Vec::new();
+        for number in 0..6 {
+            let title = if number % 2 == 0 { format!("Fix page {number}") } else { format!("Write {number}") };
+            made.push(house.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record);
+            house.world.pass(Duration::from_secs(1));
+        }
+        // 0 and 1 failed, 2 and 3 are archived, 4 and 5 are active.
+        for record in &made[..4] {
+            house.engine.cancel(&shop(), record.id).await.unwrap();
+        }
+        for record in &made[2..4] {
+            house.engine.archive(&shop(), record.id).await.unwrap();
+        }
+        let all = JobFilter {
+            project: shop(),
+            status: None,
+            created_after: None,
+            created_before: None,
+            title_contains: None,
+            after: None,
+            limit: 9,
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let at = |number: usize| Some(made[number].created_at);
+        let behind = |number: usize| Some(Cursor { created_at: made[number].created_at, id: made[number].id });
+        let cases: [(JobFilter, &[usize]); 12] = [
+            (all.clone(), &[5, 4, 3, 2, 1, 0]),
+            (JobFilter { status: Some(JobStatus::Failed), ..all.clone() }, &[1, 0]),
+            (JobFilter { status: Some(JobStatus::Archived), ..all.clone() }, &[3, 2]),
+            (JobFilter { title_contains: text("FIX"), ..all.clone() }, &[4, 2, 0]),
+            (JobFilter { title_contains: text("zebra"), ..all.clone() }, &[]),
+            (JobFilter { title_contains: text("fix"), status: Some(JobStatus::Archived), ..all.clone() }, &[2]),
+            (JobFilter { title_contains: text("fix"), status: Some(JobStatus::Active), ..all.clone() }, &[4]),
+            (JobFilter { title_contains: text("fix"), status: Some(JobStatus::Completed), ..all.clone() }, &[]),
+            (JobFilter { title_contains: text("fix"), limit: 2, ..all.clone() }, &[4, 2]),
+            (JobFilter { title_contains: text("fix"), after: behind(2), ..all.clone() }, &[0]),
+            (JobFilter { created_before: at(4), after: behind(5), created_after: at(1), ..all.clone() }, &[3, 2]),
+            (JobFilter { created_before: at(4), after: behind(2), ..all.clone() }, &[1, 0]),
+        ];
+        for (filter, expected) in cases {
+            let found = house.store.jobs(filter.clone()).await.unwrap();
+            let expected: Vec<JobId> = expected.iter().map(|number| made[*number].id).collect();
+            assert_eq!(found.iter().map(|job| job.id).collect::<Vec<_>>(), expected, "{name}: {filter:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn waiters_hear_of_work_and_of_news() {
     for house in all().await {
         let seen = house.store.work_version();
