@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
 use crate::job::command::TurnBegun;
+use crate::retry::LONGEST_BACKOFF;
 use crate::run::Reason;
 use crate::time::{Timestamp, micros};
 
@@ -362,7 +363,7 @@ impl Job {
     }
 
     /// When a worker should look at the job: at once (since when) if a message waits, later if an attempt is to be
-    /// repeated or a lease may end, never if there is nothing to do.
+    /// repeated or a lease may end, never if there is nothing to do. Orders jobs; [`Job::is_due`] says whether one is due.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match &self.state {
@@ -370,6 +371,21 @@ impl Job {
             JobState::Active(Work::Retrying { not_before, .. }) => Some(*not_before),
             JobState::Active(Work::Running { lease, .. }) => Some(lease.until),
             JobState::Completed | JobState::Failed(_) | JobState::Archived { .. } => None,
+        }
+    }
+
+    /// Returns whether a worker may take the job now. Times are of clocks that may be set back, and on PostgreSQL of several
+    /// machines: a message that waits is due whatever the time says, and an attempt that is to be repeated is due also where
+    /// it would begin later than the longest wait could let it.
+    #[must_use]
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        match &self.state {
+            JobState::Active(Work::Waiting) => true,
+            JobState::Active(Work::Retrying { not_before, .. }) => {
+                *not_before <= now || *not_before > now + LONGEST_BACKOFF
+            }
+            JobState::Active(Work::Running { lease, .. }) => lease.until <= now,
+            JobState::Completed | JobState::Failed(_) | JobState::Archived { .. } => false,
         }
     }
 

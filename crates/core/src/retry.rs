@@ -15,8 +15,8 @@ const QUICK_LOSSES: u32 = 3;
 
 const FIRST: Duration = Duration::from_secs(1);
 
-/// The longest wait between two attempts.
-pub const LONGEST: Duration = Duration::from_secs(300);
+/// The longest wait that [`backoff`] gives.
+pub const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// How long a message waits for an outage to pass, unless the settings say otherwise.
 pub const OUTAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -36,7 +36,7 @@ pub fn takeover_delay(losses: u32) -> Duration {
 #[must_use]
 pub fn backoff(failures: u32, permille: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
-    let full = FIRST.saturating_mul(1 << doublings).min(LONGEST);
+    let full = FIRST.saturating_mul(1 << doublings).min(LONGEST_BACKOFF);
     full / 2 + (full / 2).saturating_mul(permille.min(999)) / 999
 }
 
@@ -55,7 +55,7 @@ mod tests {
     fn the_first_takeovers_are_at_once_and_later_ones_wait() {
         let waits: Vec<_> = (1..=6).map(|losses| takeover_delay(losses).as_secs()).collect();
         assert_eq!(waits, [0, 0, 0, 1, 2, 4]);
-        assert_eq!(takeover_delay(MAX_LOSSES), LONGEST);
+        assert_eq!(takeover_delay(MAX_LOSSES), LONGEST_BACKOFF);
     }
 
     #[test]

@@ -64,6 +64,18 @@ pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn St
     }
 }
 
+/// Makes sure that what the service before this one left in the database's log is on the disk.
+///
+/// # Errors
+/// The log cannot be read or written.
+pub(crate) fn recover_store(settings: &Settings) -> anyhow::Result<()> {
+    match &settings.database {
+        Database::Sqlite(path) => Ok(SqliteStore::recover(path)?),
+        // A server of its own looks after its log.
+        Database::Postgres(_) => Ok(()),
+    }
+}
+
 /// Where files are kept that outlive this machine.
 fn blobs(place: &BlobPlace) -> anyhow::Result<Arc<dyn Blobs>> {
     Ok(match place {

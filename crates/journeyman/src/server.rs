@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use axum::serve::ListenerExt;
 use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::Clock;
@@ -29,7 +29,7 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(50);
 /// Blobs of each kind that one sweep looks at.
 const SWEEP_BLOBS: usize = 1000;
 
-/// How long answers that are under way may take once running turns were handed back.
+/// How long answers that are under way may take once running turns were handed back, or the database is lost.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// A service that is bound to its address and not yet running.
@@ -50,6 +50,7 @@ impl Server {
     pub(crate) async fn bind(settings: Settings) -> anyhow::Result<Self> {
         app::make_private_dir(&settings.data_dir)?;
         let lock = app::lock(&settings.data_dir)?;
+        app::recover_store(&settings)?;
         let listener = TcpListener::bind(settings.listen).await;
         let listener = listener.with_context(|| format!("the address {} cannot be listened on", settings.listen))?;
         let public_url = settings.public_url(listener.local_addr()?);
@@ -85,7 +86,22 @@ impl Server {
             }
         };
         let sweeper = tokio::spawn(sweep(Arc::clone(&self.app.host), self.app.store.clone(), self.settings.clone()));
-        let (served, ()) = tokio::join!(http, work);
+        let serving = async { tokio::join!(http, work).0 };
+        let mut serving = std::pin::pin!(serving);
+        let served = tokio::select! {
+            served = &mut serving => served,
+            reason = self.app.store.failed() => {
+                tracing::error!(%reason, "the database can no longer be trusted; the service is stopping");
+                stages.drain.cancel();
+                stages.stop.cancel();
+                // Whoever waits is told before the process ends; nothing else can be brought to its end.
+                let _ = tokio::time::timeout(LAST_ANSWERS, serving).await;
+                Err(anyhow!(
+                    "the database can no longer be trusted: {reason}; look after its disk (dmesg names errors), then \
+                     start the service again: it reads the database's log anew and goes on with what was stored"
+                ))
+            }
+        };
         sweeper.abort();
         self.app.host.end_warm_agents().await;
         served

@@ -6,6 +6,7 @@
 
 mod accept;
 mod copy;
+mod lists;
 mod memory;
 mod postgres;
 mod retention;

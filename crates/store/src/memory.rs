@@ -25,6 +25,7 @@ use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, SecretChanges, SecretValue};
 use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::rate::Window;
+use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Session, SignInLink, TokenHash, User};
@@ -92,11 +93,16 @@ impl Tables {
             self.jobs.values().filter(live).count()
         };
         let may = |job: &&Job| {
-            let waited = |due| job.prefers().is_none_or(|warm| warm == worker) || due + PATIENCE <= now;
-            let avoided = |due| job.avoids().is_some_and(|avoided| avoided == worker) && due + PATIENCE > now;
-            let on_hold = self.holds.get(&job.project).is_some_and(|hold| hold.next_probe_at > now);
+            let suits = job.prefers().is_none_or(|warm| warm == worker) && job.avoids() != Some(worker);
+            let waited = |due: Timestamp| suits || due + PATIENCE <= now || due > now + PATIENCE;
+            let later = now..=now + LONGEST_BACKOFF;
+            let on_hold = self
+                .holds
+                .get(&job.project)
+                .is_some_and(|hold| hold.next_probe_at > now && later.contains(&hold.next_probe_at));
             let limit = self.projects.get(&job.project).and_then(|project| project.settings.limits.concurrent_runs);
-            job.due_at().is_some_and(|due| due <= now && waited(due) && !avoided(due))
+            job.is_due(now)
+                && job.due_at().is_some_and(waited)
                 && !on_hold
                 && limit.is_none_or(|limit| live(&job.project) < limit as usize)
         };

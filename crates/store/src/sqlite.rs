@@ -3,6 +3,8 @@
 //! Why `rusqlite` on threads of its own, and not an async driver, is in `docs/decisions/0002-sqlite-writer.md`.
 
 mod cache;
+mod compact;
+mod fault;
 mod holds;
 mod jobs;
 mod keys;
@@ -11,6 +13,7 @@ mod migrate;
 mod projects;
 mod pulls;
 mod read;
+mod recover;
 mod rows;
 mod spending;
 mod sweep;
@@ -27,6 +30,7 @@ use journeyman_core::time::{IdGen, Timestamp};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use self::cache::JobCache;
+use self::fault::Fault;
 pub(crate) use self::migrate::SCHEMA_VERSION;
 use self::read::Readers;
 use self::write::Writer;
@@ -40,6 +44,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pages of 4 KiB that the write-ahead log may have before they are copied to their places: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4096;
 
+/// Bytes that the log may keep on the disk while nothing is in it.
+const LOG_BYTES: i64 = 64 << 20;
+
 /// Memory for the pages that the writer touches, at most.
 const WRITER_CACHE_KIB: i64 = 8192;
 
@@ -48,6 +55,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     cache: Arc<JobCache>,
+    fault: Arc<Fault>,
     wakeups: Arc<Wakeups>,
     master_key: MasterKey,
     ids: Arc<dyn IdGen>,
@@ -59,6 +67,28 @@ pub enum OpenError {
     /// The file cannot be opened or is no database.
     #[error("the database {path} cannot be opened: {source}")]
     Database {
+        /// Which file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// Its write-ahead log cannot be made sure to be on the disk.
+    #[error(
+        "the log {path} of the database cannot be written to the disk: {source}; check the disk (dmesg names its \
+         errors), copy the database with its -wal file to another one if it fails, and start again"
+    )]
+    Log {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It cannot be rewritten.
+    #[error(
+        "the database {path} cannot be rewritten: {source}; it is as it was; rewriting needs room on the disk for two \
+         more copies of it, and that no other program uses it"
+    )]
+    Compact {
         /// Which file.
         path: PathBuf,
         /// What SQLite said.
@@ -83,6 +113,25 @@ pub enum OpenError {
 }
 
 impl SqliteStore {
+    /// Makes sure that what the log of the database at `path` holds is on the disk; a service does so before it opens
+    /// the database, because the process before it may have failed to. Where there is none, nothing is done.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is no database; its log cannot be written.
+    pub fn recover(path: &Path) -> Result<(), OpenError> {
+        recover::recover(path)
+    }
+
+    /// Rewrites the database at `path` without the room that is free in it, and so that from then on such room is given
+    /// back to the disk as it becomes free. Nothing else may use it meanwhile, and the disk needs room for another two
+    /// of it. Returns how large it was and is, in bytes.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is no database; the disk is full; another process uses it.
+    pub fn compact(path: &Path) -> Result<[u64; 2], OpenError> {
+        compact::compact(path)
+    }
+
     /// Opens or makes the database at `path` and brings its schema up to date.
     ///
     /// # Errors
@@ -91,21 +140,28 @@ impl SqliteStore {
         let failed = |source| OpenError::Database { path: path.to_owned(), source };
         let mut connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+        let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(failed)?;
+        if pages == 0 {
+            // Before the first table is made, else it is without effect: room that becomes free can be given back.
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(failed)?;
+        }
         // WAL lets readers go on beside the writer; FULL syncs the log at each commit: a 2xx means on disk.
         connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         // Pages of a job that is written many times are copied from the log to their place once and not each time.
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(failed)?;
+        // After a large transaction the log is cut off again when it begins anew.
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES).map_err(failed)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection, path)?;
         check_master_key(&connection, &master_key, &*ids).map_err(failed)??;
-        let cache = Arc::new(JobCache::default());
-        let writer = Writer::start(connection, Arc::clone(&cache))
+        let (cache, fault) = (Arc::new(JobCache::default()), Arc::new(Fault::default()));
+        let writer = Writer::start(connection, Arc::clone(&cache), Arc::clone(&fault))
             .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
-        let readers = Readers::new(path.to_owned());
-        Ok(Self { writer, readers, cache, wakeups: Arc::new(Wakeups::new()), master_key, ids })
+        let readers = Readers::new(path.to_owned(), Arc::clone(&fault));
+        Ok(Self { writer, readers, cache, fault, wakeups: Arc::new(Wakeups::new()), master_key, ids })
     }
 }
 
@@ -150,8 +206,18 @@ impl Store for SqliteStore {
         self.writer.write(|_| Ok::<(), write::OpError<StoreError>>(())).await
     }
 
+    async fn failed(&self) -> String {
+        self.fault.happened().await
+    }
+
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
         let ends = Ends::new(now, retention);
-        self.writer.write(move |db| Ok::<_, write::OpError<StoreError>>(sweep::sweep(db, ends, limit)?)).await
+        let swept = self.writer.write(move |db| Ok::<_, write::OpError<StoreError>>(sweep::sweep(db, ends, limit)?));
+        let swept = swept.await?;
+        // The last piece of a sweep gives back what all of it has made free.
+        if swept.most() < limit {
+            self.give_back().await?;
+        }
+        Ok(swept)
     }
 }

@@ -12,6 +12,8 @@ mod differential;
 mod durability;
 #[path = "store/given.rs"]
 mod given;
+#[path = "store/io_errors.rs"]
+mod io_errors;
 #[path = "store/postgres.rs"]
 mod postgres;
 #[path = "store/users.rs"]

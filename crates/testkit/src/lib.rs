@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod failing_disk;
 mod models;
 pub mod oidc;
 mod postgres;
 mod tapped;
 
+pub use failing_disk::FailingDisk;
 pub use models::{Asked, Fault, ModelServer, Reply, TOKENS};
 pub use postgres::Postgres;
 pub use tapped::{Call, Tap, Tapped};

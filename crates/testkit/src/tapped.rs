@@ -491,6 +491,10 @@ impl<T: Tap> Store for Tapped<T> {
         self.store.ready().await
     }
 
+    async fn failed(&self) -> String {
+        self.store.failed().await
+    }
+
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
         self.tap.before(Call::Write).await?;
         let done = self.store.sweep(now, retention, limit).await;

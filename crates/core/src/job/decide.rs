@@ -190,7 +190,7 @@ impl Plan {
     }
 
     fn claim(&mut self, claim: &Claim) -> Result<(), Rejected> {
-        if self.job.due_at().is_none_or(|due| due > self.now) {
+        if !self.job.is_due(self.now) {
             return Err(Rejected::NotDue);
         }
         self.take_over();

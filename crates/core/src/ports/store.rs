@@ -118,10 +118,10 @@ pub const PROBE_TIME: Duration = Duration::from_secs(60);
 
 /// Who looks for work, and when.
 ///
-/// A job may be given to the worker if it is due, if it prefers no other ([`Job::prefers`]) or has waited for that one
-/// for [`PATIENCE`], and if its project has fewer live runs than its limit. Of those the first is that of the
+/// A job may be given to the worker if it is due ([`Job::is_due`]), if it prefers no other ([`Job::prefers`]) or has waited
+/// for that one for [`PATIENCE`] (or, by its clock, begins to wait later than that from now), and if its project has fewer live runs than its limit. Of those the first is that of the
 /// project with the fewest live runs, so that a project with many jobs does not keep the others waiting; then the one
-/// that has been due longest; then the oldest.
+/// that has been due longest; then the oldest. What is due by a clock that was set back since comes last of its project.
 ///
 /// A job that avoids the worker ([`Job::avoids`]) is given to it only after [`PATIENCE`] too. Of a project that is on
 /// hold one job is given out when the hold's next probe is due, which moves the probe on by [`PROBE_TIME`].
@@ -564,6 +564,12 @@ impl Swept {
 pub trait Store: JobStore + ProjectStore + HoldStore + KeyStore + UserStore + PullStore + SpendingStore {
     /// Whether it answers.
     async fn ready(&self) -> Result<(), StoreError>;
+
+    /// Returns, with the reason, when the store has found that it can no longer trust what it keeps its data in. It answers
+    /// nothing any more then, and the process must end: only a new one can find out what was stored. Most never do.
+    async fn failed(&self) -> String {
+        std::future::pending().await
+    }
 
     /// Removes what is over, at most `limit` of each kind, and says how much that was: a kind of which there were `limit`
     /// may have more. Idempotency keys and rate windows go when their time is over, the rest as `retention` says.

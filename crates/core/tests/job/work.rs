@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use journeyman_core::ids::WorkerId;
-use journeyman_core::job::change::Row;
-use journeyman_core::job::command::{Command, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::ids::{RunId, WorkerId};
+use journeyman_core::job::change::{Row, step};
+use journeyman_core::job::command::{Claim, Command, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobState, JobStatus, Progress, Token};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES, takeover_delay};
 use journeyman_core::run::{ReasonCode, RunStatus, Usage};
-
 use uuid::Uuid;
 
 use super::given::{Case, LEASE, claim, completed, created, msg, running, sha};
@@ -74,6 +73,24 @@ fn a_job_is_claimed_only_when_it_is_due() {
     assert!(!refused(&running().after(LEASE)), "the lease has run out");
     assert!(refused(&running().fail(Some(999)).after(Duration::from_millis(999))), "the wait is not over");
     assert!(!refused(&running().fail(Some(999)).after(Duration::from_secs(1))), "the wait is over");
+}
+
+#[test]
+fn a_clock_that_was_set_back_keeps_nothing_waiting() {
+    let hour = Duration::from_secs(3600);
+    let refused = |case: &Case, back: Duration| {
+        let claimed = Command::Claim(Claim {
+            run: RunId::from_uuid(Uuid::from_u128(77)),
+            worker: WorkerId::from_uuid(Uuid::from_u128(78)),
+            lease_until: case.now - back + LEASE,
+        });
+        step(&case.job, &claimed, case.now - back).map(|_| ()) == Err(Rejected::NotDue)
+    };
+    assert!(!refused(&created(), hour), "a message waits");
+    assert!(!refused(&running().fail(Some(999)), hour), "an attempt waits, longer than any wait may be");
+    assert!(refused(&running().fail(Some(999)), Duration::from_secs(60)), "it waits as long as one may");
+    assert!(refused(&running(), hour), "the lease holds");
+    assert!(refused(&completed(), hour), "nothing to do");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
-use journeyman_store::PostgresStore;
+use journeyman_store::{PostgresStore, SqliteStore};
 
 use super::store::{StoreArgs, block_on, print};
 use crate::app;
@@ -14,6 +14,12 @@ use crate::config::Database;
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     store: StoreArgs,
+
+    /// Rewrites the SQLite database, which gives the room that is free in it back to the disk, and from then on does so
+    /// after each sweep. Once for a database made by a version before this one. The service must not run, and the disk
+    /// needs room for two more copies of the database
+    #[arg(long)]
+    compact: bool,
 }
 
 /// Brings the schema of the database up to date.
@@ -21,9 +27,20 @@ pub(crate) fn run(arguments: MigrateArgs) -> anyhow::Result<ExitCode> {
     let settings = arguments.store.settings()?;
     block_on(async {
         match &settings.database {
-            Database::Sqlite(_) => {
+            Database::Sqlite(path) => {
+                // A service would wait for the whole time that rewriting takes, and refuse what is sent to it.
+                let lock = arguments.compact.then(|| app::lock(&settings.data_dir)).transpose();
+                let _lock = lock.context("--compact needs the service to be stopped")?;
                 app::open_store(&settings).await?;
-                Ok(print(&format!("{} is up to date", settings.database))?)
+                print(&format!("{} is up to date", settings.database))?;
+                if arguments.compact {
+                    let [before, after] = SqliteStore::compact(path)?.map(|bytes| bytes.div_ceil(1 << 20));
+                    print(&format!("{} was rewritten: {before} MiB before, {after} MiB now", settings.database))?;
+                }
+                Ok(())
+            }
+            Database::Postgres(_) if arguments.compact => {
+                bail!("--compact is for SQLite; docs/machines.md says how a PostgreSQL database gives back room")
             }
             Database::Postgres(url) => {
                 let made = PostgresStore::migrate(url).await.with_context(|| settings.database.to_string())?;

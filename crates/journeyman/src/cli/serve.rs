@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     telemetry::begin(&settings)?;
     use_all_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let signals = Signals::listen()?;
         let serves_pages = settings.roles.contains(&Role::Api);
         let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
@@ -54,10 +54,11 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let served = server.run(stages).await;
         leader.abort();
         served
-    })?;
-    tracing::info!("stopped");
+    });
     // A program in a thread that cannot be interrupted must not keep the process.
     runtime.shutdown_background();
+    served?;
+    tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 

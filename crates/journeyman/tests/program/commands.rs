@@ -215,3 +215,21 @@ fn a_demo_in_a_folder_of_its_own_can_be_repeated() {
         assert!(output.status.success(), "{}", stderr(&output));
     }
 }
+
+#[test]
+fn a_database_is_compacted_only_while_no_service_runs() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("[[append a|1]]");
+    service.settled(&job);
+    let refused = site.run(&["migrate", "--compact"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("needs the service to be stopped"), "{said}");
+    service.terminate();
+    let mut service = service;
+    assert_eq!(service.ended(), Some(0));
+    let said = site.succeed(&["migrate", "--compact"]);
+    assert!(said.contains("was rewritten") && said.contains("MiB now"), "{said}");
+    let service = site.start();
+    assert_eq!(service.get(&job)["status"], "completed");
+}

@@ -1,13 +1,16 @@
-//! A disk that is full: nothing is accepted that could not be kept, nothing that was accepted is lost.
+//! A disk that is full, and one that fails: nothing is accepted that could not be kept, nothing that was accepted is lost,
+//! and nobody is told what is not known.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use journeyman_testkit::FailingDisk;
 use serde_json::json;
 
-use super::given::{Service, Site, site, site_with};
+use super::given::{Service, Site, site, site_with, wrapped};
 
 /// Puts the data directory on a disk of 32 MiB that only the service sees.
 const SMALL: &str = r#"
@@ -133,11 +136,60 @@ fn a_full_disk_refuses_messages_and_loses_none() {
     service.send(&job, "[[say begun]] [[sleep 2]] [[append a|3]]");
     service.until(&job, "agent.message", 3);
     disk.fill();
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(4));
     disk.clear();
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().len();
     assert_eq!(messages, 3, "the refused one is not among them");
+    let diff = service.text(&format!("{job}/diff"));
+    let added: Vec<&str> = diff.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).collect();
+    assert_eq!(added, ["+1", "+2", "+3"], "each once");
+}
+
+/// Begins a command line on that disk.
+fn on_disk(disk: &FailingDisk) -> Command {
+    let mut command = Command::new("env");
+    for (name, path) in disk.environment() {
+        command.arg(format!("{name}={}", path.display()));
+    }
+    command
+}
+
+#[test]
+fn an_io_error_at_the_commit_is_an_unknown_outcome_and_the_service_ends() {
+    let site = site();
+    let disk = FailingDisk::new(site.dir.path());
+    let mut service = site.start_wrapped(on_disk(&disk));
+    let job = service.create("[[append a|1]]");
+    service.settled(&job);
+
+    disk.fail();
+    let message = format!("{job}/message");
+    let (status, answer) = service.call("POST", &message, Some(json!({ "prompt": "[[append a|2]]" })));
+    assert_eq!((status, answer["code"].as_str()), (504, Some("outcome_unknown")), "{answer}");
+    let code = service.ended();
+    assert!(code.is_some_and(|code| code != 0), "a supervisor starts it again: {code:?}");
+    let end = Instant::now() + Duration::from_secs(10);
+    while !service.log().contains("the database can no longer be trusted; the service is stopping") {
+        assert!(Instant::now() < end, "{}", service.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    // As long as the disk fails nothing is served.
+    let serve = site.command(&["serve", "--listen", "127.0.0.1:0"]);
+    let refused = wrapped(on_disk(&disk), &serve).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("journeyman.db-wal"), "{said}");
+
+    // On a disk that works the transaction is found in the log; that is why nobody was told that it was not stored.
+    disk.work();
+    let service = site.start();
+    assert_eq!(service.call("GET", "/readyz", None).0, 200);
+    assert_eq!(service.settled(&job)["status"], "completed");
+    let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().len();
+    assert_eq!(messages, 2);
+    service.send(&job, "[[append a|3]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
     let diff = service.text(&format!("{job}/diff"));
     let added: Vec<&str> = diff.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).collect();
     assert_eq!(added, ["+1", "+2", "+3"], "each once");

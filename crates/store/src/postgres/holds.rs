@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{HoldStore, PROBE_TIME, StoreError};
 use journeyman_core::project::hold::{Hold, HoldFailure};
+use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
 
@@ -84,8 +85,10 @@ impl PostgresStore {
 /// Moves the next probe of the project of the job in `row` on, inside the transaction that claims the job.
 pub(super) async fn begin_probe(session: &Session, row: &Row, now: Timestamp) -> Result<Probe, StoreError> {
     let project: String = row.try_get("project").map_err(PgError::from)?;
-    let text = "SELECT * FROM project_holds WHERE project = $1 AND next_probe_at <= $2 FOR UPDATE SKIP LOCKED";
-    let found = session.run(&[call!(text, project.clone(), now.as_micros())]).await?;
+    let text = "SELECT * FROM project_holds WHERE project = $1 AND (next_probe_at <= $2 OR next_probe_at > $3)
+                FOR UPDATE SKIP LOCKED";
+    let times = [now, now + LONGEST_BACKOFF].map(Timestamp::as_micros);
+    let found = session.run(&[call!(text, project.clone(), times[0], times[1])]).await?;
     let Some(row) = found.first().and_then(|rows| rows.first()) else { return Ok(Probe::Taken) };
     let (_, hold) = rows::hold(row)?;
     let hold = Hold { next_probe_at: now + PROBE_TIME, ..hold };

@@ -13,6 +13,7 @@ use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
     UpdateError,
 };
+use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
@@ -24,6 +25,7 @@ use super::pipeline::{Call, call};
 use super::session::Session;
 use super::write::Writes;
 use super::{PostgresStore, holds};
+use crate::lists::{self, Listing};
 use crate::rows;
 use crate::watch::Watch;
 
@@ -36,7 +38,8 @@ pub(super) const ACCEPTED: &str = "SELECT * FROM messages WHERE job = $1 AND seq
 
 /// The jobs that [`ClaimQuery`] describes, the first that nobody else is picking. The first part walks from project to
 /// project along the index over due jobs, so that the cost grows with the projects that have any, and not with their
-/// jobs; of each a few are looked at, because others may be picking the first ones at this moment.
+/// jobs; of each a few are looked at, because others may be picking the first ones at this moment. Where there are fewer
+/// that are due by their time it is looked for those that are by their state, among what has a time to come.
 pub(super) const DUE_JOB: &str = "
     WITH RECURSIVE owners (project) AS (
         (SELECT min(project) FROM jobs WHERE due_at IS NOT NULL)
@@ -53,18 +56,27 @@ pub(super) const DUE_JOB: &str = "
     ), heads AS MATERIALIZED (
         SELECT shares.live, shares.most, shares.probe_at, head.id, head.due_at
         FROM shares CROSS JOIN LATERAL (
-            SELECT id, due_at FROM jobs
-            WHERE jobs.project = shares.project AND due_at <= $1
-                AND (prefers IS NULL OR prefers = $2 OR due_at <= $3)
-                AND (avoids IS NULL OR avoids <> $2 OR due_at <= $3)
-            ORDER BY due_at, id LIMIT 8
+            (SELECT id, due_at FROM jobs
+             WHERE jobs.project = shares.project AND due_at <= $1
+                 AND (prefers IS NULL OR prefers = $2 OR due_at <= $3)
+                 AND (avoids IS NULL OR avoids <> $2 OR due_at <= $3)
+             ORDER BY due_at, id LIMIT 8)
+            UNION ALL
+            (SELECT id, due_at FROM jobs
+             WHERE jobs.project = shares.project AND due_at > $1 AND worker IS NULL
+                 AND (prefers IS NULL OR prefers = $2 OR due_at > $4)
+                 AND (avoids IS NULL OR avoids <> $2 OR due_at > $4)
+                 AND (due_at > $5 OR state::json #>> '{state,active}' = 'waiting')
+             ORDER BY due_at, id LIMIT 8)
+            LIMIT 8
         ) AS head
         WHERE (shares.most IS NULL OR shares.live < shares.most)
-            AND (shares.probe_at IS NULL OR shares.probe_at <= $1)
+            AND (shares.probe_at IS NULL OR shares.probe_at <= $1 OR shares.probe_at > $5)
     )
     SELECT jobs.id, jobs.state, jobs.project, heads.most, heads.probe_at
     FROM heads JOIN jobs ON jobs.id = heads.id
     WHERE jobs.due_at <= $1
+        OR (jobs.worker IS NULL AND (jobs.due_at > $5 OR jobs.state::json #>> '{state,active}' = 'waiting'))
     ORDER BY heads.live, heads.due_at, heads.id LIMIT 1
     FOR UPDATE OF jobs SKIP LOCKED";
 
@@ -107,8 +119,9 @@ impl JobStore for PostgresStore {
     async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
         let session = Session::open(&self.pool).await?;
         let (now, worker) = (query.now.as_micros(), query.worker.to_string());
-        let waited = (query.now - PATIENCE).as_micros();
-        let mut found = session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited)]).await?;
+        let times = [query.now - PATIENCE, query.now + PATIENCE, query.now + LONGEST_BACKOFF];
+        let [waited, early, never] = times.map(Timestamp::as_micros);
+        let mut found = session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited, early, never)]).await?;
         let row = found.pop().and_then(|mut rows| rows.pop());
         let (mut picked, mut hold) = (None, None);
         if let Some(row) = row
@@ -222,36 +235,56 @@ async fn has_place(session: &Session, row: &Row, now: i64) -> Result<bool, PgErr
 /// The newest jobs of a project; what was not asked for is a value that lets everything through. Case is that of ASCII
 /// letters, as in SQLite.
 macro_rules! list {
-    ($status:literal) => {
+    ($columns:literal, $status:literal) => {
         concat!(
-            "SELECT id, state FROM jobs
-             WHERE project = $1 AND created_at > $2 AND created_at < $3 AND (created_at, id) < ($4, $5)
-               AND strpos(lower(title), lower($6 COLLATE \"C\")) > 0 AND ",
+            "SELECT ",
+            $columns,
+            " FROM jobs
+             WHERE project = $1 AND created_at > $2 AND (created_at, id) < ($3, $4)
+               AND strpos(lower(title), lower($5 COLLATE \"C\")) > 0",
             $status,
-            " ORDER BY created_at DESC, id DESC LIMIT $7"
+            " ORDER BY created_at DESC, id DESC"
         )
     };
 }
 
-pub(super) const LIST: &str = list!("$8 = ''");
+pub(super) const LIST: &str = concat!(list!("id, state", " AND $7 = ''"), " LIMIT $6");
 
 /// A text of its own, because only so its index is used.
-pub(super) const LIST_OF_STATUS: &str = list!("status = $8");
+pub(super) const LIST_OF_STATUS: &str = concat!(list!("id, state", " AND status = $7"), " LIMIT $6");
+
+/// The first part needs nothing but what is in the index; the second reads, one after the other, the jobs that it finds. A
+/// limit that says nothing keeps the first part by itself, and in the order of the index: a plan is made for a part of it.
+pub(super) const SEARCH: &str = concat!(
+    "SELECT job.id, job.state FROM (",
+    list!("id, created_at", ""),
+    " LIMIT $8) AS hit CROSS JOIN LATERAL (
+         SELECT id, state FROM jobs WHERE id = hit.id AND $7 IN ('', status) OFFSET 0
+     ) AS job
+     ORDER BY hit.created_at DESC, hit.id DESC LIMIT $6"
+);
 
 fn list(filter: &JobFilter) -> Call {
-    let status = filter.status.map(|status| status.name());
-    let (place_at, place_id) = filter.after.map(|place| (place.created_at.as_micros(), place.id.to_string())).unzip();
-    call!(
-        if status.is_some() { LIST_OF_STATUS } else { LIST },
+    let (place_at, place_id) = lists::beginning(filter);
+    let listing = Listing::of(filter);
+    let mut call = call!(
+        match listing {
+            Listing::All => LIST,
+            Listing::OfStatus => LIST_OF_STATUS,
+            Listing::Search => SEARCH,
+        },
         filter.project.to_string(),
         filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
-        filter.created_before.map_or(i64::MAX, Timestamp::as_micros),
-        place_at.unwrap_or(i64::MAX),
-        place_id.unwrap_or_default(),
+        place_at,
+        place_id,
         filter.title_contains.clone().unwrap_or_default(),
         i64::try_from(filter.limit).unwrap_or(i64::MAX),
-        status.unwrap_or_default(),
-    )
+        filter.status.map(|status| status.name()).unwrap_or_default(),
+    );
+    if listing == Listing::Search {
+        call.values.push(Box::new(i64::MAX));
+    }
+    call
 }
 
 #[cfg(test)]
@@ -286,15 +319,18 @@ mod tests {
         let database = url.rsplit('/').next().unwrap();
         PostgresStore::migrate(&url).await.unwrap();
         server.sql(database, FILL);
+        // As the server does by itself in time: then what is in an index need not be read in the table.
+        server.sql(database, "VACUUM ANALYZE journeyman.jobs");
         let big = i64::MAX.to_string();
-        let list = ["'p1'", "0", &big, &big, "''", "''", "20", "''"];
+        let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
         // Each with the index that it is meant to use, and whether its rows must come in order out of it.
-        let hot: [(&str, &str, &[&str], bool); 9] = [
-            (DUE_JOB, "jobs_due", &["50000", "'w'", "50000"], false),
+        let hot: [(&str, &str, &[&str], bool); 10] = [
+            (DUE_JOB, "jobs_due", &["50000", "'w'", "50000", "50000", "50000"], false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
             (LIST, "jobs_of_project", &list, true),
-            (LIST_OF_STATUS, "jobs_of_status", &[&list[..7], &["'failed'"]].concat(), true),
+            (LIST_OF_STATUS, "jobs_of_status", &[&list[..6], &["'failed'"]].concat(), true),
+            (SEARCH, "jobs_of_project", &[&list[..4], &["'zebra'", "20", "'completed'", &big]].concat(), true),
             ("SELECT id, state FROM jobs WHERE id = $1", "jobs_pkey", &["'job_7'"], true),
             (LOCKED_JOBS, "jobs_pkey", &["'{job_7,job_8}'"], false),
             ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
@@ -315,6 +351,7 @@ mod tests {
                 "{query}: {plan}"
             );
             assert!(!in_order || !plan.contains("Sort"), "{query}: {plan}");
+            assert!(query != SEARCH || plan.contains("Index Only Scan using jobs_of_project"), "{query}: {plan}");
         }
     }
 }

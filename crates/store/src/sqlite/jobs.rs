@@ -13,6 +13,7 @@ use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
     UpdateError,
 };
+use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -22,6 +23,7 @@ use super::rows::{ReadError, collect};
 use super::write::{OpError, Session};
 use super::{SqliteStore, holds};
 use crate::accept;
+use crate::lists::{self, Listing};
 use crate::rows;
 use crate::watch::Watch;
 
@@ -68,6 +70,7 @@ impl JobStore for SqliteStore {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.fault.check()?;
         let now = Instant::now();
         let moment = match self.cache.look(id, now) {
             Ok(job) => return Ok(Some(job)),
@@ -154,6 +157,7 @@ impl JobStore for SqliteStore {
             let accepted = collect(&mut query.query(values)?, |row| rows::accepted_line(row))?;
             Ok(rows::merge_lines(lines, accepted, limit))
         });
+        self.fault.check()?;
         self.wakeups.lines(job, after, limit, read).await
     }
 
@@ -181,7 +185,8 @@ const LOG: &str = "SELECT * FROM log WHERE job = ?1 AND seq > ?2 ORDER BY seq LI
 const ACCEPTED: &str = "SELECT * FROM messages WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 
 /// The job that [`ClaimQuery`] describes. The first part walks from project to project along the index over due jobs, so
-/// that the cost grows with the projects that have any, and not with their jobs.
+/// that the cost grows with the projects that have any, and not with their jobs. Only where nothing of a project is due by
+/// its time is it looked for what is due by its state, among what has a time to come: runs, and retries.
 const DUE_JOB: &str = "
     WITH RECURSIVE owners (project) AS (
         SELECT min(project) FROM jobs WHERE due_at IS NOT NULL
@@ -193,14 +198,24 @@ const DUE_JOB: &str = "
             (SELECT count(*) FROM jobs WHERE project = owners.project AND due_at > ?1 AND worker IS NOT NULL) AS live,
             (SELECT concurrent_runs FROM projects WHERE id = owners.project) AS most
         FROM owners WHERE project IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM project_holds WHERE project = owners.project AND next_probe_at > ?1)
+            AND NOT EXISTS (
+                SELECT 1 FROM project_holds
+                WHERE project = owners.project AND next_probe_at > ?1 AND next_probe_at <= ?5
+            )
     ), heads AS (
-        SELECT live, (
+        SELECT live, coalesce((
             SELECT id FROM jobs
             WHERE project = shares.project AND due_at <= ?1 AND (prefers IS NULL OR prefers = ?2 OR due_at <= ?3)
                 AND (avoids IS NULL OR avoids <> ?2 OR due_at <= ?3)
             ORDER BY due_at, id LIMIT 1
-        ) AS id
+        ), (
+            SELECT id FROM jobs
+            WHERE project = shares.project AND due_at > ?1 AND worker IS NULL
+                AND (prefers IS NULL OR prefers = ?2 OR due_at > ?4)
+                AND (avoids IS NULL OR avoids <> ?2 OR due_at > ?4)
+                AND (due_at > ?5 OR state ->> '$.state.active' = 'waiting')
+            ORDER BY due_at, id LIMIT 1
+        )) AS id
         FROM shares WHERE most IS NULL OR live < most
     )
     SELECT jobs.id, jobs.state FROM heads JOIN jobs ON jobs.id = heads.id
@@ -208,42 +223,45 @@ const DUE_JOB: &str = "
 
 fn due_job(db: &Connection, ClaimQuery { now, worker }: ClaimQuery) -> Result<Option<Job>, ReadError> {
     let mut query = db.prepare_cached(DUE_JOB)?;
-    let mut rows = query.query(params![now.as_micros(), worker.to_string(), (now - PATIENCE).as_micros()])?;
+    let times = [now, now - PATIENCE, now + PATIENCE, now + LONGEST_BACKOFF].map(Timestamp::as_micros);
+    let mut rows = query.query(params![times[0], worker.to_string(), times[1], times[2], times[3]])?;
     rows.next()?.map(rows::job).transpose()
 }
 
 /// The newest jobs of a project; what was not asked for is a value that lets everything through. `instr` and not LIKE: the
-/// text is taken as it is, with no wildcards in it.
+/// text is taken as it is, with no wildcards in it. The index is named because SQLite, which keeps no statistics here, takes
+/// the one by project for a status too, and goes through all jobs of the project.
 macro_rules! list {
-    ($status:literal) => {
+    ($index:literal, $status:literal) => {
         concat!(
-            "SELECT id, state FROM jobs
-             WHERE project = ?1 AND created_at > ?2 AND created_at < ?3 AND (created_at, id) < (?4, ?5)
-               AND instr(lower(title), lower(?6)) > 0 AND ",
+            "SELECT id, state FROM jobs INDEXED BY ",
+            $index,
+            " WHERE project = ?1 AND created_at > ?2 AND (created_at, id) < (?3, ?4)
+               AND instr(lower(title), lower(?5)) > 0 AND ",
             $status,
-            " ORDER BY created_at DESC, id DESC LIMIT ?7"
+            " ORDER BY created_at DESC, id DESC LIMIT ?6"
         )
     };
 }
 
-const LIST: &str = list!("?8 = ''");
-
-/// A text of its own, because only so its index is used.
-const LIST_OF_STATUS: &str = list!("status = ?8");
+/// Also with a search: the title is in the index.
+const LIST: &str = list!("jobs_of_project", "?7 IN ('', status)");
+const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
 
 fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
-    let status = filter.status.map(|status| status.name());
-    let (place_at, place_id) = filter.after.map(|place| (place.created_at.as_micros(), place.id.to_string())).unzip();
-    let mut query = db.prepare_cached(if status.is_some() { LIST_OF_STATUS } else { LIST })?;
+    let (place_at, place_id) = lists::beginning(filter);
+    let mut query = db.prepare_cached(match Listing::of(filter) {
+        Listing::All | Listing::Search => LIST,
+        Listing::OfStatus => LIST_OF_STATUS,
+    })?;
     let mut rows = query.query(params![
         filter.project.as_str(),
         filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
-        filter.created_before.map_or(i64::MAX, Timestamp::as_micros),
-        place_at.unwrap_or(i64::MAX),
-        place_id.unwrap_or_default(),
+        place_at,
+        place_id,
         filter.title_contains.as_deref().unwrap_or_default(),
         i64::try_from(filter.limit).unwrap_or(i64::MAX),
-        status.unwrap_or_default()
+        filter.status.map(|status| status.name()).unwrap_or_default()
     ])?;
     collect(&mut rows, |row| rows::job(row))
 }
@@ -268,8 +286,8 @@ mod tests {
             ("claim", DUE_JOB),
             ("log", LOG),
             ("messages", ACCEPTED),
-            ("list", LIST),
-            ("list of a status", LIST_OF_STATUS),
+            ("jobs_of_project", LIST),
+            ("jobs_of_status", LIST_OF_STATUS),
             ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),
             ("write", "UPDATE jobs SET state = ?2 WHERE id = ?1"),
             ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
@@ -288,6 +306,31 @@ mod tests {
             let sorts = plan.iter().any(|line| line.contains("TEMP B-TREE"));
             // The heads of projects are ordered by hand; a list must come ordered out of its index.
             assert!(!sorts || name == "claim", "{name}: {plan:#?}");
+            let by = format!("SEARCH jobs USING INDEX {name} (");
+            assert!(!name.starts_with("jobs_of_") || plan[0].starts_with(&by), "{name}: {plan:#?}");
         }
+    }
+
+    /// The instructions that SQLite makes of a query, as their names and first operands.
+    fn program(db: &Connection, query: &str) -> Vec<(String, i64)> {
+        let mut program = db.prepare(&format!("EXPLAIN {query}")).unwrap();
+        let values = vec![rusqlite::types::Value::Null; program.parameter_count()];
+        let lines =
+            program.query_map(rusqlite::params_from_iter(values), |row| Ok((row.get(1)?, row.get(2)?))).unwrap();
+        lines.collect::<rusqlite::Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn a_search_reads_of_the_jobs_only_those_that_it_finds() {
+        let mut db = Connection::open_in_memory().unwrap();
+        super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
+        let program = program(&db, LIST);
+        let place = |name: &str| program.iter().position(|(own, _)| own == name).unwrap();
+        // The place in the table is only noted until a column is asked for that the index does not have.
+        let table = program[place("DeferredSeek") + 1..].iter().find(|(name, cursor)| name == "Column" && *cursor == 0);
+        assert!(table.is_some(), "{program:#?}");
+        let first = program.iter().position(|(name, cursor)| name == "Column" && *cursor == 0).unwrap();
+        let compared = program.iter().rposition(|(name, _)| name == "Function").unwrap();
+        assert!(compared < first, "the title is compared before anything of the job is read: {program:#?}");
     }
 }

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0007_spending.sql"),
     include_str!("../../migrations/sqlite/0008_users.sql"),
     include_str!("../../migrations/sqlite/0009_holds.sql"),
+    include_str!("../../migrations/sqlite/0010_titles.sql"),
 ];
 
 /// The version of a schema that is up to date.

@@ -7,6 +7,7 @@ use journeyman_core::ports::StoreError;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
+use super::fault::{Fault, leave_as_it_is};
 use super::open_reader;
 use super::rows::{ReadError, unavailable};
 
@@ -19,17 +20,20 @@ pub(super) struct Readers {
     path: PathBuf,
     idle: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
+    fault: Arc<Fault>,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(READERS)) }
+    pub(super) fn new(path: PathBuf, fault: Arc<Fault>) -> Self {
+        Self { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(READERS)), fault }
     }
 
     /// Looks up one thing by its key, where it is asked: so short a read that a hop to another thread and back would be a
     /// good part of it (docs/decisions/0008-point-reads.md).
     pub(super) fn find<T>(&self, query: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, StoreError> {
-        with_connection(&self.idle, &self.path, query)
+        self.fault.check()?;
+        let found = with_connection(&self.idle, &self.path, query)?;
+        self.fault.check().map(|()| found)
     }
 
     /// Runs a query that may take long.
@@ -38,6 +42,7 @@ impl Readers {
         F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
         T: Send + 'static,
     {
+        self.fault.check()?;
         let closed = |_| StoreError::Unavailable("the store was closed".to_owned());
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?;
         let (idle, path) = (Arc::clone(&self.idle), self.path.clone());
@@ -45,7 +50,18 @@ impl Readers {
             let _permit = permit;
             with_connection(&idle, &path, query)
         });
-        task.await.map_err(|error| StoreError::Unavailable(format!("a read was not finished: {error}")))?
+        let found =
+            task.await.map_err(|error| StoreError::Unavailable(format!("a read was not finished: {error}")))??;
+        self.fault.check().map(|()| found)
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        if self.fault.check().is_err() {
+            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.iter().for_each(leave_as_it_is);
+        }
     }
 }
 

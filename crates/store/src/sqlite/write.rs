@@ -3,6 +3,9 @@
 //! A write that SQLite refuses takes nothing of its neighbours with it: the transaction is taken back, and each is done
 //! again in one of its own. (Savepoints would do it too, and copy every page that is about to change: a sixth of the
 //! writer's time.) Nobody is answered before the commit.
+//!
+//! A COMMIT that fails with an I/O error may have stored the transaction all the same. Its requests are answered so, and
+//! it is the last transaction of this process: [`Fault`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,6 +21,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::cache::JobCache;
+use super::fault::{Fault, leave_as_it_is, stored_nothing};
 use super::rows::unavailable;
 use crate::ticket::Ticket;
 
@@ -106,10 +110,19 @@ where
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, cache: Arc<JobCache>) -> std::io::Result<Self> {
+    pub(super) fn start(connection: Connection, cache: Arc<JobCache>, fault: Arc<Fault>) -> std::io::Result<Self> {
+        Self::with_commit(connection, cache, fault, commit)
+    }
+
+    fn with_commit(
+        connection: Connection,
+        cache: Arc<JobCache>,
+        fault: Arc<Fault>,
+        commit: Commit,
+    ) -> std::io::Result<Self> {
         let (queue, waiting) = sync_channel(QUEUE);
         let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());
-        let file = File { connection, cache, version: None };
+        let file = File { connection, cache, fault, commit, version: None };
         thread.spawn(move || run(file, &waiting))?;
         Ok(Self { queue })
     }
@@ -129,6 +142,14 @@ impl Writer {
         }
         ticket.wait(answer).await
     }
+}
+
+/// How a transaction is committed. Tests have one that fails as a disk does.
+type Commit = fn(&Connection) -> rusqlite::Result<()>;
+
+fn commit(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
 }
 
 fn stopped() -> StoreError {
@@ -173,6 +194,8 @@ impl Session<'_> {
 struct File {
     connection: Connection,
     cache: Arc<JobCache>,
+    fault: Arc<Fault>,
+    commit: Commit,
     /// SQLite's number of the last change by somebody else.
     version: Option<i64>,
 }
@@ -184,9 +207,15 @@ enum Undone {
     All(StoreError),
 }
 
+impl From<rusqlite::Error> for Undone {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::All(unavailable(&error))
+    }
+}
+
 impl File {
     fn carry_out(&mut self, mut batch: Vec<Box<dyn Write>>) {
-        let committed = match self.commit(&mut batch) {
+        let committed = match self.fault.check().map_err(Undone::All).and_then(|()| self.commit(&mut batch)) {
             Ok(()) => Ok(()),
             Err(Undone::All(error)) => Err(error),
             Err(Undone::ByOne) => {
@@ -211,17 +240,16 @@ impl File {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         match result {
-            Ok(true) => Ok(()),
-            Ok(false) if batch.len() > 1 => Err(Undone::ByOne),
-            // It has its own error to answer with.
-            Ok(false) => Ok(()),
-            Err(error) => Err(Undone::All(unavailable(&error))),
+            // A single write that did not go through has its own error to answer with.
+            Ok(through) if through || batch.len() == 1 => Ok(()),
+            Ok(_) => Err(Undone::ByOne),
+            Err(error) => Err(error),
         }
     }
 
     /// Whether all writes went through and are committed.
-    fn transact(&mut self, batch: &mut [Box<dyn Write>]) -> rusqlite::Result<bool> {
-        let Self { connection, cache, version } = self;
+    fn transact(&mut self, batch: &mut [Box<dyn Write>]) -> Result<bool, Undone> {
+        let Self { connection, cache, fault, commit, version } = self;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         // Differs from before if, and only if, another connection has written.
         let found = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
@@ -235,7 +263,15 @@ impl File {
                 return Ok(false);
             }
         }
-        connection.prepare_cached("COMMIT")?.execute([])?;
+        if let Err(error) = commit(connection) {
+            if stored_nothing(&error) {
+                return Err(error.into());
+            }
+            // Before anybody is answered: whoever then looks whether it was stored must not be told that it was not.
+            fault.set(&error);
+            leave_as_it_is(connection);
+            return Err(Undone::All(StoreError::Unknown(error.to_string())));
+        }
         if session.removed.get() {
             cache.forget();
         } else {
@@ -251,5 +287,82 @@ fn run(mut file: File, waiting: &Receiver<Box<dyn Write>>) {
         let mut batch = vec![first];
         batch.extend(waiting.try_iter().take(BATCH - 1));
         file.carry_out(batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn failure(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
+    }
+
+    fn writer(commit: Commit) -> (Writer, Arc<Fault>) {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY)").unwrap();
+        let fault = Arc::new(Fault::default());
+        (Writer::with_commit(connection, Arc::default(), Arc::clone(&fault), commit).unwrap(), fault)
+    }
+
+    async fn insert(writer: &Writer, number: i64) -> Result<(), StoreError> {
+        let insert = move |db: &Session<'_>| {
+            db.execute("INSERT INTO numbers VALUES (?1)", [number])?;
+            Ok(())
+        };
+        writer.write(insert).await
+    }
+
+    async fn count(writer: &Writer) -> Result<i64, StoreError> {
+        writer.write(|db| Ok(db.query_row("SELECT count(*) FROM numbers", [], |row| row.get(0))?)).await
+    }
+
+    #[tokio::test]
+    async fn an_io_error_at_commit_is_an_unknown_outcome_and_the_end_of_the_store() {
+        let commits: [Commit; 4] = [
+            |_| Err(failure(ffi::SQLITE_IOERR_FSYNC)),
+            |_| Err(failure(ffi::SQLITE_IOERR_WRITE)),
+            |_| Err(failure(ffi::SQLITE_CORRUPT)),
+            |_| Err(failure(ffi::SQLITE_NOMEM)),
+        ];
+        for (code, commit) in commits.into_iter().enumerate() {
+            let (writer, fault) = writer(commit);
+            let both = tokio::join!(insert(&writer, 1), insert(&writer, 2));
+            assert!(matches!(both.0, Err(StoreError::Unknown(_))), "{code}: {both:?}");
+            assert!(both.1.is_err(), "{code}: {both:?}");
+            fault.happened().await;
+            let Err(StoreError::Unavailable(text)) = insert(&writer, 3).await else { panic!("{code}: it goes on") };
+            assert!(text.contains("no longer be trusted"), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_at_commit_stores_nothing_and_passes() {
+        let (writer, fault) = writer(|db| {
+            // Full for one transaction, which names itself.
+            if db.query_row("SELECT count(*) FROM numbers WHERE number = 7", [], |row| row.get::<_, i64>(0))? == 0 {
+                return commit(db);
+            }
+            Err(failure(ffi::SQLITE_FULL))
+        });
+        insert(&writer, 1).await.unwrap();
+        assert!(matches!(insert(&writer, 7).await, Err(StoreError::Unavailable(_))));
+        insert(&writer, 2).await.unwrap();
+        assert_eq!(count(&writer).await, Ok(2));
+        assert_eq!(fault.check(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_failure_before_commit_stores_nothing_and_passes() {
+        let (writer, fault) = writer(commit);
+        let full = |db: &Session<'_>| -> Result<(), OpError<StoreError>> {
+            db.execute("INSERT INTO numbers VALUES (1)", [])?;
+            Err(OpError::Sql(failure(ffi::SQLITE_IOERR_WRITE)))
+        };
+        assert!(matches!(writer.write(full).await, Err(StoreError::Unavailable(_))));
+        assert_eq!(count(&writer).await, Ok(0));
+        assert_eq!(fault.check(), Ok(()));
     }
 }

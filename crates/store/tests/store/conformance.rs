@@ -17,7 +17,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{NewPull, PullState};
-use journeyman_core::run::{RunStatus, Usage};
+use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::{Clock, Timestamp};
 use uuid::Uuid;
 
@@ -262,6 +262,55 @@ async fn a_follow_up_waits_a_little_for_the_worker_that_has_the_workspace() {
 }
 
 #[tokio::test]
+async fn no_job_waits_for_an_hour_that_is_over_when_the_clock_is_set_back() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    for house in all().await {
+        let name = house.name;
+        // One waits for a worker that does not come, one for its next attempt, one was never touched, one runs.
+        let warm = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        work_off(&house).await;
+        house.engine.add_message(&shop(), warm, prompt("b"), free()).await.unwrap();
+        let retried = house.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap().record.id;
+        let claimed = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        assert_eq!(claimed.job.id, retried, "{name}");
+        let failed = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "x"), retry: Some(999) };
+        let failed = Report::Finished { outcome: failed, usage: Usage::default() };
+        house.engine.report(retried, claimed.lease.token, failed).await.unwrap();
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: neither is due for worker 2");
+        let running = house.engine.create_job(&project("shop"), new_job("d"), free()).await.unwrap().record.id;
+        assert_eq!(house.engine.claim(worker(3), LEASE).await.unwrap().unwrap().job.id, running, "{name}");
+        let new = house.engine.create_job(&project("shop"), new_job("e"), free()).await.unwrap().record.id;
+
+        house.world.set_back(HOUR);
+        let mut taken = Vec::new();
+        while let Some(claimed) = house.engine.claim(worker(2), LEASE).await.unwrap() {
+            taken.push(claimed.job.id);
+        }
+        taken.sort();
+        let mut expected = [warm, retried, new];
+        expected.sort();
+        assert_eq!(taken, expected, "{name}: and not the one that runs");
+    }
+}
+
+#[tokio::test]
+async fn clocks_that_differ_a_little_change_nothing() {
+    for house in all().await {
+        let name = house.name;
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        work_off(&house).await;
+        house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+        house.world.set_back(Duration::from_millis(300));
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: it waits for worker 1");
+        let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("worker 1 need not wait");
+        let failed = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "x"), retry: Some(999) };
+        let failed = Report::Finished { outcome: failed, usage: Usage::default() };
+        house.engine.report(id, claimed.lease.token, failed).await.unwrap();
+        assert_eq!(house.engine.claim(worker(1), LEASE).await.unwrap(), None, "{name}: the wait holds");
+    }
+}
+
+#[tokio::test]
 async fn a_lost_lease_is_taken_over_and_its_token_is_worth_nothing() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -374,6 +423,59 @@ async fn lists_are_stable_while_jobs_are_added() {
         assert_eq!(house.store.jobs(search("k_3")).await.unwrap().len(), 0, "{}: no wildcards", house.name);
         let status = JobFilter { status: Some(JobStatus::Failed), ..filter(None, 10) };
         assert_eq!(house.store.jobs(status).await.unwrap().len(), 0, "{}", house.name);
+    }
+}
+
+#[tokio::test]
+async fn lists_of_a_status_and_searches_have_the_same_order_and_the_same_bounds() {
+    for house in all().await {
+        let name = house.name;
+        house.store.create_project(project("other"), [].into()).await.unwrap();
+        house.engine.create_job(&project("other"), new_job("Fix page 1"), free()).await.unwrap();
+        let mut made = Vec::new();
+        for number in 0..6 {
+            let title = if number % 2 == 0 { format!("Fix page {number}") } else { format!("Write {number}") };
+            made.push(house.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record);
+            house.world.pass(Duration::from_secs(1));
+        }
+        // 0 and 1 failed, 2 and 3 are archived, 4 and 5 are active.
+        for record in &made[..4] {
+            house.engine.cancel(&shop(), record.id).await.unwrap();
+        }
+        for record in &made[2..4] {
+            house.engine.archive(&shop(), record.id).await.unwrap();
+        }
+        let all = JobFilter {
+            project: shop(),
+            status: None,
+            created_after: None,
+            created_before: None,
+            title_contains: None,
+            after: None,
+            limit: 9,
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let at = |number: usize| Some(made[number].created_at);
+        let behind = |number: usize| Some(Cursor { created_at: made[number].created_at, id: made[number].id });
+        let cases: [(JobFilter, &[usize]); 12] = [
+            (all.clone(), &[5, 4, 3, 2, 1, 0]),
+            (JobFilter { status: Some(JobStatus::Failed), ..all.clone() }, &[1, 0]),
+            (JobFilter { status: Some(JobStatus::Archived), ..all.clone() }, &[3, 2]),
+            (JobFilter { title_contains: text("FIX"), ..all.clone() }, &[4, 2, 0]),
+            (JobFilter { title_contains: text("zebra"), ..all.clone() }, &[]),
+            (JobFilter { title_contains: text("fix"), status: Some(JobStatus::Archived), ..all.clone() }, &[2]),
+            (JobFilter { title_contains: text("fix"), status: Some(JobStatus::Active), ..all.clone() }, &[4]),
+            (JobFilter { title_contains: text("fix"), status: Some(JobStatus::Completed), ..all.clone() }, &[]),
+            (JobFilter { title_contains: text("fix"), limit: 2, ..all.clone() }, &[4, 2]),
+            (JobFilter { title_contains: text("fix"), after: behind(2), ..all.clone() }, &[0]),
+            (JobFilter { created_before: at(4), after: behind(5), created_after: at(1), ..all.clone() }, &[3, 2]),
+            (JobFilter { created_before: at(4), after: behind(2), ..all.clone() }, &[1, 0]),
+        ];
+        for (filter, expected) in cases {
+            let found = house.store.jobs(filter.clone()).await.unwrap();
+            let expected: Vec<JobId> = expected.iter().map(|number| made[*number].id).collect();
+            assert_eq!(found.iter().map(|job| job.id).collect::<Vec<_>>(), expected, "{name}: {filter:?}");
+        }
     }
 }
 

@@ -1,15 +1,19 @@
 //! What SQLite alone must hold: it is on disk, of a known version, and says clearly what is wrong with it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use journeyman_core::engine::Engine;
+use journeyman_core::job::command::Report;
+use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::message::Message;
-use journeyman_core::ports::{JobStore, Store, StoreError, UpdateError};
+use journeyman_core::ports::{JobStore, Retention, Store, StoreError, UpdateError};
 use journeyman_core::project::SecretValue;
+use journeyman_core::time::Clock;
 use journeyman_store::{MasterKey, OpenError, SqliteStore, VaultError};
 use rusqlite::Connection;
 
-use crate::given::{World, free, master_key, new_job, project, prompt, shop, sqlite};
+use crate::given::{House, World, free, master_key, new_job, project, prompt, shop, sqlite, worker};
 
 #[tokio::test]
 async fn what_was_accepted_is_there_after_reopening_beside_the_open_store() {
@@ -140,10 +144,123 @@ async fn a_disk_that_does_not_answer_is_an_error_in_time_and_nothing_is_stored_l
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let shop = shop();
     let sent = house.engine.add_message(&shop, id, prompt("b"), free());
-    let refused = tokio::time::timeout(std::time::Duration::from_secs(8), sent).await.expect("an answer in time");
+    let refused = tokio::time::timeout(Duration::from_secs(8), sent).await.expect("an answer in time");
     assert_eq!(refused, Err(UpdateError::Store(StoreError::Busy)));
     holder.execute_batch("ROLLBACK").unwrap();
     house.engine.add_message(&shop, id, prompt("c"), free()).await.unwrap();
     let prompts: Vec<String> = house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
     assert_eq!(prompts, ["a", "c"]);
+}
+
+/// The size of the database's file, in bytes, once what is in the log was copied to its place, as it is after a while.
+fn size(house: &House) -> u64 {
+    Connection::open(file(house)).unwrap().query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).unwrap();
+    std::fs::metadata(file(house)).unwrap().len()
+}
+
+fn file(house: &House) -> std::path::PathBuf {
+    house.dir.as_ref().unwrap().path().join("journeyman.db")
+}
+
+/// Jobs whose agents have said 8 MiB in all, and which are over.
+async fn talkative(house: &House) {
+    for _ in 0..32 {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let claimed = house.engine.claim(worker(1), Duration::from_secs(30)).await.unwrap().unwrap();
+        let data = serde_json::json!({"text": "x".repeat(32 * 1024)});
+        let entry = TranscriptEntry { kind: TranscriptKind::Message, data, at: house.world.now() };
+        let report = Report::Transcript(vec![entry; 8]);
+        house.engine.report(id, claimed.lease.token, report).await.unwrap();
+        house.engine.cancel(&shop(), id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_gives_room_back_to_the_disk() {
+    let house = sqlite().await;
+    talkative(&house).await;
+    let before = size(&house);
+    assert!(before > 8 << 20, "{before}");
+    house.world.pass(Duration::from_secs(3600));
+    let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
+    let swept = house.store.sweep(house.world.now(), retention, 100).await.unwrap();
+    assert_eq!(swept.transcripts, 32);
+    // Without waiting for anything.
+    let after = std::fs::metadata(file(&house)).unwrap().len();
+    // A little is kept for what comes next.
+    assert!(after < 5 << 20, "{after} of {before}");
+    let healthy: String =
+        Connection::open(file(&house)).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(healthy, "ok");
+}
+
+#[tokio::test]
+async fn a_database_of_an_earlier_version_gives_room_back_once_it_was_compacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    // As it was made before: without the setting that must come before the first table.
+    Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE old (a)").unwrap();
+    let world = World::new();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), world.clone()).unwrap());
+    store.create_project(project("shop"), [].into()).await.unwrap();
+    let house = House { dir: Some(dir), ..House::over("sqlite", world, store) };
+    talkative(&house).await;
+    house.world.pass(Duration::from_secs(3600));
+    let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
+    house.store.sweep(house.world.now(), retention, 100).await.unwrap();
+    assert!(size(&house) > 8 << 20, "it cannot give anything back yet");
+    let id = house.engine.create_job(&project("shop"), new_job("kept"), free()).await.unwrap().record.id;
+    house.engine.cancel(&shop(), id).await.unwrap();
+    let House { store, engine, dir, world, .. } = house;
+    drop((store, engine));
+    let [before, after] = SqliteStore::compact(&path).unwrap();
+    assert!(before > 8 << 20 && after < 1 << 20, "{before} {after}");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), world.clone()).unwrap());
+    let house = House { dir, ..House::over("sqlite", world, store) };
+    assert_eq!(house.store.job(id).await.unwrap().unwrap().title, "kept");
+    talkative(&house).await;
+    house.world.pass(Duration::from_secs(3600));
+    house.store.sweep(house.world.now(), retention, 100).await.unwrap();
+    assert!(size(&house) < 5 << 20, "{}", size(&house));
+}
+
+#[tokio::test]
+async fn what_a_process_that_died_left_in_the_log_is_in_the_database_before_it_is_served() {
+    let house = sqlite().await;
+    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    // A copy of the files is what a process leaves that ends in the middle of its work.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    let log = dir.path().join("journeyman.db-wal");
+    std::fs::copy(file(&house), &path).unwrap();
+    std::fs::copy(file(&house).with_extension("db-wal"), &log).unwrap();
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+    SqliteStore::recover(&path).unwrap();
+    assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "nothing of it is left in the log");
+    let store = SqliteStore::open(&path, master_key(), World::new()).unwrap();
+    assert_eq!(store.job(id).await.unwrap(), house.store.job(id).await.unwrap());
+    // Beside a command that uses the database, and where there is none.
+    SqliteStore::recover(&path).unwrap();
+    store.ready().await.unwrap();
+    SqliteStore::recover(&dir.path().join("none.db")).unwrap();
+}
+
+#[test]
+fn a_log_that_cannot_be_read_keeps_a_service_from_starting_and_says_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE old (a)").unwrap();
+    // A folder stands in for a file that the system gives nothing of.
+    std::fs::create_dir(dir.path().join("journeyman.db-wal")).unwrap();
+    let error = SqliteStore::recover(&path).err().unwrap().to_string();
+    assert!(error.contains("journeyman.db"), "{error}");
+}
+
+#[test]
+fn a_database_that_cannot_be_compacted_is_left_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    let error = SqliteStore::compact(&path).err().unwrap().to_string();
+    assert!(error.contains("cannot be rewritten") && error.contains("two more copies"), "{error}");
+    assert!(!path.exists());
 }

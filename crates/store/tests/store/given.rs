@@ -32,6 +32,11 @@ impl World {
         })
     }
 
+    /// Somebody sets the clock back.
+    pub(crate) fn set_back(&self, time: Duration) {
+        self.micros.fetch_sub(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
+    }
+
     pub(crate) fn pass(&self, time: Duration) {
         self.micros.fetch_add(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }

@@ -1,0 +1,85 @@
+//! Gives room that is free in the file back to the disk: little by little after a sweep, or all at once by a command.
+//!
+//! A file that was made before this was so, which [`gives_back`] tells, keeps its room for what comes until it has been
+//! rewritten once: docs/decisions/0025-disk.md.
+
+use std::path::Path;
+
+use journeyman_core::ports::StoreError;
+use rusqlite::{Connection, OpenFlags};
+
+use super::write::OpError;
+use super::{BUSY_TIMEOUT, OpenError, SqliteStore};
+
+/// Pages that are given back in one transaction: 256 KiB. Requests wait for as long as it takes to move them.
+const PIECE: i64 = 64;
+
+/// Pages that stay free for what comes next, so that a file does not shrink and grow all the time: 4 MiB.
+const KEPT: i64 = 1024;
+
+impl SqliteStore {
+    /// Gives back what is free beyond [`KEPT`]. Between two pieces come the requests that wait.
+    pub(super) async fn give_back(&self) -> Result<(), StoreError> {
+        let mut given = 0;
+        loop {
+            let piece = self.writer.write(|db| Ok::<_, OpError<StoreError>>(give_back_piece(db)?)).await?;
+            given += piece;
+            if piece == 0 {
+                break;
+            }
+        }
+        if given > 0 {
+            // Only then is the file cut off: else with the next checkpoint, which comes when enough was written.
+            self.readers.read(|db| Ok(checkpoint(db)?)).await?;
+            tracing::info!(pages = given, "room in the database was given back to the disk");
+        }
+        Ok(())
+    }
+}
+
+/// Returns how many pages were given back.
+fn give_back_piece(db: &Connection) -> rusqlite::Result<i64> {
+    if !gives_back(db)? {
+        return Ok(0);
+    }
+    let free = free_pages(db)?;
+    let pages = (free - KEPT).min(PIECE);
+    if pages <= 0 {
+        return Ok(0);
+    }
+    let mut vacuum = db.prepare_cached(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut rows = vacuum.query([])?;
+    // It moves a page with each step.
+    while rows.next()?.is_some() {}
+    Ok(free - free_pages(db)?)
+}
+
+fn free_pages(db: &Connection) -> rusqlite::Result<i64> {
+    db.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))
+}
+
+/// Whether the file is one that can give back room piece by piece.
+fn gives_back(db: &Connection) -> rusqlite::Result<bool> {
+    Ok(db.prepare_cached("PRAGMA auto_vacuum")?.query_row([], |row| row.get::<_, i64>(0))? == 2)
+}
+
+fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
+    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+}
+
+/// Rewrites the whole file.
+pub(super) fn compact(path: &Path) -> Result<[u64; 2], OpenError> {
+    let rewrite = || {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        let empty_log = || connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let size = || std::fs::metadata(path).map_or(0, |file| file.len());
+        empty_log()?;
+        let before = size();
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        connection.execute_batch("VACUUM")?;
+        empty_log()?;
+        Ok([before, size()])
+    };
+    rewrite().map_err(|source| OpenError::Compact { path: path.to_owned(), source })
+}

@@ -1,0 +1,92 @@
+//! What is done before a service uses a database that may have been left by a process that failed.
+//!
+//! After a failed fsync the kernel may call pages clean that are not on the disk. A new process reads them all the same, out
+//! of memory, and would build on transactions that a power failure takes away, and with them all that follow. So the log is
+//! written again, byte for byte, and synced, before SQLite reads it for good: docs/decisions/0024-io-errors.md.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::{BUSY_TIMEOUT, OpenError};
+
+/// Bytes of the log that are written again at a time.
+const PIECE: usize = 1 << 20;
+
+/// Makes sure that all transactions that SQLite finds in the log of the database at `path` are on the disk.
+pub(super) fn recover(path: &Path) -> Result<(), OpenError> {
+    let log = log_of(path);
+    match std::fs::metadata(&log) {
+        Ok(found) if found.len() > 0 => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(path, error)),
+        // It was closed as it should be, or is new.
+        _ => return Ok(()),
+    }
+    rewrite_log(path, &log)?;
+    // Opened by nobody else, SQLite now reads the log from its beginning; what it holds goes into the database.
+    let connection = open(path)?;
+    let failed = |source| OpenError::Database { path: path.to_owned(), source };
+    let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
+    if busy {
+        tracing::info!("another program uses the database; its log is kept, which is on the disk");
+    }
+    drop(connection);
+    let synced = File::open(path).and_then(|file| file.sync_all()).and_then(|()| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()
+    });
+    synced.map_err(|error| unwritable(path, error))
+}
+
+/// Writes the log again under the lock that keeps others from appending to it and from cutting it off.
+fn rewrite_log(path: &Path, log: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Database { path: path.to_owned(), source };
+    let connection = open(path)?;
+    // Closing must not copy anything: what was read until now may not be what is on the disk.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+    let written = OpenOptions::new().read(true).write(true).open(log).and_then(|file| rewrite(&file));
+    connection.execute_batch("ROLLBACK").map_err(failed)?;
+    written.map_err(|error| unwritable(path, error))
+}
+
+/// Writes what is in a file to where it is. A page that the kernel calls clean is dirty then, and an fsync says the truth.
+fn rewrite(file: &File) -> io::Result<()> {
+    let (mut piece, mut place) = (vec![0; PIECE], 0);
+    loop {
+        let count = match file.read_at(&mut piece, place) {
+            Ok(0) => return file.sync_all(),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        file.write_all_at(&piece[..count], place)?;
+        place += count as u64;
+    }
+}
+
+fn open(path: &Path) -> Result<Connection, OpenError> {
+    let open = || {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        Ok(connection)
+    };
+    open().map_err(|source| OpenError::Database { path: path.to_owned(), source })
+}
+
+/// The file beside the database that holds its log.
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push("-wal");
+    name.into()
+}
+
+fn unwritable(path: &Path, source: io::Error) -> OpenError {
+    OpenError::Log { path: log_of(path), source }
+}

@@ -1,0 +1,87 @@
+//! A disk whose fsync fails, under a real SQLite: the part that meets it runs as a process of its own.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test that runs in a process of its own is told where by its environment"
+)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use journeyman_core::ports::{StoreError, UpdateError};
+use journeyman_store::SqliteStore;
+use journeyman_testkit::FailingDisk;
+
+use crate::given::{House, World, free, keyed, master_key, new_job, project, prompt, shop};
+
+/// The folder of the database, for the process that meets the disk.
+const FOLDER: &str = "JOURNEYMAN_TEST_FOLDER";
+
+fn open(path: &Path) -> House {
+    SqliteStore::recover(path).unwrap();
+    let world = World::new();
+    let store = SqliteStore::open(path, master_key(), world.clone()).unwrap();
+    House::over("sqlite", world, std::sync::Arc::new(store))
+}
+
+/// Runs an ignored test of this file in a process on that disk.
+fn on_disk(disk: &FailingDisk, folder: &Path, test: &str) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", &format!("io_errors::{test}")]).env(FOLDER, folder);
+    command.envs(disk.environment()).output().unwrap()
+}
+
+#[test]
+fn an_io_error_at_commit_is_not_told_as_nothing_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FailingDisk::new(dir.path());
+    let met = on_disk(&disk, dir.path(), "meets_the_failing_disk");
+    assert!(met.status.success(), "{}", String::from_utf8_lossy(&met.stderr));
+    // What nobody knew then: the transaction is in the log.
+    let starts = on_disk(&disk, dir.path(), "starts_on_the_failing_disk");
+    assert!(starts.status.success(), "{}", String::from_utf8_lossy(&starts.stderr));
+    disk.work();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let path = dir.path().join("journeyman.db");
+        let house = open(&path);
+        let log = dir.path().join("journeyman.db-wal");
+        assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "it went into the database");
+        let job = house.engine.create_job(&project("shop"), new_job("a"), keyed("job", "a")).await.unwrap();
+        assert!(job.replayed, "the job of before");
+        let again = house.engine.add_message(&shop(), job.record.id, prompt("b"), keyed("k", "b")).await.unwrap();
+        assert!(again.replayed, "sent again with its key it is not stored twice");
+        assert_eq!(house.store.messages(job.record.id).await.unwrap().len(), 2);
+    });
+}
+
+#[tokio::test]
+#[ignore = "run by the test above, in a process whose disk fails"]
+async fn meets_the_failing_disk() {
+    // Run with all that is ignored, it has no disk.
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let house = open(&Path::new(&folder).join("journeyman.db"));
+    house.store.create_project(project("shop"), [].into()).await.unwrap();
+    let made = house.engine.create_job(&project("shop"), new_job("a"), keyed("job", "a")).await.unwrap();
+    let control = std::env::var_os("FAIL_SYNC").unwrap();
+    std::fs::write(&control, "").unwrap();
+    let sent = house.engine.add_message(&shop(), made.record.id, prompt("b"), keyed("k", "b")).await;
+    assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unknown(_)))), "{sent:?}");
+    house.store.failed().await;
+    // The disk works again, and it makes no difference: what was lost is not known.
+    std::fs::remove_file(&control).unwrap();
+    let sent = house.engine.add_message(&shop(), made.record.id, prompt("c"), free()).await;
+    assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unavailable(_)))), "{sent:?}");
+    assert!(house.store.ready().await.is_err());
+    assert!(house.store.job(made.record.id).await.is_err(), "nobody is told that the message is not there");
+    assert!(house.store.messages(made.record.id).await.is_err());
+    assert!(house.store.log(made.record.id, 0, 100).await.is_err());
+    std::fs::write(&control, "").unwrap();
+}
+
+#[test]
+#[ignore = "run by the test above, in a process whose disk fails"]
+fn starts_on_the_failing_disk() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let error = SqliteStore::recover(&Path::new(&folder).join("journeyman.db")).err().unwrap().to_string();
+    assert!(error.contains("journeyman.db-wal") && error.contains("check the disk"), "{error}");
+}
