@@ -6,6 +6,7 @@
 mod accept;
 mod batch;
 mod connect;
+mod durability;
 mod error;
 mod jobs;
 mod keys;
@@ -121,6 +122,7 @@ impl PostgresStore {
             Schema::Check => migrate::check(&*pool.get().await.map_err(PgError::from)?).await?,
         }
         check_master_key(&pool, &master_key, &*ids).await?;
+        durability::warn(&pool).await?;
         let news = News::new();
         let batches = Batches::start(&pool, &news);
         let messenger = Messenger::start(&news, pool.clone(), connector);

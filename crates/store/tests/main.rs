@@ -14,5 +14,7 @@ mod durability;
 mod given;
 #[path = "store/postgres.rs"]
 mod postgres;
+#[path = "store/replication.rs"]
+mod replication;
 #[path = "store/users.rs"]
 mod users;
