@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "store/backup.rs"]
+mod backup;
 #[path = "store/conformance.rs"]
 mod conformance;
 #[path = "store/copy.rs"]
