@@ -16,6 +16,7 @@ mod inside;
 
 pub(crate) mod program {
     mod agents;
+    mod backup;
     mod client;
     mod commands;
     mod container;
@@ -25,6 +26,7 @@ pub(crate) mod program {
     mod machines;
     pub(crate) mod models;
     mod real;
+    mod replication;
     mod secrets;
     mod service;
     mod users;

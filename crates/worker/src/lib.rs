@@ -37,7 +37,7 @@ mod ways;
 mod worker;
 mod workspace;
 
-pub use tidy::Places;
+pub use tidy::{BLOB_FOLDERS, Places};
 pub use walls::Walls;
 pub use warm::Warm;
 pub use worker::{Host, Limits, Worker};
