@@ -1,10 +1,10 @@
 //! A server that dies for good, and its standby: what of that was acknowledged is there.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use journeyman_core::ports::{StoreError, UpdateError};
 use journeyman_testkit::Postgres;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::given::{House, free, new_job, postgres_at, project, prompt, shop};
@@ -31,7 +31,7 @@ async fn a_synchronous_standby_has_what_was_acknowledged_and_the_store_goes_on_w
         jobs.push(house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id);
     }
     let (sender, to, over) = (Arc::clone(&house), jobs.clone(), CancellationToken::new());
-    let taken_over = over.clone();
+    let (taken_over, (begun, mut first_sent)) = (over.clone(), watch::channel(0));
     let client = tokio::spawn(async move {
         let mut accepted = Vec::new();
         let mut more = 3;
@@ -41,6 +41,7 @@ async fn a_synchronous_standby_has_what_was_acknowledged_and_the_store_goes_on_w
             match sender.engine.add_message(&shop(), id, prompt(&text), free()).await {
                 Ok(_) => {
                     accepted.push(text);
+                    begun.send_replace(accepted.len());
                     more -= usize::from(after);
                 }
                 // Not stored, or not known.
@@ -53,7 +54,7 @@ async fn a_synchronous_standby_has_what_was_acknowledged_and_the_store_goes_on_w
         }
         accepted
     });
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    first_sent.wait_for(|sent| *sent >= 50).await.unwrap();
     let failover = tokio::task::spawn_blocking(move || {
         primary.crash();
         standby.promote();
