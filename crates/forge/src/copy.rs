@@ -1,13 +1,15 @@
-//! Repositories of the built-in code host in a backup, copied while people and workers push.
+//! Copies repositories of the built-in code host into a backup while people and workers push. Why in this order is in
+//! `docs/decisions/0023-backup.md`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use journeyman_core::ids::Sha;
-use journeyman_git::Git;
+use journeyman_git::{Git, GitError};
 use tokio::io::AsyncReadExt;
 
 /// A large repository takes its time.
@@ -16,23 +18,62 @@ const LONG: Duration = Duration::from_secs(24 * 3600);
 /// Tries at a repository: somebody may run `git gc` in it by hand.
 const TRIES: usize = 2;
 
+/// Why a repository was not copied.
+#[derive(Debug)]
+pub struct CopyError {
+    repository: PathBuf,
+    reason: String,
+}
+
+impl fmt::Display for CopyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the repository {} cannot be backed up: {}", self.repository.display(), self.reason)
+    }
+}
+
+impl std::error::Error for CopyError {}
+
+/// A reason, before it is known of which repository.
+struct Reason(String);
+
+impl Reason {
+    fn of(self, repository: &Path) -> CopyError {
+        CopyError { repository: repository.to_owned(), reason: self.0 }
+    }
+}
+
+impl From<GitError> for Reason {
+    fn from(error: GitError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<io::Error> for Reason {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// Commits by the full names of refs.
-pub(super) type Refs = BTreeMap<String, String>;
+pub type Refs = BTreeMap<String, String>;
 
 /// A branch that a job works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct JobBranch {
+pub struct JobBranch {
     /// Its name, without `refs/heads/`.
-    pub(super) name: String,
+    pub name: String,
     /// Commits that the database knows to belong on it, the newest first.
-    pub(super) known: Vec<Sha>,
+    pub known: Vec<Sha>,
 }
 
-/// The names of the repositories in a folder, without `.git`.
-pub(super) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+/// The names of the repositories in a folder, without `.git`; none if there is no such folder.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn repository_names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.with_context(|| format!("{} cannot be read", folder.display()))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
     };
     let mut names = Vec::new();
     for entry in entries {
@@ -45,7 +86,14 @@ pub(super) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// The refs of a repository.
-pub(super) async fn refs(git: &Git, repository: &Path) -> anyhow::Result<Refs> {
+///
+/// # Errors
+/// Git cannot read them.
+pub async fn refs(git: &Git, repository: &Path) -> Result<Refs, CopyError> {
+    read_refs(git, repository).await.map_err(|reason| reason.of(repository))
+}
+
+async fn read_refs(git: &Git, repository: &Path) -> Result<Refs, Reason> {
     let listing = git.at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]).run().await?.text()?;
     let pairs = listing.lines().filter_map(|line| line.split_once(' '));
     Ok(pairs.map(|(at, name)| (name.to_owned(), at.to_owned())).collect())
@@ -53,28 +101,37 @@ pub(super) async fn refs(git: &Git, repository: &Path) -> anyhow::Result<Refs> {
 
 /// Copies a repository, which may be in use, to `to`: refs, all objects, HEAD, configuration. `before` are its refs from
 /// before the database was copied, `jobs` what the copy knows of branches.
-pub(super) async fn copy(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[JobBranch]) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Git cannot read all of it, or the copy cannot be written.
+pub async fn copy_repository(
+    git: &Git,
+    from: &Path,
+    to: &Path,
+    before: &Refs,
+    jobs: &[JobBranch],
+) -> Result<(), CopyError> {
     let mut tries = 0;
     loop {
         tries += 1;
         match copy_once(git, from, to, before, jobs).await {
             Err(_) if tries < TRIES => match std::fs::remove_dir_all(to) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Reason::from(error).of(from)),
                 _ => {}
             },
-            done => return done.with_context(|| format!("the repository {} cannot be backed up", from.display())),
+            done => return done.map_err(|reason| reason.of(from)),
         }
     }
 }
 
-async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[JobBranch]) -> anyhow::Result<()> {
+async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
     // Refs first, then objects: what a ref leads to was there before the ref.
-    let mut refs = refs(git, from).await?;
+    let mut refs = read_refs(git, from).await?;
     hold_back(git, from, &mut refs, before, jobs).await?;
     let format = git.at(from, ["rev-parse", "--show-object-format"]).run().await?.text()?;
     let init = ["init", "--quiet", "--bare", "--template=", &format!("--object-format={format}")];
     git.at(to, init).run().await?;
-    std::fs::copy(from.join("config"), to.join("config")).context("its configuration cannot be copied")?;
+    std::fs::copy(from.join("config"), to.join("config")).map_err(|error| Reason(format!("config: {error}")))?;
     let head = git.at(from, ["symbolic-ref", "HEAD"]).run().await?.text()?;
     git.at(to, ["symbolic-ref", "HEAD", &head]).run().await?;
     pack(git, from, to).await?;
@@ -82,13 +139,14 @@ async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[Job
     git.at(to, ["update-ref", "--stdin"]).stdin(updates).timeout(LONG).run().await?;
     git.at(to, ["pack-refs", "--all"]).run().await?;
     let check = ["fsck", "--connectivity-only", "--no-dangling", "--no-progress"];
-    git.at(to, check).timeout(LONG).run().await.context("objects are missing; run `git fsck` in it to see which")?;
+    let checked = git.at(to, check).timeout(LONG).run().await;
+    checked.map_err(|error| Reason(format!("objects are missing ({error}); run `git fsck` in it to see which")))?;
     Ok(())
 }
 
 /// Puts all objects of `from` into one pack of `to`: also those that no ref leads to, because pull requests name commits
 /// of branches that were deleted.
-async fn pack(git: &Git, from: &Path, to: &Path) -> anyhow::Result<()> {
+async fn pack(git: &Git, from: &Path, to: &Path) -> Result<(), Reason> {
     let list = to.join("objects.list");
     list_objects(git, from, &list).await?;
     if list.metadata()?.len() > 0 {
@@ -96,10 +154,10 @@ async fn pack(git: &Git, from: &Path, to: &Path) -> anyhow::Result<()> {
         let info = to.join("objects/info");
         std::fs::create_dir_all(&info)?;
         let borrowed = std::path::absolute(from.join("objects"))?;
-        let borrowed = borrowed.to_str().context("its path is not UTF-8")?;
+        let borrowed = borrowed.to_str().ok_or_else(|| Reason("its path is not UTF-8".to_owned()))?;
         std::fs::write(info.join("alternates"), format!("{borrowed}\n"))?;
         let place = std::path::absolute(to.join("objects/pack/pack"))?;
-        let place = place.to_str().context("the path of the backup is not UTF-8")?;
+        let place = place.to_str().ok_or_else(|| Reason("the path of the backup is not UTF-8".to_owned()))?;
         let packed = git.at(to, ["pack-objects", "--quiet", place]).stdin_file(File::open(&list)?);
         packed.timeout(LONG).run().await?;
         std::fs::remove_file(info.join("alternates"))?;
@@ -108,23 +166,23 @@ async fn pack(git: &Git, from: &Path, to: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the names of all objects into a file: they may be many.
-async fn list_objects(git: &Git, repository: &Path, list: &Path) -> anyhow::Result<()> {
+async fn list_objects(git: &Git, repository: &Path, list: &Path) -> Result<(), Reason> {
     let command = ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)"];
     let mut git = git.at(repository, command).spawn()?;
     drop(git.stdin.take());
     let (Some(mut names), Some(mut complaints)) = (git.stdout.take(), git.stderr.take()) else {
-        bail!("git cannot be read");
+        return Err(Reason("git cannot be read".to_owned()));
     };
     let mut file = tokio::fs::File::create(list).await?;
     let mut said = String::new();
     tokio::try_join!(tokio::io::copy(&mut names, &mut file), complaints.read_to_string(&mut said))?;
     file.sync_all().await?;
-    if git.wait().await?.success() { Ok(()) } else { bail!("git cat-file failed: {}", said.trim()) }
+    if git.wait().await?.success() { Ok(()) } else { Err(Reason(format!("git cat-file failed: {}", said.trim()))) }
 }
 
 /// Moves the branches of jobs that were pushed to since the database was copied back to what it knows: else a message
 /// that waits in the restored database would be carried out on top of its own work.
-async fn hold_back(git: &Git, from: &Path, refs: &mut Refs, before: &Refs, jobs: &[JobBranch]) -> anyhow::Result<()> {
+async fn hold_back(git: &Git, from: &Path, refs: &mut Refs, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
     for branch in jobs {
         let name = format!("refs/heads/{}", branch.name);
         let (Some(now), before) = (refs.get(&name).cloned(), before.get(&name)) else { continue };
@@ -199,7 +257,7 @@ mod tests {
         async fn copied(&self, before: &Refs, jobs: &[JobBranch]) -> (PathBuf, Refs) {
             let to = self.dir.path().join("backup/shop.git");
             let _ = std::fs::remove_dir_all(&to);
-            copy(&self.git, &self.from, &to, before, jobs).await.unwrap();
+            copy_repository(&self.git, &self.from, &to, before, jobs).await.unwrap();
             let found = refs(&self.git, &to).await.unwrap();
             (to, found)
         }
@@ -267,8 +325,8 @@ mod tests {
         let (folder, file) = commit.as_str().split_at(2);
         std::fs::remove_file(place.from.join("objects").join(folder).join(file)).unwrap();
         let to = place.dir.path().join("backup/shop.git");
-        let error = copy(&place.git, &place.from, &to, &Refs::new(), &[]).await.unwrap_err();
-        let error = format!("{error:#}");
+        let error = copy_repository(&place.git, &place.from, &to, &Refs::new(), &[]).await.unwrap_err();
+        let error = format!("{error}");
         assert!(error.contains("shop.git cannot be backed up") && error.contains("nonexistent object"), "{error}");
         // A lost tree is found when the copy is checked.
         let other = Place::new().await;
@@ -278,7 +336,7 @@ mod tests {
         let (folder, file) = tree.split_at(2);
         std::fs::remove_file(other.from.join("objects").join(folder).join(file)).unwrap();
         let to = other.dir.path().join("backup/shop.git");
-        let error = copy(&other.git, &other.from, &to, &Refs::new(), &[]).await.unwrap_err();
-        assert!(format!("{error:#}").contains("objects are missing"), "{error:#}");
+        let error = copy_repository(&other.git, &other.from, &to, &Refs::new(), &[]).await.unwrap_err();
+        assert!(format!("{error}").contains("objects are missing"), "{error}");
     }
 }

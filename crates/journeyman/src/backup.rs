@@ -5,7 +5,6 @@ mod blobs;
 mod create;
 mod files;
 mod manifest;
-mod repositories;
 mod restore;
 
 pub(crate) use self::create::{Created, create};

@@ -12,11 +12,11 @@ use journeyman_core::ids::Sha;
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::project::{Address, parse_address};
 use journeyman_core::time::Clock;
+use journeyman_forge::{JobBranch, Refs, copy_repository, refs, repository_names};
 use journeyman_git::Git;
 use journeyman_store::{Exported, ExportedJob, MasterKey, export_postgres, export_sqlite};
 
 use super::manifest::{BlobsNote, DatabaseKind, DatabaseNote, Manifest};
-use super::repositories::{self, JobBranch, Refs};
 use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
 use crate::app;
 use crate::config::{BlobPlace, Database, Settings};
@@ -107,11 +107,15 @@ async fn export(
 /// The refs of all repositories, by their names.
 async fn all_refs(git: &Git, folder: &Path) -> anyhow::Result<BTreeMap<String, Refs>> {
     let mut all = BTreeMap::new();
-    for name in repositories::names(folder)? {
-        let refs = repositories::refs(git, &folder.join(format!("{name}.git"))).await?;
+    for name in names(folder)? {
+        let refs = refs(git, &folder.join(format!("{name}.git"))).await?;
         all.insert(name, refs);
     }
     Ok(all)
+}
+
+fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+    repository_names(folder).with_context(|| format!("{} cannot be read", folder.display()))
 }
 
 async fn copy_repositories(
@@ -123,12 +127,12 @@ async fn copy_repositories(
 ) -> anyhow::Result<Vec<String>> {
     let to = dir.join(REPOSITORIES);
     app::make_private_dir(&to)?;
-    let names = repositories::names(&settings.repositories)?;
+    let names = names(&settings.repositories)?;
     for name in &names {
         let file = format!("{name}.git");
         let none = Refs::new();
         let (before, jobs) = (before.get(name).unwrap_or(&none), branches.get(name).map_or(&[][..], Vec::as_slice));
-        repositories::copy(git, &settings.repositories.join(&file), &to.join(&file), before, jobs).await?;
+        copy_repository(git, &settings.repositories.join(&file), &to.join(&file), before, jobs).await?;
     }
     Ok(names)
 }
