@@ -4,6 +4,7 @@
 //! branches and opens no pull requests.
 
 mod check;
+mod copy;
 mod local;
 mod plain;
 
@@ -17,6 +18,7 @@ use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
 use journeyman_git::Git;
 
+pub use copy::{CopyError, JobBranch, Refs, copy_repository, refs, repository_names};
 pub use local::LocalHost;
 
 /// The code hosts that this installation knows.

@@ -77,7 +77,7 @@ pub(crate) fn recover_store(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// Where files are kept that outlive this machine.
-fn blobs(place: &BlobPlace) -> anyhow::Result<Arc<dyn Blobs>> {
+pub(crate) fn blobs(place: &BlobPlace) -> anyhow::Result<Arc<dyn Blobs>> {
     Ok(match place {
         BlobPlace::Folder { path, shared } => {
             make_private_dir(path)?;
@@ -243,6 +243,14 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
 pub(crate) fn make_private_dir(dir: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.with_context(|| format!("the folder {} cannot be made", dir.display()))
+}
+
+/// The text of the key that secrets are sealed with, for a backup that includes it.
+pub(crate) fn master_key_text(settings: &Settings) -> anyhow::Result<String> {
+    let path = &settings.master_key_file;
+    let read = || std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()));
+    let text = settings.master_key.clone().map_or_else(read, Ok)?;
+    Ok(text.trim().to_owned())
 }
 
 /// The key that secrets are sealed with.

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod agent;
+mod backup;
 mod completions;
 mod copy;
 mod demo;
@@ -9,6 +10,7 @@ mod job;
 mod key;
 mod migrate;
 mod project;
+mod restore;
 mod serve;
 mod store;
 mod table;
@@ -45,6 +47,10 @@ enum Command {
     User(user::UserArgs),
     /// Brings the schema of the database up to date, for those who do not want it at the start of the service
     Migrate(migrate::MigrateArgs),
+    /// Makes a backup beside a running service: database, repositories of the built-in code host, sessions of agents
+    Backup(backup::BackupArgs),
+    /// Brings a backup into an empty installation
+    Restore(restore::RestoreArgs),
     /// Works on the database as a whole
     Store(copy::StoreCommandArgs),
     /// Lists, installs and checks agents; without a command it is the built-in one, which speaks the Agent Client Protocol
@@ -71,6 +77,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Project(arguments) => project::run(arguments),
         Command::User(arguments) => user::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
+        Command::Backup(arguments) => backup::run(arguments),
+        Command::Restore(arguments) => restore::run(arguments),
         Command::Store(arguments) => copy::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, Cli::command()),

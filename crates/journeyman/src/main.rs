@@ -1,6 +1,7 @@
 //! The program: reads the command line and hands over to [`cli`].
 
 mod app;
+mod backup;
 mod cli;
 mod client;
 mod config;

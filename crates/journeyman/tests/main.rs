@@ -18,6 +18,7 @@ mod inside;
 
 pub(crate) mod program {
     mod agents;
+    mod backup;
     mod client;
     mod commands;
     mod container;
@@ -27,6 +28,7 @@ pub(crate) mod program {
     mod machines;
     pub(crate) mod models;
     mod real;
+    mod replication;
     mod secrets;
     mod service;
     mod users;

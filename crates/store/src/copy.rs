@@ -16,7 +16,7 @@ use crate::postgres::{Connector, PgError, PostgresStore};
 use crate::sqlite::SCHEMA_VERSION;
 
 /// The tables in an order in which references are there before they are made; each with its key.
-const TABLES: &[(&str, &str)] = &[
+pub(crate) const TABLES: &[(&str, &str)] = &[
     ("meta", "name"),
     ("projects", "id"),
     ("project_secrets", "project, name"),
@@ -37,7 +37,7 @@ const TABLES: &[(&str, &str)] = &[
 ];
 
 /// Tables whose rows are numbered by the database.
-const NUMBERED: &[&str] = &["messages", "runs", "audit"];
+pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit"];
 
 /// Why nothing was copied.
 #[derive(Debug, thiserror::Error)]
@@ -108,13 +108,15 @@ pub async fn copy_to_postgres(from: &Path, to: &str) -> Result<Vec<(&'static str
         copied.push((*table, rows));
     }
     for table in NUMBERED {
-        let text = format!(
-            "SELECT setval(pg_get_serial_sequence('{table}', 'number'), max(number)) FROM {table} HAVING count(*) > 0"
-        );
-        target.query(&text, &[]).await?;
+        target.query(&next_number(table), &[]).await?;
     }
     target.commit().await?;
     Ok(copied)
+}
+
+/// A statement after which the database numbers new rows of a table behind those that are there.
+pub(crate) fn next_number(table: &str) -> String {
+    format!("SELECT setval(pg_get_serial_sequence('{table}', 'number'), max(number)) FROM {table} HAVING count(*) > 0")
 }
 
 struct Source {

@@ -5,6 +5,7 @@
 //! how a request is accepted from one module, so they cannot disagree about what a command means.
 
 mod accept;
+mod backup;
 mod copy;
 mod lists;
 mod memory;
@@ -18,6 +19,10 @@ mod vault;
 mod wakeups;
 mod watch;
 
+pub use backup::{
+    BackupError, EachJob, Exported, ExportedJob, ExportedTable, check_empty_postgres, check_sqlite, export_postgres,
+    export_sqlite, import_postgres,
+};
 pub use copy::{CopyError, copy_to_postgres};
 pub use memory::MemoryStore;
 pub use postgres::{OpenError as PostgresOpenError, PostgresStore, Schema, UrlError};

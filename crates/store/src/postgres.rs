@@ -6,6 +6,7 @@
 mod accept;
 mod batch;
 mod connect;
+mod durability;
 mod error;
 mod holds;
 mod jobs;
@@ -32,9 +33,11 @@ use tokio_postgres::Row;
 
 use self::batch::Batches;
 pub(crate) use self::connect::Connector;
+pub(crate) use self::connect::DURABLE;
 use self::connect::PLAN_FOR_MANY;
 pub use self::connect::UrlError;
 pub(crate) use self::error::PgError;
+pub(crate) use self::migrate::newest as newest_migration;
 use self::news::{Messenger, News};
 use self::pipeline::{Call, call};
 use self::session::Session;
@@ -117,11 +120,12 @@ impl PostgresStore {
         let pool = connector.pool(connections)?;
         match schema {
             Schema::Migrate => {
-                migrate::migrate(&connector).await?;
+                migrate::migrate(&connector, None).await?;
             }
             Schema::Check => migrate::check(&*pool.get().await.map_err(PgError::from)?).await?,
         }
         check_master_key(&pool, &master_key, &*ids).await?;
+        durability::warn(&pool).await?;
         let news = News::new();
         let batches = Batches::start(&pool, &news);
         let messenger = Messenger::start(&news, pool.clone(), connector);
@@ -133,7 +137,21 @@ impl PostgresStore {
     /// # Errors
     /// As [`PostgresStore::open`].
     pub async fn migrate(url: &str) -> Result<usize, OpenError> {
-        migrate::migrate(&Connector::new(url)?).await
+        migrate::migrate(&Connector::new(url)?, None).await
+    }
+
+    /// The version of a schema that is up to date.
+    #[must_use]
+    pub fn schema_version() -> i64 {
+        migrate::known()
+    }
+
+    /// Brings the schema to a version of before, for a backup of that version.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`]; [`OpenError::Newer`] if the schema is later than `version`.
+    pub(crate) async fn migrate_to(url: &str, version: i64) -> Result<usize, OpenError> {
+        migrate::migrate(&Connector::new(url)?, Some(version)).await
     }
 
     /// Runs one query.

@@ -33,13 +33,14 @@ use self::cache::JobCache;
 use self::fault::Fault;
 pub(crate) use self::migrate::SCHEMA_VERSION;
 use self::read::Readers;
+pub(crate) use self::rows::ReadError;
 use self::write::Writer;
 use crate::retention::Ends;
 use crate::vault::{MasterKey, VaultError};
 use crate::wakeups::Wakeups;
 
 /// How long a connection waits for a lock that another process holds, such as the command line beside a server.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pages of 4 KiB that the write-ahead log may have before they are copied to their places: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4096;

@@ -19,6 +19,9 @@ const NONCE_BYTES: usize = 12;
 const PROOF_PLACE: &str = "meta/value/master_key";
 const PROOF: &[u8] = b"journeyman";
 
+const ID_PLACE: &str = "backup/manifest/key_id";
+const ID_BYTES: usize = 8;
+
 /// The key that all secrets of an installation are sealed with. Its `Debug` shows nothing.
 #[derive(Clone)]
 pub struct MasterKey([u8; 32]);
@@ -107,6 +110,17 @@ impl MasterKey {
         self.cipher().decrypt(&Nonce::from(*nonce), payload).map_err(|_| VaultError::Sealed)
     }
 
+    /// A name for the key, by which a backup says which key it needs; nothing of the key can be found out by it.
+    ///
+    /// # Errors
+    /// None that can happen: the text is short.
+    pub fn id(&self) -> Result<String, VaultError> {
+        // The same each time: this cipher keeps a text secret even if a nonce is used again, and this one is known.
+        let sealed = self.seal_at(ID_PLACE, PROOF, [0; NONCE_BYTES])?;
+        let end = sealed.len().saturating_sub(ID_BYTES);
+        Ok(sealed[end..].iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// A sealed text by which [`MasterKey::sealed_the_proof`] knows the key again; `nonce` must be random.
     pub(crate) fn proof(&self, nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, VaultError> {
         self.seal_at(PROOF_PLACE, PROOF, nonce)
@@ -181,6 +195,9 @@ mod tests {
         let mut damaged = sealed;
         damaged[20] ^= 1;
         assert_eq!(key.open(&shop, "TOKEN", &damaged), Err(VaultError::Sealed), "damage");
+        assert_eq!(key.id(), MasterKey::new([7; 32]).id());
+        assert_ne!(key.id(), MasterKey::new([8; 32]).id());
+        assert_eq!(key.id().unwrap().len(), 16);
         let proof = key.proof([2; 12]).unwrap();
         assert!(key.sealed_the_proof(&proof) && !MasterKey::new([8; 32]).sealed_the_proof(&proof));
     }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "store/backup.rs"]
+mod backup;
 #[path = "store/conformance.rs"]
 mod conformance;
 #[path = "store/copy.rs"]
@@ -16,5 +18,7 @@ mod given;
 mod io_errors;
 #[path = "store/postgres.rs"]
 mod postgres;
+#[path = "store/replication.rs"]
+mod replication;
 #[path = "store/users.rs"]
 mod users;

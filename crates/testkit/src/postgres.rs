@@ -60,7 +60,51 @@ impl Postgres {
         Self::start("", "keep")
     }
 
+    /// A server that follows this one, and that it waits for at each commit.
+    #[must_use]
+    pub fn standby(&self) -> Self {
+        let standby = Self::place("", "keep");
+        let mut copy = standby.command("pg_basebackup");
+        copy.args(["--checkpoint=fast", "--write-recovery-conf", "--no-sync", "--wal-method=stream", "-D"]);
+        copy.arg(standby.dir.join("data")).arg("-d");
+        copy.arg(format!("host=127.0.0.1 port={} user=journeyman application_name=standby", self.port));
+        let made = copy.output().unwrap();
+        assert!(made.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&made.stderr));
+        standby.up();
+        self.wait_for_standbys("standby");
+        standby
+    }
+
+    /// Waits at each commit for the standby of that name, from now on; for none if it is empty.
+    pub fn wait_for_standbys(&self, name: &str) {
+        self.sql("postgres", &format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+        self.sql("postgres", "SELECT pg_reload_conf()");
+        let followed = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        let expected = if name.is_empty() { "0" } else { "1" };
+        let patience = Instant::now() + Duration::from_secs(60);
+        while self.sql("postgres", followed) != expected {
+            assert!(Instant::now() < patience, "the standby does not follow");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Makes a standby the server that takes writes.
+    pub fn promote(&self) {
+        assert_eq!(self.sql("postgres", "SELECT pg_promote(true, 60)"), "t");
+    }
+
     fn start(options: &'static str, files: &'static str) -> Self {
+        let server = Self::place(options, files);
+        let mut make = server.command("initdb");
+        make.args(["--auth=trust", "--no-sync", "--username=journeyman", "--encoding=UTF8", "--locale=C", "-D"]);
+        let made = make.arg(server.dir.join("data")).output().unwrap();
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        server.up();
+        server
+    }
+
+    /// A folder and a port, with no server yet.
+    fn place(options: &'static str, files: &'static str) -> Self {
         let programs = programs();
         let dir = tempfile::Builder::new().prefix("journeyman-postgres-").tempdir().unwrap().keep();
         // PostgreSQL refuses to run as root.
@@ -70,13 +114,7 @@ impl Postgres {
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let keeper = Mutex::new(None);
-        let server = Self { programs, dir, port, options, files, user, keeper, databases: AtomicU64::new(0) };
-        let mut make = server.command("initdb");
-        make.args(["--auth=trust", "--no-sync", "--username=journeyman", "--encoding=UTF8", "--locale=C", "-D"]);
-        let made = make.arg(server.dir.join("data")).output().unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        server.up();
-        server
+        Self { programs, dir, port, options, files, user, keeper, databases: AtomicU64::new(0) }
     }
 
     /// The URL of a new database.

@@ -45,7 +45,7 @@ mod worker;
 mod workspace;
 
 pub use outage::Patience;
-pub use tidy::Places;
+pub use tidy::{BLOB_FOLDERS, Places};
 pub use walls::Walls;
 pub use warm::Warm;
 pub use worker::{Host, Limits, Worker};

@@ -10,6 +10,9 @@ use crate::archive::SESSIONS;
 use crate::bundle::BUNDLES;
 use crate::worker::Host;
 
+/// The folders of the blob store.
+pub const BLOB_FOLDERS: [&str; 2] = [SESSIONS, BUNDLES];
+
 /// Blobs of one job that are looked at: more than a few are there only after many takeovers.
 const OF_ONE_JOB: usize = 1000;
 
@@ -19,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(24 * 3600);
 impl Host {
     /// Removes what the job's earlier leases have left, up to `token`; what newer leases write is not ours to judge.
     pub(crate) async fn remove_old_blobs(&self, job: &Job, token: Token) -> Result<(), BlobError> {
-        for folder in [SESSIONS, BUNDLES] {
+        for folder in BLOB_FOLDERS {
             for blob in self.blobs.list(&format!("{folder}/{}", job.id), None, OF_ONE_JOB).await? {
                 if is_left_over(job, &blob.key, token) {
                     self.blobs.delete(&blob.key).await?;

@@ -78,6 +78,18 @@ pub(crate) fn open_folder() -> tempfile::TempDir {
 }
 
 impl Site {
+    /// Another installation with the same settings and nothing in it, where the same key will do once it is restored.
+    /// `changes` are texts of the configuration with what stands there instead.
+    pub(crate) fn elsewhere(&self, changes: &[(&str, &str)]) -> Self {
+        let dir = open_folder();
+        let mut config = self.config.replace(&self.dir.path().display().to_string(), &dir.path().display().to_string());
+        for (from, to) in changes {
+            config = config.replace(from, to);
+        }
+        std::fs::write(dir.path().join("config.toml"), &config).unwrap();
+        Self { dir, key: self.key.clone(), config }
+    }
+
     /// A key, the project `shop`, and a commit in its repository.
     fn furnish(&mut self) {
         std::fs::write(self.path("config.toml"), &self.config).unwrap();

@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How long one may take to make, and how long one may be waited for.
@@ -35,6 +35,12 @@ pub(super) const SET_UP: &str = "
     SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off;
     SET jit = off";
+
+/// Makes the server answer a commit only when it is on disk, whatever it or the role has as its default. A setting that
+/// waits for standbys too (`on`, `remote_write`, `remote_apply`) stays as it is.
+pub(crate) const DURABLE: &str = "
+    SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_write', 'remote_apply')";
 
 /// In a transaction whose statements may touch many rows: there it does matter how many.
 pub(super) const PLAN_FOR_MANY: [&str; 2] =
@@ -82,6 +88,8 @@ impl Connector {
             config.connect_timeout(PATIENCE);
         }
         config
+            // Of several hosts, and behind an address that moves, the one that takes writes.
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .keepalives_idle(SILENCE)
             .keepalives_interval(SILENCE / 5)
             .keepalives_retries(3)
@@ -94,7 +102,8 @@ impl Connector {
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(self.config.clone(), self.tls.clone(), manager);
         let set_up = Hook::async_fn(|client, _| {
-            Box::pin(async move { client.batch_execute(SET_UP).await.map_err(HookError::Backend) })
+            let text = format!("{SET_UP};{DURABLE}");
+            Box::pin(async move { client.batch_execute(&text).await.map_err(HookError::Backend) })
         });
         let timeouts = Timeouts { wait: Some(PATIENCE), create: Some(PATIENCE), recycle: Some(PATIENCE) };
         let pool = Pool::builder(manager).max_size(size).timeouts(timeouts).post_create(set_up);

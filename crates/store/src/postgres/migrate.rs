@@ -44,20 +44,31 @@ const SCHEMA: &str = "
     );
     SET search_path TO journeyman";
 
-/// Makes the migrations that are missing; how many there were.
-pub(super) async fn migrate(connector: &Connector) -> Result<usize, OpenError> {
+/// The version of a schema that is up to date.
+pub(super) fn known() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// Makes the migrations that are missing, up to the one numbered `only_to` if that is given; how many there were.
+pub(super) async fn migrate(connector: &Connector, only_to: Option<i64>) -> Result<usize, OpenError> {
     // A connection of its own without limits of time: others may be migrating, and a large table takes its time. The
     // lock goes with it.
     let (client, connection) = connector.config.connect(connector.tls.clone()).await.map_err(PgError::from)?;
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     client.batch_execute(LOCK).await.map_err(PgError::from)?;
     client.batch_execute(SCHEMA).await.map_err(PgError::from)?;
-    run(&client).await
+    run(&client, only_to).await
 }
 
-async fn run(client: &Client) -> Result<usize, OpenError> {
+async fn run(client: &Client, only_to: Option<i64>) -> Result<usize, OpenError> {
     let mut made = 0;
-    for (number, migration) in (1_i64..).zip(MIGRATIONS) {
+    let last = only_to.unwrap_or_else(known);
+    if let (Some(only_to), Some((found, needs))) = (only_to, newest(client).await?)
+        && found > only_to
+    {
+        return Err(OpenError::Newer { found, needs, known: only_to });
+    }
+    for (number, migration) in (1..=last).zip(MIGRATIONS) {
         if newest(client).await?.is_some_and(|(newest, _)| newest >= number) {
             continue;
         }
@@ -67,26 +78,29 @@ async fn run(client: &Client) -> Result<usize, OpenError> {
         client.batch_execute(&text).await.map_err(PgError::from)?;
         made += 1;
     }
-    check(client).await?;
+    if only_to.is_none() {
+        check(client).await?;
+    }
     Ok(made)
 }
 
 /// Whether the schema is one that this program can work with.
 pub(super) async fn check(client: &Client) -> Result<(), OpenError> {
-    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    let there = "SELECT to_regclass('journeyman.migrations') IS NOT NULL AS there";
-    let there: bool = client.query_one(there, &[]).await.and_then(|row| row.try_get("there")).map_err(PgError::from)?;
-    let newest = if there { newest(client).await? } else { None };
-    match newest {
+    let known = known();
+    match newest(client).await? {
         Some((found, needs)) if needs > known => Err(OpenError::Newer { found, needs, known }),
         Some((found, _)) if found >= known => Ok(()),
         older => Err(OpenError::Older { found: older.map_or(0, |(found, _)| found), known }),
     }
 }
 
-/// The number of the last migration that was made, and the program that the schema needs.
-async fn newest(client: &Client) -> Result<Option<(i64, i64)>, PgError> {
-    let text = "SELECT max(number) AS number, max(needs) AS needs FROM migrations";
+/// The number of the last migration that was made, and the program that the schema needs; `None` without a schema.
+pub(crate) async fn newest(client: &Client) -> Result<Option<(i64, i64)>, PgError> {
+    let there = "SELECT to_regclass('journeyman.migrations') IS NOT NULL AS there";
+    if !client.query_one(there, &[]).await?.try_get::<_, bool>("there")? {
+        return Ok(None);
+    }
+    let text = "SELECT max(number) AS number, max(needs) AS needs FROM journeyman.migrations";
     let row = client.query_one(text, &[]).await?;
     let number: Option<i64> = row.try_get("number")?;
     let needs: Option<i64> = row.try_get("needs")?;

@@ -12,17 +12,23 @@ use crate::given::{House, free, keyed, master_key, new_job, project, prompt, sho
 /// A store with something in every table.
 async fn lived_in() -> House {
     let house = sqlite().await;
+    fill(&house).await;
+    house
+}
+
+/// Secrets, and jobs that have been worked on.
+pub(crate) async fn fill(house: &House) {
     let secrets = [("TOKEN".to_owned(), Some(SecretValue("s3cret".to_owned())))].into();
     house.store.update_project(project("shop"), secrets).await.unwrap();
     for number in 0..3 {
         let id = house.engine.create_job(&project("shop"), new_job("Schön"), free()).await.unwrap().record.id;
         house.engine.add_message(&shop(), id, prompt("b"), keyed(&number.to_string(), "b")).await.unwrap();
-        work_off(&house).await;
+        work_off(house).await;
     }
-    house
 }
 
-async fn contents(house: &House) -> Vec<String> {
+/// Everything that the interface shows of jobs.
+pub(crate) async fn contents(house: &House) -> Vec<String> {
     let mut seen = vec![format!("{:?}", house.store.projects().await.unwrap())];
     seen.push(format!("{:?}", house.store.secrets(shop()).await.unwrap()));
     let all = journeyman_core::ports::JobFilter {

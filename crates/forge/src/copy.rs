@@ -1,0 +1,342 @@
+//! Copies repositories of the built-in code host into a backup while people and workers push. Why in this order is in
+//! `docs/decisions/0027-backup.md`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use journeyman_core::ids::Sha;
+use journeyman_git::{Git, GitError};
+use tokio::io::AsyncReadExt;
+
+/// A large repository takes its time.
+const LONG: Duration = Duration::from_secs(24 * 3600);
+
+/// Tries at a repository: somebody may run `git gc` in it by hand.
+const TRIES: usize = 2;
+
+/// Why a repository was not copied.
+#[derive(Debug)]
+pub struct CopyError {
+    repository: PathBuf,
+    reason: String,
+}
+
+impl fmt::Display for CopyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the repository {} cannot be backed up: {}", self.repository.display(), self.reason)
+    }
+}
+
+impl std::error::Error for CopyError {}
+
+/// A reason, before it is known of which repository.
+struct Reason(String);
+
+impl Reason {
+    fn of(self, repository: &Path) -> CopyError {
+        CopyError { repository: repository.to_owned(), reason: self.0 }
+    }
+}
+
+impl From<GitError> for Reason {
+    fn from(error: GitError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<io::Error> for Reason {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Commits by the full names of refs.
+pub type Refs = BTreeMap<String, String>;
+
+/// A branch that a job works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobBranch {
+    /// Its name, without `refs/heads/`.
+    pub name: String,
+    /// Commits that the database knows to belong on it, the newest first.
+    pub known: Vec<Sha>,
+}
+
+/// The names of the repositories in a folder, without `.git`; none if there is no such folder.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn repository_names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        // What is being made has a name with a dot before it.
+        let Ok(name) = entry?.file_name().into_string() else { continue };
+        names.extend(name.strip_suffix(".git").filter(|name| !name.starts_with('.')).map(str::to_owned));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The refs of a repository.
+///
+/// # Errors
+/// Git cannot read them.
+pub async fn refs(git: &Git, repository: &Path) -> Result<Refs, CopyError> {
+    read_refs(git, repository).await.map_err(|reason| reason.of(repository))
+}
+
+async fn read_refs(git: &Git, repository: &Path) -> Result<Refs, Reason> {
+    let listing = git.at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]).run().await?.text()?;
+    let pairs = listing.lines().filter_map(|line| line.split_once(' '));
+    Ok(pairs.map(|(at, name)| (name.to_owned(), at.to_owned())).collect())
+}
+
+/// Copies a repository, which may be in use, to `to`: refs, all objects, HEAD, configuration. `before` are its refs from
+/// before the database was copied, `jobs` what the copy knows of branches.
+///
+/// # Errors
+/// Git cannot read all of it, or the copy cannot be written.
+pub async fn copy_repository(
+    git: &Git,
+    from: &Path,
+    to: &Path,
+    before: &Refs,
+    jobs: &[JobBranch],
+) -> Result<(), CopyError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match copy_once(git, from, to, before, jobs).await {
+            Err(_) if tries < TRIES => match std::fs::remove_dir_all(to) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Reason::from(error).of(from)),
+                _ => {}
+            },
+            done => return done.map_err(|reason| reason.of(from)),
+        }
+    }
+}
+
+async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
+    // Refs first, then objects: what a ref leads to was there before the ref.
+    let mut refs = read_refs(git, from).await?;
+    hold_back(git, from, &mut refs, before, jobs).await?;
+    let format = git.at(from, ["rev-parse", "--show-object-format"]).run().await?.text()?;
+    let init = ["init", "--quiet", "--bare", "--template=", &format!("--object-format={format}")];
+    git.at(to, init).run().await?;
+    std::fs::copy(from.join("config"), to.join("config")).map_err(|error| Reason(format!("config: {error}")))?;
+    let head = git.at(from, ["symbolic-ref", "HEAD"]).run().await?.text()?;
+    git.at(to, ["symbolic-ref", "HEAD", &head]).run().await?;
+    pack(git, from, to).await?;
+    let updates: String = refs.iter().map(|(name, at)| format!("create {name} {at}\n")).collect();
+    git.at(to, ["update-ref", "--stdin"]).stdin(updates).timeout(LONG).run().await?;
+    git.at(to, ["pack-refs", "--all"]).run().await?;
+    let check = ["fsck", "--connectivity-only", "--no-dangling", "--no-progress"];
+    let checked = git.at(to, check).timeout(LONG).run().await;
+    checked.map_err(|error| Reason(format!("objects are missing ({error}); run `git fsck` in it to see which")))?;
+    Ok(())
+}
+
+/// Puts all objects of `from` into one pack of `to`: also those that no ref leads to, because pull requests name commits
+/// of branches that were deleted.
+async fn pack(git: &Git, from: &Path, to: &Path) -> Result<(), Reason> {
+    let list = to.join("objects.list");
+    list_objects(git, from, &list).await?;
+    if list.metadata()?.len() > 0 {
+        // A pack is written into the repository that git runs in, so it runs in the copy and borrows the objects.
+        let info = to.join("objects/info");
+        std::fs::create_dir_all(&info)?;
+        let borrowed = std::path::absolute(from.join("objects"))?;
+        let borrowed = borrowed.to_str().ok_or_else(|| Reason("its path is not UTF-8".to_owned()))?;
+        std::fs::write(info.join("alternates"), format!("{borrowed}\n"))?;
+        let place = std::path::absolute(to.join("objects/pack/pack"))?;
+        let place = place.to_str().ok_or_else(|| Reason("the path of the backup is not UTF-8".to_owned()))?;
+        let packed = git.at(to, ["pack-objects", "--quiet", place]).stdin_file(File::open(&list)?);
+        packed.timeout(LONG).run().await?;
+        std::fs::remove_file(info.join("alternates"))?;
+    }
+    Ok(std::fs::remove_file(list)?)
+}
+
+/// Writes the names of all objects into a file: they may be many.
+async fn list_objects(git: &Git, repository: &Path, list: &Path) -> Result<(), Reason> {
+    let command = ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)"];
+    let mut git = git.at(repository, command).spawn()?;
+    drop(git.stdin.take());
+    let (Some(mut names), Some(mut complaints)) = (git.stdout.take(), git.stderr.take()) else {
+        return Err(Reason("git cannot be read".to_owned()));
+    };
+    let mut file = tokio::fs::File::create(list).await?;
+    let mut said = String::new();
+    tokio::try_join!(tokio::io::copy(&mut names, &mut file), complaints.read_to_string(&mut said))?;
+    file.sync_all().await?;
+    if git.wait().await?.success() { Ok(()) } else { Err(Reason(format!("git cat-file failed: {}", said.trim()))) }
+}
+
+/// Moves the branches of jobs that were pushed to since the database was copied back to what it knows: else a message
+/// that waits in the restored database would be carried out on top of its own work.
+async fn hold_back(git: &Git, from: &Path, refs: &mut Refs, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
+    for branch in jobs {
+        let name = format!("refs/heads/{}", branch.name);
+        let (Some(now), before) = (refs.get(&name).cloned(), before.get(&name)) else { continue };
+        if before == Some(&now) {
+            continue;
+        }
+        let mut held = before.cloned();
+        for known in &branch.known {
+            let is_newer = match before {
+                Some(before) => is_ancestor(git, from, before, known.as_str()).await,
+                None => true,
+            };
+            if is_newer && is_ancestor(git, from, known.as_str(), &now).await {
+                held = Some(known.to_string());
+                break;
+            }
+        }
+        match held {
+            Some(at) => refs.insert(name, at),
+            None => refs.remove(&name),
+        };
+    }
+    Ok(())
+}
+
+/// Whether both are there and the one leads to the other.
+async fn is_ancestor(git: &Git, repository: &Path, ancestor: &str, of: &str) -> bool {
+    git.at(repository, ["merge-base", "--is-ancestor", ancestor, of]).run().await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use journeyman_git::Runner;
+
+    use super::*;
+
+    struct Place {
+        dir: tempfile::TempDir,
+        git: Git,
+        from: PathBuf,
+    }
+
+    impl Place {
+        async fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let path = "/usr/local/bin:/usr/bin:/bin".into();
+            let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
+            std::fs::create_dir(dir.path().join("backup")).unwrap();
+            let from = dir.path().join("shop.git");
+            git.at(&from, ["init", "--quiet", "--bare", "--initial-branch=trunk"]).run().await.unwrap();
+            git.at(&from, ["config", "http.receivepack", "true"]).run().await.unwrap();
+            Self { dir, git, from }
+        }
+
+        /// A commit on a branch.
+        async fn commit(&self, branch: &str) -> Sha {
+            let run = async |arguments: &[&str]| self.git.at(&self.from, arguments).run().await;
+            let tree = run(&["hash-object", "-t", "tree", "-w", "--stdin"]).await.unwrap().sha().unwrap();
+            let name = format!("refs/heads/{branch}");
+            let parent =
+                run(&["rev-parse", "--verify", "--quiet", &name]).await.ok().map(|output| output.sha().unwrap());
+            let mut arguments = vec!["commit-tree".to_owned(), tree.to_string(), "-m".to_owned(), branch.to_owned()];
+            arguments.extend(parent.iter().flat_map(|parent| ["-p".to_owned(), parent.to_string()]));
+            let commit = self.git.at(&self.from, &arguments).run().await.unwrap().sha().unwrap();
+            run(&["update-ref", &name, commit.as_str()]).await.unwrap();
+            commit
+        }
+
+        /// The refs of a copy.
+        async fn copied(&self, before: &Refs, jobs: &[JobBranch]) -> (PathBuf, Refs) {
+            let to = self.dir.path().join("backup/shop.git");
+            let _ = std::fs::remove_dir_all(&to);
+            copy_repository(&self.git, &self.from, &to, before, jobs).await.unwrap();
+            let found = refs(&self.git, &to).await.unwrap();
+            (to, found)
+        }
+    }
+
+    fn job(known: &[&Sha]) -> JobBranch {
+        JobBranch { name: "job".to_owned(), known: known.iter().map(|sha| (*sha).clone()).collect() }
+    }
+
+    #[tokio::test]
+    async fn a_copy_has_refs_head_configuration_and_objects_that_no_ref_leads_to() {
+        let place = Place::new().await;
+        place.commit("trunk").await;
+        let deleted = place.commit("gone").await;
+        place.git.at(&place.from, ["update-ref", "-d", "refs/heads/gone"]).run().await.unwrap();
+        place.git.at(&place.from, ["tag", "v1", "trunk"]).run().await.unwrap();
+        let before = refs(&place.git, &place.from).await.unwrap();
+        let (to, found) = place.copied(&before, &[]).await;
+        assert_eq!(found, before);
+        let said = async |arguments: &[&str]| place.git.at(&to, arguments).run().await.unwrap().text().unwrap();
+        assert_eq!(said(&["symbolic-ref", "HEAD"]).await, "refs/heads/trunk");
+        assert_eq!(said(&["config", "http.receivepack"]).await, "true");
+        assert_eq!(said(&["cat-file", "-t", deleted.as_str()]).await, "commit");
+        std::fs::remove_dir_all(&place.from).unwrap();
+        said(&["fsck", "--strict"]).await;
+        assert!(!to.join("objects/info/alternates").exists() && !to.join("objects.list").exists());
+    }
+
+    #[tokio::test]
+    async fn an_empty_repository_is_copied() {
+        let place = Place::new().await;
+        let (to, found) = place.copied(&Refs::new(), &[]).await;
+        assert!(found.is_empty() && to.join("HEAD").exists());
+    }
+
+    #[tokio::test]
+    async fn a_branch_that_a_job_moved_meanwhile_is_where_the_database_knows_it() {
+        let place = Place::new().await;
+        let one = place.commit("job").await;
+        let before = refs(&place.git, &place.from).await.unwrap();
+        let two = place.commit("job").await;
+        let three = place.commit("job").await;
+        place.commit("people").await;
+        let at = async |known: &[&Sha], before: &Refs| {
+            let (_, found) = place.copied(before, &[job(known)]).await;
+            assert!(found.contains_key("refs/heads/people"), "other branches are as they are");
+            found.get("refs/heads/job").cloned()
+        };
+        let none = Refs::new();
+        assert_eq!(at(&[&two, &one], &before).await, Some(two.to_string()), "what it is to publish");
+        assert_eq!(at(&[&one], &before).await, Some(one.to_string()), "what it has pushed");
+        assert_eq!(at(&[], &before).await, Some(one.to_string()), "what was there");
+        assert_eq!(at(&[&three], &before).await, Some(three.to_string()));
+        assert_eq!(at(&[], &none).await, None, "the first turn is to come");
+        let now = refs(&place.git, &place.from).await.unwrap();
+        assert_eq!(at(&[&one], &now).await, Some(three.to_string()), "nothing was pushed meanwhile");
+        let other = place.commit("other").await;
+        assert_eq!(at(&[&other, &one], &before).await, Some(one.to_string()), "a commit that is not on it");
+    }
+
+    #[tokio::test]
+    async fn a_repository_with_a_lost_object_is_not_backed_up() {
+        let place = Place::new().await;
+        let commit = place.commit("trunk").await;
+        let (folder, file) = commit.as_str().split_at(2);
+        std::fs::remove_file(place.from.join("objects").join(folder).join(file)).unwrap();
+        let to = place.dir.path().join("backup/shop.git");
+        let error = copy_repository(&place.git, &place.from, &to, &Refs::new(), &[]).await.unwrap_err();
+        let error = format!("{error}");
+        assert!(error.contains("shop.git cannot be backed up") && error.contains("nonexistent object"), "{error}");
+        // A lost tree is found when the copy is checked.
+        let other = Place::new().await;
+        let commit = other.commit("trunk").await;
+        let tree = ["rev-parse", &format!("{commit}^{{tree}}")];
+        let tree = other.git.at(&other.from, tree).run().await.unwrap().text().unwrap();
+        let (folder, file) = tree.split_at(2);
+        std::fs::remove_file(other.from.join("objects").join(folder).join(file)).unwrap();
+        let to = other.dir.path().join("backup/shop.git");
+        let error = copy_repository(&other.git, &other.from, &to, &Refs::new(), &[]).await.unwrap_err();
+        assert!(format!("{error}").contains("objects are missing"), "{error}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Blobs in a backup.
+
+use std::collections::BTreeSet;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use journeyman_core::ports::Blobs;
+use journeyman_worker::BLOB_FOLDERS;
+
+/// Blobs that are listed at a time.
+const PAGE: usize = 1000;
+
+/// Copies all blobs that are there now into the folder `to`; their keys.
+pub(super) async fn copy_all(blobs: &dyn Blobs, to: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut copied = BTreeSet::new();
+    for folder in BLOB_FOLDERS {
+        let mut after: Option<String> = None;
+        loop {
+            let page = blobs.list(folder, after.as_deref(), PAGE).await?;
+            for blob in &page {
+                // One that was removed since it was listed is no longer needed.
+                if copy(blobs, &blob.key, to).await? {
+                    copied.insert(blob.key.clone());
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.key.clone()),
+                _ => break,
+            }
+        }
+    }
+    Ok(copied)
+}
+
+/// Makes the folder `to` hold what is needed and nothing else: fetches what came since [`copy_all`], removes what is not
+/// needed; the keys of those that are gone.
+pub(super) async fn complete(
+    blobs: &dyn Blobs,
+    to: &Path,
+    copied: &BTreeSet<String>,
+    needed: &BTreeSet<String>,
+) -> anyhow::Result<Vec<String>> {
+    let mut missing = Vec::new();
+    for key in needed.difference(copied) {
+        if !copy(blobs, key, to).await? {
+            missing.push(key.clone());
+        }
+    }
+    for key in copied.difference(needed) {
+        let path = to.join(key);
+        std::fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
+        // The folder goes with its last file.
+        let _ = path.parent().map(std::fs::remove_dir);
+    }
+    Ok(missing)
+}
+
+async fn copy(blobs: &dyn Blobs, key: &str, to: &Path) -> anyhow::Result<bool> {
+    let path = to.join(key);
+    let folder = path.parent().unwrap_or(to);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if blobs.get(key, &path).await.with_context(|| format!("the blob {key} cannot be read"))? {
+        return Ok(true);
+    }
+    let _ = std::fs::remove_file(&path);
+    let _ = std::fs::remove_dir(folder);
+    Ok(false)
+}
+
+/// Puts a file of the backup into the blob store; `draft` is a place for a copy, because the store takes the file away.
+pub(super) async fn put(blobs: &dyn Blobs, key: &str, file: &Path, draft: PathBuf) -> anyhow::Result<()> {
+    std::fs::copy(file, &draft).with_context(|| format!("{} cannot be written", draft.display()))?;
+    blobs.put(key, &draft).await.with_context(|| format!("the blob {key} cannot be restored"))
+}
+
+/// Whether the blob store holds nothing.
+pub(super) async fn is_empty(blobs: &dyn Blobs) -> anyhow::Result<bool> {
+    for folder in BLOB_FOLDERS {
+        if !blobs.list(folder, None, 1).await?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_blobs::Folder;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_the_snapshot_needs_is_copied_also_where_it_is_removed_in_the_middle() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, to) = (dir.path().join("store"), dir.path().join("backup"));
+        let blobs = Folder::new(store, false);
+        let write = async |key: &str| {
+            let file = dir.path().join("file");
+            std::fs::write(&file, key).unwrap();
+            blobs.put(key, &file).await.unwrap();
+        };
+        for key in ["sessions/a/1.tar.gz", "sessions/b/1.tar.gz", "bundles/b/1-x.bundle"] {
+            write(key).await;
+        }
+        let copied = copy_all(&blobs, &to).await.unwrap();
+        // A turn ends: it writes its session, and removes the one of before.
+        write("sessions/a/2.tar.gz").await;
+        blobs.delete("sessions/a/1.tar.gz").await.unwrap();
+        let needed = ["sessions/a/1.tar.gz", "sessions/a/2.tar.gz", "sessions/c/1.tar.gz"];
+        let needed = needed.map(str::to_owned).into();
+        let missing = complete(&blobs, &to, &copied, &needed).await.unwrap();
+        assert_eq!(missing, ["sessions/c/1.tar.gz"]);
+        assert_eq!(std::fs::read_to_string(to.join("sessions/a/1.tar.gz")).unwrap(), "sessions/a/1.tar.gz");
+        assert_eq!(std::fs::read_to_string(to.join("sessions/a/2.tar.gz")).unwrap(), "sessions/a/2.tar.gz");
+        assert!(!to.join("sessions/b").exists() && !to.join("sessions/c").exists(), "nobody needs them");
+    }
+}

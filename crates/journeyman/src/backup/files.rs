@@ -1,0 +1,105 @@
+//! Files of a backup: copied, hashed, and brought to disk.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+const PIECE: usize = 1 << 17;
+
+/// A file as the manifest has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileNote {
+    pub(super) size: u64,
+    /// Hexadecimal.
+    pub(super) sha256: String,
+}
+
+/// Reads a file for its note.
+pub(super) fn note(path: &Path) -> io::Result<FileNote> {
+    // A link or a device is nothing that a backup has made.
+    if !path.symlink_metadata()?.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    pour(&mut File::open(path)?, &mut io::sink())
+}
+
+/// Brings all files and folders below `root` to disk, closes them to others, and notes the files by their paths below it.
+pub(super) fn note_all(root: &Path) -> io::Result<BTreeMap<String, FileNote>> {
+    let mut notes = BTreeMap::new();
+    walk(root, "", &mut notes)?;
+    Ok(notes)
+}
+
+fn walk(root: &Path, folder: &str, notes: &mut BTreeMap<String, FileNote>) -> io::Result<()> {
+    let dir = root.join(folder);
+    for entry in std::fs::read_dir(&dir)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string();
+        let name = name.map_err(|name| io::Error::other(format!("the name {} is not UTF-8", name.display())))?;
+        let key = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        if entry.file_type()?.is_dir() {
+            walk(root, &key, notes)?;
+        } else {
+            let path = entry.path();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+            File::open(&path)?.sync_all()?;
+            notes.insert(key, note(&path)?);
+        }
+    }
+    File::open(dir)?.sync_all()
+}
+
+/// Copies a file, which is not there yet, and brings it to disk; its note.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<FileNote> {
+    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    let note = pour(&mut File::open(from)?, &mut target)?;
+    target.sync_all()?;
+    Ok(note)
+}
+
+/// Writes a file whole or not at all, and brings it to disk.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("draft");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    sync_folder_of(path)
+}
+
+/// Brings the name of a file to disk.
+pub(super) fn sync_folder_of(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or_else(|| Path::new("/")))?.sync_all()
+}
+
+/// Brings all folders below `root`, and itself, to disk.
+pub(super) fn sync_folders(root: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folders(&entry.path())?;
+        }
+    }
+    File::open(root)?.sync_all()
+}
+
+fn pour(from: &mut impl Read, to: &mut impl Write) -> io::Result<FileNote> {
+    let (mut hash, mut size, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
+    loop {
+        let read = match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hash.update(&piece[..read]);
+        to.write_all(&piece[..read])?;
+        size += read as u64;
+    }
+    Ok(FileNote { size, sha256: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect() })
+}

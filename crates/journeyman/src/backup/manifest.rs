@@ -1,0 +1,232 @@
+//! The manifest of a backup: what it is of, and each of its files.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use anyhow::{Context, bail};
+use journeyman_core::time::Timestamp;
+use journeyman_store::ExportedTable;
+use serde::{Deserialize, Serialize};
+
+use super::files::{self, FileNote};
+
+/// The name of the manifest's file.
+pub(super) const NAME: &str = "manifest.json";
+
+/// The format that this program writes and reads.
+const FORMAT: u32 = 1;
+
+/// What a backup is of, and what is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Manifest {
+    format: u32,
+    /// The version of the program that made it.
+    pub(crate) program: String,
+    /// When it was begun: what was accepted before is in it.
+    pub(crate) created_at: Timestamp,
+    pub(crate) database: DatabaseNote,
+    /// The id of the master key that the database's secrets are sealed with.
+    pub(crate) key_id: String,
+    /// Whether that key is in the backup.
+    pub(crate) includes_key: bool,
+    /// Names of repositories of the built-in code host.
+    pub(crate) repositories: Vec<String>,
+    pub(crate) blobs: BlobsNote,
+    /// Each file but this one, by its path in the backup.
+    pub(super) files: BTreeMap<String, FileNote>,
+}
+
+/// The database in a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DatabaseNote {
+    pub(crate) kind: DatabaseKind,
+    /// The version of its schema.
+    pub(crate) schema_version: i64,
+    /// The tables of PostgreSQL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) tables: Vec<ExportedTable>,
+}
+
+/// Which database a backup is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DatabaseKind {
+    Sqlite,
+    Postgresql,
+}
+
+impl DatabaseKind {
+    /// The name for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgresql => "PostgreSQL",
+        }
+    }
+}
+
+/// The blobs that the jobs in a backup refer to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum BlobsNote {
+    /// They are in the backup.
+    Files {
+        /// The number of them.
+        count: usize,
+        /// Keys whose blobs were replaced by later ones while the backup was made.
+        missing: Vec<String>,
+    },
+    /// They are in a bucket, which is backed up by its own means.
+    Bucket {
+        /// Where.
+        url: String,
+        /// The keys that must be there.
+        keys: Vec<String>,
+    },
+}
+
+impl Manifest {
+    /// Of a backup that has no files yet.
+    pub(super) const fn new(created_at: Timestamp, program: String, key_id: String, database: DatabaseNote) -> Self {
+        Self {
+            format: FORMAT,
+            program,
+            created_at,
+            database,
+            key_id,
+            includes_key: false,
+            repositories: Vec::new(),
+            blobs: BlobsNote::Files { count: 0, missing: Vec::new() },
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// The size of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.values().map(|file| file.size).sum()
+    }
+
+    /// Writes it, and with it declares the backup finished.
+    pub(super) fn write(&self, dir: &Path) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(self)?;
+        files::write(&dir.join(NAME), text.as_bytes()).context("the manifest cannot be written")
+    }
+
+    /// Reads the manifest of a backup, and every file that it names.
+    ///
+    /// # Errors
+    /// The folder holds no finished backup, one of another format, or one that was damaged.
+    pub(crate) fn verify(dir: &Path) -> anyhow::Result<Self> {
+        let manifest = Self::read(dir)?;
+        for (name, expected) in &manifest.files {
+            let found =
+                files::note(&dir.join(name)).with_context(|| format!("the backup's file {name} cannot be read"))?;
+            if found != *expected {
+                bail!(
+                    "the backup is damaged: the file {name} is not as it was written ({} bytes, SHA-256 {}; written \
+                     were {} bytes, {}); use another backup",
+                    found.size,
+                    found.sha256,
+                    expected.size,
+                    expected.sha256
+                );
+            }
+        }
+        Ok(manifest)
+    }
+
+    fn read(dir: &Path) -> anyhow::Result<Self> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let path = dir.join(NAME);
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
+                "{} holds no {NAME}: it is not a backup, or one that was not finished and cannot be used",
+                dir.display()
+            ),
+            read => read.with_context(|| format!("{} cannot be read", path.display()))?,
+        };
+        let damaged = || format!("{} is damaged", path.display());
+        let Format { format } = serde_json::from_str(&text).with_context(damaged)?;
+        if format != FORMAT {
+            bail!(
+                "the backup has format {format}, and this program knows {FORMAT}; restore it with a newer Journeyman"
+            );
+        }
+        let manifest: Self = serde_json::from_str(&text).with_context(damaged)?;
+        for name in manifest.files.keys() {
+            // Files are written by these names.
+            let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+            if name.is_empty() || !Path::new(name).components().all(plain) {
+                bail!("the manifest names the file {name:?}, which is outside of the backup");
+            }
+        }
+        Ok(manifest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backup(dir: &Path) -> Manifest {
+        std::fs::create_dir(dir.join("blobs")).unwrap();
+        std::fs::write(dir.join("blobs/a"), "abc").unwrap();
+        let database = DatabaseNote { kind: DatabaseKind::Sqlite, schema_version: 8, tables: Vec::new() };
+        let mut manifest = Manifest::new(Timestamp::from_micros(0), "1.0".into(), "ab".into(), database);
+        manifest.files = files::note_all(dir).unwrap();
+        manifest.write(dir).unwrap();
+        manifest
+    }
+
+    #[test]
+    fn a_backup_is_what_its_manifest_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = backup(dir.path());
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(manifest.files["blobs/a"], FileNote { size: 3, sha256: abc.to_owned() });
+        assert_eq!(Manifest::verify(dir.path()).unwrap(), manifest);
+        assert_eq!(manifest.bytes(), 3);
+    }
+
+    #[test]
+    fn a_file_that_changed_or_is_gone_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        backup(dir.path());
+        for text in ["abd", "ab", "abcd"] {
+            std::fs::write(dir.path().join("blobs/a"), text).unwrap();
+            let error = Manifest::verify(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("damaged") && error.contains("blobs/a"), "{error}");
+        }
+        std::fs::remove_file(dir.path().join("blobs/a")).unwrap();
+        assert!(Manifest::verify(dir.path()).unwrap_err().to_string().contains("blobs/a"));
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("blobs/a")).unwrap();
+        assert!(format!("{:#}", Manifest::verify(dir.path()).unwrap_err()).contains("no plain file"));
+    }
+
+    #[test]
+    fn what_is_no_finished_backup_of_this_format_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = |expected: &str| {
+            let error = format!("{:#}", Manifest::verify(dir.path()).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        };
+        refused("not finished");
+        let manifest = backup(dir.path());
+        let path = dir.path().join(NAME);
+        std::fs::write(&path, "{\"format\": 2, \"other\": 1}").unwrap();
+        refused("format 2");
+        std::fs::write(&path, "{\"format\": 1").unwrap();
+        refused("is damaged");
+        for name in ["../outside", "/etc/passwd", "", "./a", "blobs/../../a"] {
+            let mut outside = manifest.clone();
+            outside.files = [(name.to_owned(), manifest.files["blobs/a"].clone())].into();
+            outside.write(dir.path()).unwrap();
+            refused("outside of the backup");
+        }
+    }
+}

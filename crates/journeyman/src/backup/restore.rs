@@ -1,0 +1,223 @@
+//! Brings a backup into an empty installation.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use journeyman_core::ports::Blobs;
+use journeyman_store::{Exported, check_empty_postgres, check_sqlite, import_postgres};
+
+use super::manifest::{BlobsNote, DatabaseKind, Manifest};
+use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
+use crate::app;
+use crate::config::{Database, Settings};
+
+/// A backup that was restored.
+pub(crate) struct Restored {
+    pub(crate) manifest: Manifest,
+    /// Where its master key was written, if it was in it.
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// Reads all of a backup and compares it with its manifest.
+///
+/// # Errors
+/// It is not a finished backup, or was damaged.
+pub(crate) fn verify(dir: &Path) -> anyhow::Result<Manifest> {
+    let manifest = Manifest::verify(dir)?;
+    if manifest.database.kind == DatabaseKind::Sqlite {
+        check_sqlite(&dir.join(DATABASE))?;
+    }
+    Ok(manifest)
+}
+
+/// Restores the backup in `dir` into the installation of `settings`; with `database_only` its repositories and blobs stay
+/// as they are.
+///
+/// # Errors
+/// The service runs, something is there already, the backup is damaged or of another kind, or the master key is another;
+/// then nothing was written. Something cannot be written; the database comes last.
+pub(crate) async fn restore(settings: &Settings, dir: &Path, database_only: bool) -> anyhow::Result<Restored> {
+    app::make_private_dir(&settings.data_dir)?;
+    let _lock = app::lock(&settings.data_dir)
+        .context("stop the service first: a backup is restored while the service is stopped")?;
+    let manifest = verify(dir)?;
+    check_kind(settings, &manifest)?;
+    let key_file = check_key(settings, &manifest)?;
+    check_empty(settings, &manifest, database_only).await?;
+    let done = write(settings, dir, &manifest, key_file.as_deref(), database_only).await;
+    done.context("the restore was not finished; empty the data directory and the database, and do it again")?;
+    Ok(Restored { manifest, key_file })
+}
+
+fn check_kind(settings: &Settings, manifest: &Manifest) -> anyhow::Result<()> {
+    let here = match settings.database {
+        Database::Sqlite(_) => DatabaseKind::Sqlite,
+        Database::Postgres(_) => DatabaseKind::Postgresql,
+    };
+    if manifest.database.kind != here {
+        bail!(
+            "the backup is of {}, and database-url names {}; restore it into the same kind of database. From SQLite to \
+             PostgreSQL leads, after that: journeyman store copy",
+            manifest.database.kind.name(),
+            here.name()
+        );
+    }
+    Ok(())
+}
+
+/// Where the key of the backup is to be written; `None` if it is there.
+fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<PathBuf>> {
+    let file = &settings.master_key_file;
+    // A key is not made: secrets in the backup are sealed with the one that it names.
+    if settings.master_key.is_none() && !file.exists() {
+        if manifest.includes_key {
+            return Ok(Some(file.clone()));
+        }
+        bail!(
+            "the backup's secrets are sealed with the master key {}, which is not in the backup; put the key into {}, or \
+             give it as JOURNEYMAN_MASTER_KEY",
+            manifest.key_id,
+            file.display()
+        );
+    }
+    let id = app::master_key(settings)?.id()?;
+    if id != manifest.key_id {
+        bail!(
+            "the master key here is {id}, and the backup's secrets are sealed with {}; give that one by \
+             JOURNEYMAN_MASTER_KEY or master-key-file",
+            manifest.key_id
+        );
+    }
+    Ok(None)
+}
+
+/// Whether nothing is there that the restore would mix with.
+async fn check_empty(settings: &Settings, manifest: &Manifest, database_only: bool) -> anyhow::Result<()> {
+    let refuse = |path: &Path| {
+        bail!(
+            "{} is not empty; restore into a new data directory (--data-dir), or move away what is there",
+            path.display()
+        )
+    };
+    match &settings.database {
+        Database::Sqlite(path) => {
+            for end in ["", "-wal", "-journal"] {
+                let mut name = path.clone().into_os_string();
+                name.push(end);
+                if Path::new(&name).exists() {
+                    bail!(
+                        "{} is there already; a restore overwrites no database: move it away",
+                        Path::new(&name).display()
+                    );
+                }
+            }
+        }
+        Database::Postgres(url) => {
+            let empty = check_empty_postgres(url, manifest.database.schema_version).await;
+            empty.with_context(|| settings.database.to_string())?;
+        }
+    }
+    // Workspaces and mirrors belong to the database that was there.
+    for name in ["workspaces", "mirrors"] {
+        let path = settings.data_dir.join(name);
+        if holds_something(&path)? {
+            return refuse(&path);
+        }
+    }
+    if database_only {
+        return Ok(());
+    }
+    if holds_something(&settings.repositories)? {
+        return refuse(&settings.repositories);
+    }
+    if matches!(manifest.blobs, BlobsNote::Files { .. }) && !blobs::is_empty(&*app::blobs(&settings.blobs)?).await? {
+        bail!("the blob store (blob-url) is not empty; restore into an empty one");
+    }
+    Ok(())
+}
+
+fn holds_something(dir: &Path) -> anyhow::Result<bool> {
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", dir.display())),
+    }
+}
+
+async fn write(
+    settings: &Settings,
+    dir: &Path,
+    manifest: &Manifest,
+    key_file: Option<&Path>,
+    database_only: bool,
+) -> anyhow::Result<()> {
+    if let Some(path) = key_file {
+        let text = std::fs::read(dir.join(MASTER_KEY)).context("the backup's master key cannot be read")?;
+        files::write(path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
+        let id = app::master_key(settings)?.id()?;
+        if id != manifest.key_id {
+            bail!("the master key in the backup is {id} and not {}, as its manifest says", manifest.key_id);
+        }
+    }
+    if !database_only {
+        write_repositories(settings, dir, manifest)?;
+        let store: Arc<dyn Blobs> = app::blobs(&settings.blobs)?;
+        for key in manifest.files.keys().filter_map(|name| name.strip_prefix(&format!("{BLOBS}/"))) {
+            let draft = settings.data_dir.join("restored.draft");
+            blobs::put(&*store, key, &dir.join(BLOBS).join(key), draft).await?;
+        }
+    }
+    // Last: a database never names what is not there.
+    match &settings.database {
+        Database::Sqlite(path) => write_sqlite(dir, manifest, path)?,
+        Database::Postgres(url) => {
+            let (schema_version, tables) = (manifest.database.schema_version, manifest.database.tables.clone());
+            let backup = Exported { schema_version, tables };
+            let imported = import_postgres(url, &dir.join(TABLES), &backup).await;
+            imported.with_context(|| settings.database.to_string())?;
+        }
+    }
+    // Refuses a database that this program or key cannot work with, here and not at the start of the service.
+    drop(app::open_store(settings).await?);
+    Ok(())
+}
+
+fn write_repositories(settings: &Settings, dir: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+    let root = &settings.repositories;
+    app::make_private_dir(root)?;
+    for name in &manifest.repositories {
+        // Git takes a folder without these for no repository, and a manifest has no empty folders.
+        for folder in ["refs/heads", "refs/tags", "objects/info", "objects/pack"] {
+            app::make_private_dir(&root.join(format!("{name}.git")).join(folder))?;
+        }
+    }
+    for (name, note) in &manifest.files {
+        let Some(key) = name.strip_prefix(&format!("{REPOSITORIES}/")) else { continue };
+        let to = root.join(key);
+        app::make_private_dir(to.parent().unwrap_or(root))?;
+        let copied =
+            files::copy(&dir.join(name), &to).with_context(|| format!("{} cannot be written", to.display()))?;
+        if copied != *note {
+            bail!("the backup's file {name} changed while it was restored");
+        }
+    }
+    files::sync_folders(root).with_context(|| format!("{} cannot be brought to disk", root.display()))
+}
+
+fn write_sqlite(dir: &Path, manifest: &Manifest, path: &Path) -> anyhow::Result<()> {
+    let draft = path.with_extension("restored");
+    let failed = || format!("{} cannot be written", draft.display());
+    if let Err(error) = std::fs::remove_file(&draft)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error).with_context(failed);
+    }
+    let copied = files::copy(&dir.join(DATABASE), &draft).with_context(failed)?;
+    if manifest.files.get(DATABASE) != Some(&copied) {
+        bail!("the backup's file {DATABASE} changed while it was restored");
+    }
+    std::fs::rename(&draft, path).with_context(failed)?;
+    files::sync_folder_of(path).with_context(failed)
+}

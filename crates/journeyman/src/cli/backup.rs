@@ -1,0 +1,77 @@
+//! `journeyman backup`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::store::{StoreArgs, block_on, print};
+use crate::backup::{self, BlobsNote, Created, Manifest};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The service may run meanwhile. All that was accepted before the backup began is in it. The master \
+                        key is not, unless --include-key is given: keep a copy of it elsewhere. See docs/backup.md."
+)]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+
+    /// Put the master key into the backup too: whoever has such a backup can read all secrets in it
+    #[arg(long, conflicts_with = "verify")]
+    include_key: bool,
+
+    /// Make no backup, but read the one in the folder and compare each file with its manifest
+    #[arg(long)]
+    verify: bool,
+
+    /// The folder of the backup; a new or empty one, unless a backup is verified
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Makes or verifies a backup.
+pub(crate) fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
+    let BackupArgs { store, include_key, verify, dir } = arguments;
+    if verify {
+        let manifest = backup::verify(&dir)?;
+        describe(&manifest)?;
+        print(&format!("The backup in {} is whole.", dir.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let settings = store.settings()?;
+    let Created { manifest, jobs } = block_on(backup::create(&settings, &dir, include_key))?;
+    describe(&manifest)?;
+    print(&format!("The backup in {} is finished; jobs in it: {jobs}.", dir.display()))?;
+    if include_key {
+        let warning = "warning: the backup holds the master key: whoever reads it can read all secrets in it";
+        writeln!(std::io::stderr(), "{warning}")?;
+    } else {
+        print("The master key is not in it. Keep a copy of the key elsewhere: without it nothing can be restored.")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what a backup is of.
+pub(super) fn describe(manifest: &Manifest) -> anyhow::Result<()> {
+    let Manifest { program, created_at, database, key_id, repositories, blobs, .. } = manifest;
+    print(&format!("{} of {created_at}, made by Journeyman {program}", database.kind.name()))?;
+    print(&format!("schema version {}, master key {key_id}", database.schema_version))?;
+    print(&format!("{} repositories, {} MiB in all", repositories.len(), manifest.bytes().div_ceil(1 << 20)))?;
+    match blobs {
+        BlobsNote::Files { count, missing } => {
+            print(&format!("{count} blobs"))?;
+            if !missing.is_empty() {
+                print(&format!(
+                    "{} sessions were replaced while the backup was made; the agents of their jobs begin new ones",
+                    missing.len()
+                ))?;
+            }
+        }
+        BlobsNote::Bucket { url, keys } => {
+            print(&format!("{} blobs are not in it: back up the bucket {url} by its own means", keys.len()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! `journeyman backup` and `journeyman restore`: beside a running service, elsewhere, and back to an earlier state.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use journeyman_testkit::Postgres;
+use serde_json::Value;
+
+use super::given::{Service, Site, cluster, git, site, site_with};
+
+const UNLIMITED: &str = "lease = \"3s\"\nworkers = 4\nmessage-per-hour = 0\n";
+
+/// Messages of a client that sends without a pause, at most.
+const MESSAGES: usize = 20;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What a command complains of.
+fn refused(site: &Site, arguments: &[&str]) -> String {
+    let output = site.run(arguments);
+    assert!(!output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Gives an installation the master key of another.
+fn hand_over(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    std::fs::copy(from, to).unwrap();
+}
+
+/// The numbers in the prompts of a job.
+fn numbers(service: &Service, job: &str) -> Vec<String> {
+    let messages = service.get(&format!("{job}/messages"))["messages"].take();
+    let number = |message: &Value| {
+        assert_eq!(message["status"], "finished", "{message}");
+        let prompt = message["prompt"].as_str().unwrap();
+        prompt.split_once('|').unwrap().1.trim_end_matches(']').to_owned()
+    };
+    messages.as_array().unwrap().iter().map(number).collect()
+}
+
+fn follow_up(number: usize) -> String {
+    format!("[[append log.txt|{number}]]")
+}
+
+/// Makes a backup while one client sends to a job without a pause and the worker pushes; the messages that were accepted
+/// before it began.
+fn back_up_under_load(site: &Site, service: &Service, job: &str, to: &Path) -> usize {
+    let (accepted, stop) = (AtomicUsize::new(1), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..MESSAGES {
+                // Not all at once: some are to come while the backup is made.
+                service.until(job, "commit.pushed", number.saturating_sub(5));
+                if stop.load(Ordering::SeqCst) {
+                    break;
+                }
+                service.send(job, &follow_up(number));
+                accepted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        service.until(job, "commit.pushed", 2);
+        let before = accepted.load(Ordering::SeqCst);
+        let made = site.run(&["backup", text(to)]);
+        stop.store(true, Ordering::SeqCst);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        before
+    })
+}
+
+/// What holds for a job whose messages each append a line, once the restored service has come to rest.
+fn is_whole(site: &Site, service: &Service, job: &str, before: usize) {
+    assert_eq!(service.settled(job)["status"], "completed", "{:#}\n{}", service.events(job), service.log());
+    let done = numbers(service, job);
+    let expected: Vec<String> = (0..done.len()).map(|number| number.to_string()).collect();
+    assert_eq!(done, expected, "in order, without a gap");
+    assert!(done.len() >= before, "{before} were accepted before the backup, and {} are there", done.len());
+    let lines = site.file(&site.branch(), "log.txt").unwrap();
+    assert_eq!(lines.lines().collect::<Vec<_>>(), expected, "each message took effect once");
+    assert_eq!(service.count(job, "pull_request.opened"), 1);
+}
+
+#[test]
+fn a_backup_made_under_load_is_restored_elsewhere_and_work_goes_on() {
+    let site = site_with(UNLIMITED);
+    let service = site.start();
+    let still = service.create("[[write still.txt|x]]");
+    service.settled(&still);
+    let job = service.create(&follow_up(0));
+    let backup = site.path("backup");
+    let before = back_up_under_load(&site, &service, &job, &backup);
+    service.kill();
+    let whole = site.succeed(&["backup", "--verify", text(&backup)]);
+    assert!(whole.contains("SQLite") && whole.contains("is whole"), "{whole}");
+    assert!(!backup.join("master.key").exists());
+
+    let other = site.elsewhere(&[]);
+    hand_over(&site.path("data/master.key"), &other.path("data/master.key"));
+    drop(std::fs::remove_dir_all(site.path("data")));
+    other.succeed(&["restore", text(&backup)]);
+    let service = other.start();
+    assert_eq!(service.get(&still)["status"], "completed");
+    service.settled(&job);
+    // The branch of the other job would be in the way of `branch`.
+    let branches = git(&other.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"]);
+    for branch in branches.lines().filter(|branch| other.file(branch, "still.txt").is_some()) {
+        git(&other.repository(), &["update-ref", "-d", &format!("refs/heads/{branch}")]);
+    }
+    is_whole(&other, &service, &job, before);
+    let next = numbers(&service, &job).len();
+    service.send(&job, &follow_up(next));
+    is_whole(&other, &service, &job, next + 1);
+}
+
+#[test]
+fn machines_over_postgresql_are_backed_up_and_restored_into_another_database() {
+    let database = Postgres::shared().database();
+    let site = cluster(&database, "message-per-hour = 0\n");
+    let (api, worker) = (site.start_machine("api", "api"), site.start_machine("one", "worker"));
+    let job = api.create(&follow_up(0));
+    let backup = site.path("backup");
+    let before = back_up_under_load(&site, &api, &job, &backup);
+    api.kill();
+    worker.kill();
+
+    let other = site.elsewhere(&[(&database, &Postgres::shared().database())]);
+    hand_over(&site.path("master.key"), &other.path("master.key"));
+    other.succeed(&["restore", text(&backup)]);
+    let again = refused(&other, &["restore", text(&backup)]);
+    assert!(again.contains("is not empty"), "{again}");
+    let (api, _worker) = (other.start_machine("api", "api"), other.start_machine("one", "worker"));
+    is_whole(&other, &api, &job, before);
+    let next = numbers(&api, &job).len();
+    api.send(&job, &follow_up(next));
+    is_whole(&other, &api, &job, next + 1);
+}
+
+#[test]
+fn an_older_database_goes_on_where_the_repositories_are_newer() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("[[append log.txt|first]]");
+    service.settled(&job);
+    service.send(&job, "[[append log.txt|second]][[sleep 3]]");
+    service.until(&job, "agent.tool_call", 2);
+    for number in ["third", "fourth"] {
+        service.send(&job, &format!("[[append log.txt|{number}]]"));
+    }
+    let backup = site.path("backup");
+    site.succeed(&["backup", text(&backup)]);
+    service.settled(&job);
+    service.send(&job, "[[append log.txt|after the backup]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    let newest = git(&site.repository(), &["rev-parse", &site.branch()]).trim().to_owned();
+    service.kill();
+
+    // The database is lost, and with it what was made after the backup.
+    let refusal = refused(&site, &["restore", "--database-only", text(&backup)]);
+    assert!(refusal.contains("journeyman.db is there already"), "{refusal}");
+    for name in ["journeyman.db", "journeyman.db-wal", "journeyman.db-shm"] {
+        let _ = std::fs::remove_file(site.path("data").join(name));
+    }
+    let refusal = refused(&site, &["restore", "--database-only", text(&backup)]);
+    assert!(refusal.contains("workspaces is not empty"), "{refusal}");
+    for name in ["workspaces", "mirrors"] {
+        std::fs::remove_dir_all(site.path("data").join(name)).unwrap();
+    }
+    site.succeed(&["restore", "--database-only", text(&backup)]);
+
+    let service = site.start();
+    let record = service.settled(&job);
+    assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
+    let messages = service.get(&format!("{job}/messages"))["messages"].take();
+    let messages = messages.as_array().unwrap();
+    assert_eq!(messages.len(), 4, "those that the backup has");
+    for message in messages {
+        let link = message["prLink"].as_str().unwrap();
+        assert!(message["status"] == "finished" && link.ends_with("/pulls/1"), "{message}");
+    }
+    let runs = service.get(&format!("{job}/runs"))["runs"].take();
+    let succeeded = |message: &Value| {
+        let of = |run: &&Value| run["messageId"] == message["id"] && run["status"] == "succeeded";
+        runs.as_array().unwrap().iter().filter(of).count()
+    };
+    assert!(messages.iter().all(|message| succeeded(message) == 1), "each is done once: {runs:#}");
+    assert_eq!(service.count(&job, "pull_request.opened"), 1);
+    // Fails unless the one leads to the other: nothing that was pushed is lost, and nothing was forced.
+    git(&site.repository(), &["merge-base", "--is-ancestor", &newest, &site.branch()]);
+    service.send(&job, "[[append log.txt|and on]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    assert!(site.file(&site.branch(), "log.txt").unwrap().ends_with("and on\n"));
+}
+
+#[test]
+fn a_restore_that_would_harm_is_refused_with_words() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("[[write a.txt|a]]");
+    service.settled(&job);
+    let backup = site.path("backup");
+    site.succeed(&["backup", text(&backup)]);
+    let again = refused(&site, &["backup", text(&backup)]);
+    assert!(again.contains("is not empty; name a new folder"), "{again}");
+    let running = refused(&site, &["restore", text(&backup)]);
+    assert!(running.contains("while the service is stopped"), "{running}");
+    drop(service);
+    let present = refused(&site, &["restore", text(&backup)]);
+    assert!(present.contains("journeyman.db is there already"), "{present}");
+
+    let other = site.elsewhere(&[]);
+    let no_key = refused(&other, &["restore", text(&backup)]);
+    assert!(no_key.contains("is not in the backup") && !other.path("data/master.key").exists(), "{no_key}");
+    std::fs::create_dir_all(other.path("data")).unwrap();
+    std::fs::write(other.path("data/master.key"), "77".repeat(32)).unwrap();
+    std::fs::set_permissions(other.path("data/master.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let wrong_key = refused(&other, &["restore", text(&backup)]);
+    assert!(wrong_key.contains("the master key here is"), "{wrong_key}");
+    hand_over(&site.path("data/master.key"), &other.path("data/master.key"));
+
+    let url = Postgres::shared().database();
+    let key = other.path("data/master.key").display().to_string();
+    let config = format!("master-key-file = {key:?}\n{}", std::fs::read_to_string(other.path("config.toml")).unwrap());
+    std::fs::write(other.path("config.toml"), config).unwrap();
+    let crossing = refused(&other, &["restore", text(&backup), "--database-url", &url]);
+    assert!(crossing.contains("the backup is of SQLite, and database-url names PostgreSQL"), "{crossing}");
+
+    let manifest = std::fs::read(backup.join("manifest.json")).unwrap();
+    std::fs::remove_file(backup.join("manifest.json")).unwrap();
+    let unfinished = refused(&other, &["restore", text(&backup)]);
+    assert!(unfinished.contains("not finished"), "{unfinished}");
+    std::fs::write(backup.join("manifest.json"), manifest).unwrap();
+    let refs = backup.join("repositories/shop.git/packed-refs");
+    let whole = std::fs::read(&refs).unwrap();
+    std::fs::write(&refs, "# changed").unwrap();
+    for arguments in [["backup", "--verify", text(&backup)].as_slice(), &["restore", text(&backup)]] {
+        let damaged = refused(&other, arguments);
+        assert!(damaged.contains("damaged") && damaged.contains("packed-refs"), "{damaged}");
+    }
+    std::fs::write(&refs, whole).unwrap();
+    assert!(!other.path("data/journeyman.db").exists() && !other.path("data/repositories").exists(), "nothing written");
+    other.succeed(&["restore", text(&backup)]);
+    assert_eq!(other.start().get(&job)["status"], "completed");
+}
+
+#[test]
+fn a_backup_with_its_key_says_so_and_needs_no_other() {
+    let site = site();
+    std::fs::write(site.path("token"), "s3cret").unwrap();
+    let secret = format!("TOKEN={}", site.path("token").display());
+    site.succeed(&["project", "update", "shop", "--secret-file", &secret]);
+    let backup = site.path("backup");
+    // A folder that was made for it, and that others may look into.
+    std::fs::create_dir(&backup).unwrap();
+    std::fs::set_permissions(&backup, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let made = site.run(&["backup", "--include-key", text(&backup)]);
+    assert!(
+        made.status.success() && String::from_utf8_lossy(&made.stderr).contains("can read all secrets"),
+        "{made:?}"
+    );
+    for entry in [&backup, &backup.join("master.key"), &backup.join("database.sqlite")] {
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", entry.display());
+    }
+    let other = site.elsewhere(&[]);
+    let said = other.succeed(&["restore", text(&backup)]);
+    assert!(said.contains("master key of the backup was written to"), "{said}");
+    let key = |site: &Site| std::fs::read_to_string(site.path("data/master.key")).unwrap();
+    assert_eq!(key(&other), key(&site));
+    let service = other.start();
+    let job = service.create("[[write a.txt|a]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{}", service.log());
+}
+
+#[test]
+fn an_installation_that_is_not_there_is_not_backed_up() {
+    let site = site();
+    let said = site.command_at("nowhere", &["backup", text(&site.path("backup"))]).output().unwrap();
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("there is no database at"), "{said}");
+    assert!(!site.path("backup").exists() && !site.path("nowhere").exists(), "nothing is made");
+}

@@ -1,0 +1,227 @@
+//! All tables of a PostgreSQL database, read in one transaction that sees one state, and written in one.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use bytes::Bytes;
+use futures::{SinkExt, TryStreamExt};
+use tokio_postgres::{Client, GenericClient, Transaction};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{BackupError, EachJob, Exported, ExportedJob, ExportedTable, JOBS, PROOF, file_error};
+use crate::copy::{NUMBERED, TABLES, next_number};
+use crate::postgres::{Connector, DURABLE, newest_migration};
+use crate::rows::{self, Columns};
+use crate::vault::{MasterKey, VaultError};
+use crate::{PostgresOpenError, PostgresStore};
+
+/// A backup takes its time; what it reads is one state, from which nothing is written.
+const BEGIN: &str = "
+    SET search_path TO journeyman;
+    SET statement_timeout = 0;
+    SET idle_in_transaction_session_timeout = 0;
+    BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// A piece of a file that is on its way to the server.
+const PIECE: usize = 1 << 16;
+
+/// Writes each table of the database at `url`, which may be in use, into the folder `to`, and hands each job to `each`.
+/// The caller brings the files to disk.
+///
+/// # Errors
+/// The server cannot be reached; the database is not one of this program; `key` is not its master key; a file cannot be
+/// written.
+pub async fn export_postgres(
+    url: &str,
+    to: &Path,
+    key: &MasterKey,
+    each: EachJob<'_>,
+) -> Result<Exported, BackupError> {
+    let (client, _connection) = connect(url).await?;
+    let Some((schema_version, _)) = newest_migration(&client).await? else {
+        return Err(BackupError::Unused("the database".to_owned()));
+    };
+    let known = PostgresStore::schema_version();
+    if schema_version > known {
+        return Err(BackupError::Newer { found: schema_version, known });
+    }
+    client.batch_execute(BEGIN).await?;
+    check_key(&client, key).await?;
+    let mut tables = Vec::new();
+    for name in there(&client).await? {
+        tables.push(write_table(&client, name, to).await?);
+    }
+    let no_values: [&str; 0] = [];
+    let mut jobs = std::pin::pin!(client.query_raw(JOBS, no_values).await?);
+    while let Some(row) = jobs.try_next().await? {
+        each(ExportedJob { job: rows::job(&row)?, repository: Columns::text(&row, "repository")? });
+    }
+    client.batch_execute("COMMIT").await?;
+    Ok(Exported { schema_version, tables })
+}
+
+/// Checks that a backup of that version can be restored into the database at `url`, which is not changed.
+///
+/// # Errors
+/// It cannot be reached, or holds something; its schema is later than the backup's.
+pub async fn check_empty_postgres(url: &str, version: i64) -> Result<(), BackupError> {
+    let known = PostgresStore::schema_version();
+    if version > known {
+        return Err(BackupError::Newer { found: version, known });
+    }
+    let (client, _connection) = connect(url).await?;
+    match newest_migration(&client).await? {
+        None => return Ok(()),
+        Some((found, _)) if found > version => return Err(BackupError::Ahead { found, wanted: version }),
+        Some(_) => {}
+    }
+    client.batch_execute("SET search_path TO journeyman").await?;
+    for name in there(&client).await? {
+        check_empty(&client, name).await?;
+    }
+    Ok(())
+}
+
+async fn check_empty(client: &impl GenericClient, table: &str) -> Result<(), BackupError> {
+    match client.query_opt(&format!("SELECT 1 FROM {table} LIMIT 1"), &[]).await? {
+        Some(_) => Err(BackupError::NotEmpty(table.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// Brings the tables that were written into `from` into the empty database at `url`, all or none, and its schema up to
+/// date.
+///
+/// # Errors
+/// The database holds something, or its schema is later than the backup's; a file cannot be read.
+pub async fn import_postgres(url: &str, from: &Path, backup: &Exported) -> Result<(), BackupError> {
+    let known = PostgresStore::schema_version();
+    if backup.schema_version > known {
+        return Err(BackupError::Newer { found: backup.schema_version, known });
+    }
+    check_names(&backup.tables)?;
+    PostgresStore::migrate_to(url, backup.schema_version).await.map_err(|error| match error {
+        PostgresOpenError::Newer { found, .. } => BackupError::Ahead { found, wanted: backup.schema_version },
+        other => other.into(),
+    })?;
+    let (mut client, _connection) = connect(url).await?;
+    client.batch_execute("SET search_path TO journeyman; SET statement_timeout = 0").await?;
+    client.batch_execute(DURABLE).await?;
+    let there = there(&client).await?;
+    let target = client.transaction().await?;
+    for name in &there {
+        target.batch_execute(&format!("LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")).await?;
+        check_empty(&target, name).await?;
+    }
+    // In an order in which a row that is referred to comes first.
+    for name in &there {
+        for table in backup.tables.iter().filter(|table| table.name == *name) {
+            read_table(&target, table, from).await?;
+        }
+    }
+    for table in NUMBERED {
+        target.query(&next_number(table), &[]).await?;
+    }
+    target.commit().await?;
+    PostgresStore::migrate(url).await?;
+    Ok(())
+}
+
+async fn connect(url: &str) -> Result<(Client, AbortOnDropHandle<Result<(), tokio_postgres::Error>>), BackupError> {
+    let connector = Connector::new(url).map_err(PostgresOpenError::from)?;
+    let (client, connection) = connector.config.connect(connector.tls.clone()).await?;
+    Ok((client, AbortOnDropHandle::new(tokio::spawn(connection))))
+}
+
+async fn check_key(client: &Client, key: &MasterKey) -> Result<(), BackupError> {
+    let there = "SELECT to_regclass('journeyman.meta') IS NOT NULL AS there";
+    if !client.query_one(there, &[]).await?.try_get::<_, bool>("there")? {
+        return Ok(());
+    }
+    let proof = client.query_opt(PROOF, &[]).await?;
+    let proof = proof.map(|row| row.try_get::<_, Vec<u8>>("value")).transpose()?;
+    if proof.is_some_and(|proof| !key.sealed_the_proof(&proof)) { Err(VaultError::OtherKey.into()) } else { Ok(()) }
+}
+
+/// The tables that the schema has, in an order in which a row that is referred to comes first.
+async fn there(client: &Client) -> Result<Vec<&'static str>, BackupError> {
+    let text = "SELECT tablename::text AS name FROM pg_tables \
+                WHERE schemaname = 'journeyman' AND tablename <> 'migrations'";
+    let mut found = Vec::new();
+    for row in client.query(text, &[]).await? {
+        found.push(row.try_get::<_, String>("name")?);
+    }
+    // A table that is not known would be missing from the backup.
+    match found.iter().find(|name| !TABLES.iter().any(|(table, _)| table == name)) {
+        Some(unknown) => Err(BackupError::UnknownTable(unknown.clone())),
+        None => {
+            Ok(TABLES.iter().map(|(table, _)| *table).filter(|table| found.iter().any(|name| name == table)).collect())
+        }
+    }
+}
+
+async fn write_table(client: &Client, name: &'static str, to: &Path) -> Result<ExportedTable, BackupError> {
+    let shape = client.prepare(&format!("SELECT * FROM {name}")).await?;
+    let columns: Vec<String> = shape.columns().iter().map(|column| column.name().to_owned()).collect();
+    let mut table = ExportedTable { name: name.to_owned(), columns, rows: 0 };
+    let path = table.file(to);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(file_error(&path))?;
+    let mut file = BufWriter::new(file);
+    let rows = client.copy_out(&format!("COPY {name} ({}) TO STDOUT", table.columns.join(", "))).await?;
+    let mut rows = std::pin::pin!(rows);
+    // The server sends one row at a time.
+    while let Some(row) = rows.try_next().await? {
+        file.write_all(&row).map_err(file_error(&path))?;
+        table.rows += 1;
+    }
+    file.flush().map_err(file_error(&path))?;
+    Ok(table)
+}
+
+async fn read_table(target: &Transaction<'_>, table: &ExportedTable, from: &Path) -> Result<(), BackupError> {
+    let path = table.file(from);
+    let mut file = File::open(&path).map_err(file_error(&path))?;
+    let text = format!("COPY {} ({}) FROM STDIN", table.name, table.columns.join(", "));
+    let mut sink = std::pin::pin!(target.copy_in::<_, Bytes>(&text).await?);
+    let mut piece = vec![0; PIECE];
+    loop {
+        match file.read(&mut piece).map_err(file_error(&path))? {
+            0 => break,
+            read => sink.send(Bytes::copy_from_slice(&piece[..read])).await?,
+        }
+    }
+    let found = sink.finish().await?;
+    let (table, wanted) = (table.name.clone(), table.rows);
+    if found == wanted { Ok(()) } else { Err(BackupError::Rows { table, found, wanted }) }
+}
+
+/// Names become part of statements.
+fn check_names(tables: &[ExportedTable]) -> Result<(), BackupError> {
+    let plain = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    for table in tables {
+        if !TABLES.iter().any(|(known, _)| *known == table.name) {
+            return Err(BackupError::UnknownTable(table.name.clone()));
+        }
+        if let Some(column) = table.columns.iter().find(|column| !plain(column)) {
+            return Err(BackupError::UnknownTable(column.clone()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_no_tables_and_columns_of_ours_do_not_reach_a_statement() {
+        let table =
+            |name: &str, column: &str| ExportedTable { name: name.into(), columns: vec![column.into()], rows: 0 };
+        assert!(check_names(&[table("jobs", "created_at")]).is_ok());
+        for bad in [table("jobs; DROP TABLE x", "id"), table("jobs", "id) FROM PROGRAM 'id'"), table("jobs", "")] {
+            assert!(matches!(check_names(&[bad]), Err(BackupError::UnknownTable(_))));
+        }
+    }
+}

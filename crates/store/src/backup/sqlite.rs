@@ -1,0 +1,83 @@
+//! A copy of the SQLite file, made by SQLite in one read transaction: the writer goes on meanwhile.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use super::{BackupError, EachJob, Exported, ExportedJob, JOBS, PROOF, read_error};
+use crate::rows::{self, Columns};
+use crate::sqlite::{ReadError, SCHEMA_VERSION};
+use crate::vault::{MasterKey, VaultError};
+
+/// The first version of the schema that holds a proof of the master key.
+const PROVEN_SINCE: i64 = 3;
+
+/// Copies the database at `from`, which may be in use, to the new file `to`, and hands each of its jobs to `each`. The
+/// caller brings the file to disk.
+///
+/// # Errors
+/// The database cannot be read or is not one of this program; `key` is not its master key; the file is there already.
+pub fn export_sqlite(from: &Path, to: &Path, key: &MasterKey, each: EachJob<'_>) -> Result<Exported, BackupError> {
+    if !from.exists() {
+        return Err(BackupError::Unused(from.display().to_string()));
+    }
+    let failed = |error| BackupError::Sqlite(from.to_owned(), error);
+    // Not read-only: the first to open a database whose service was killed recovers its log.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let source = Connection::open_with_flags(from, flags).map_err(failed)?;
+    source.busy_timeout(crate::sqlite::BUSY_TIMEOUT).map_err(failed)?;
+    // One read transaction, which neither waits for the writer nor keeps it waiting.
+    source.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map_err(failed)?;
+    drop(source);
+    let schema_version = check_sqlite(to)?;
+    let copy = open_copy(to)?;
+    check_key(&copy, to, schema_version, key)?;
+    each_job(&copy, each).map_err(|error| read_error(to, error))?;
+    Ok(Exported { schema_version, tables: Vec::new() })
+}
+
+/// Checks the database file of a backup; the version of its schema.
+///
+/// # Errors
+/// It is damaged, of a later version, or not a database of this program.
+pub fn check_sqlite(path: &Path) -> Result<i64, BackupError> {
+    let failed = |error| BackupError::Sqlite(path.to_owned(), error);
+    let copy = open_copy(path)?;
+    let found: i64 = copy.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    if found > SCHEMA_VERSION {
+        return Err(BackupError::Newer { found, known: SCHEMA_VERSION });
+    }
+    if found < 1 {
+        return Err(BackupError::Unused(path.display().to_string()));
+    }
+    let verdict: String = copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
+    if verdict == "ok" { Ok(found) } else { Err(BackupError::Damaged(path.to_owned(), verdict)) }
+}
+
+/// Opens a file that nobody writes to, and makes no file beside it.
+fn open_copy(path: &Path) -> Result<Connection, BackupError> {
+    let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let opened = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags);
+    opened.map_err(|error| BackupError::Sqlite(path.to_owned(), error))
+}
+
+fn check_key(copy: &Connection, path: &Path, version: i64, key: &MasterKey) -> Result<(), BackupError> {
+    if version < PROVEN_SINCE {
+        return Ok(());
+    }
+    let proof = copy.query_row(PROOF, [], |row| row.get::<_, Vec<u8>>(0)).optional();
+    match proof.map_err(|error| BackupError::Sqlite(path.to_owned(), error))? {
+        Some(proof) if !key.sealed_the_proof(&proof) => Err(VaultError::OtherKey.into()),
+        _ => Ok(()),
+    }
+}
+
+fn each_job(copy: &Connection, each: EachJob<'_>) -> Result<(), ReadError> {
+    let mut query = copy.prepare(JOBS)?;
+    let mut found = query.query([])?;
+    while let Some(row) = found.next()? {
+        each(ExportedJob { job: rows::job(row)?, repository: Columns::text(row, "repository")? });
+    }
+    Ok(())
+}

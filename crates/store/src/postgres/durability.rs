@@ -1,0 +1,80 @@
+//! Whether the server keeps what it says it has kept.
+
+use deadpool_postgres::Pool;
+
+use super::error::PgError;
+use super::pipeline::{Call, call};
+use super::session::Session;
+
+/// Server settings by which commits that were answered may be lost, in a crash or on one machine's disk alone; what this
+/// program does about each; what an operator can do.
+const HARMFUL: [(&str, &[&str], &str); 3] = [
+    (
+        "synchronous_commit",
+        &["off", "local"],
+        "connections of this program use `on`; set it to `on`, `remote_write` or `remote_apply` for the server, the \
+         database and the role",
+    ),
+    (
+        "fsync",
+        &["off"],
+        "a crash of the database's machine may lose accepted messages or damage the database; turn it on",
+    ),
+    ("full_page_writes", &["off"], "a crash of the database's machine may damage the database; turn it on"),
+];
+
+/// Logs a warning for each setting of the server that endangers commits.
+pub(super) async fn warn(pool: &Pool) -> Result<(), PgError> {
+    for (name, value, advice) in find(pool).await? {
+        tracing::warn!("PostgreSQL's setting {name} is {value}: {advice}");
+    }
+    Ok(())
+}
+
+/// The harmful settings: name, value, advice.
+async fn find(pool: &Pool) -> Result<Vec<(&'static str, String, &'static str)>, PgError> {
+    let session = Session::open(pool).await?;
+    let mut found = Vec::new();
+    for (name, harmful, advice) in HARMFUL {
+        // Not the value of our connection, but that of a new one.
+        let text: Call = call!("SELECT reset_val FROM pg_settings WHERE name = $1", name.to_owned());
+        let rows = session.run(&[text]).await?;
+        let value: Option<String> = rows.iter().flatten().next().map(|row| row.try_get("reset_val")).transpose()?;
+        found.extend(value.filter(|value| harmful.contains(&value.as_str())).map(|value| (name, value, advice)));
+    }
+    session.release();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_testkit::Postgres;
+
+    use super::super::connect::Connector;
+    use super::*;
+
+    #[tokio::test]
+    async fn sessions_wait_for_the_disk_whatever_the_server_says_and_it_is_told() {
+        let server = Postgres::shared();
+        let url = server.database();
+        let database = url.rsplit('/').next().unwrap();
+        for (set, used, told) in [
+            ("off", "on", true),
+            ("local", "on", true),
+            ("on", "on", false),
+            ("remote_write", "remote_write", false),
+            ("remote_apply", "remote_apply", false),
+        ] {
+            server.sql("postgres", &format!("ALTER DATABASE {database} SET synchronous_commit = {set}"));
+            let pool = Connector::new(&url).unwrap().pool(2).unwrap();
+            let shown = pool.get().await.unwrap().query_one("SHOW synchronous_commit", &[]).await.unwrap();
+            assert_eq!(shown.get::<_, String>(0), used, "{set}");
+            let found = find(&pool).await.unwrap();
+            assert_eq!(
+                found.iter().any(|(name, value, _)| (*name, value.as_str()) == ("synchronous_commit", set)),
+                told
+            );
+            assert!(found.iter().any(|(name, ..)| *name == "fsync"), "the server of the tests has none");
+        }
+    }
+}

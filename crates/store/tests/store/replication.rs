@@ -1,0 +1,97 @@
+//! A server that dies for good, and its standby: what of that was acknowledged is there.
+
+use std::sync::Arc;
+
+use journeyman_core::ports::{StoreError, UpdateError};
+use journeyman_testkit::Postgres;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::given::{House, free, new_job, postgres_at, project, prompt, shop};
+
+/// A primary and its standby, and a store that knows both.
+async fn pair() -> (Postgres, Postgres, House) {
+    let primary = Postgres::durable();
+    let url = primary.database();
+    let standby = primary.standby();
+    let first = format!("127.0.0.1:{}", primary.port());
+    // The standby first: what takes no writes is passed by.
+    let both = url.replace(&first, &format!("127.0.0.1:{},{first}", standby.port()));
+    let house = postgres_at(&both).await;
+    (primary, standby, house)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_synchronous_standby_has_what_was_acknowledged_and_the_store_goes_on_with_it() {
+    let (primary, standby, house) = pair().await;
+    let house = Arc::new(house);
+    // Over several jobs, because only so many messages may wait on one.
+    let mut jobs = Vec::new();
+    for _ in 0..40 {
+        jobs.push(house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id);
+    }
+    let (sender, to, over) = (Arc::clone(&house), jobs.clone(), CancellationToken::new());
+    let (taken_over, (begun, mut first_sent)) = (over.clone(), watch::channel(0));
+    let client = tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        let mut more = 3;
+        for number in 0_usize.. {
+            let (id, text) = (to[number % to.len()], number.to_string());
+            let after = taken_over.is_cancelled();
+            match sender.engine.add_message(&shop(), id, prompt(&text), free()).await {
+                Ok(_) => {
+                    accepted.push(text);
+                    begun.send_replace(accepted.len());
+                    more -= usize::from(after);
+                }
+                // Not stored, or not known.
+                Err(UpdateError::Store(StoreError::Unavailable(_) | StoreError::Unknown(_))) => {}
+                Err(error) => panic!("{error}"),
+            }
+            if more == 0 {
+                break;
+            }
+        }
+        accepted
+    });
+    first_sent.wait_for(|sent| *sent >= 50).await.unwrap();
+    let failover = tokio::task::spawn_blocking(move || {
+        primary.crash();
+        standby.promote();
+        standby
+    });
+    let _standby = failover.await.unwrap();
+    over.cancel();
+    let accepted = client.await.unwrap();
+    let mut stored: Vec<String> = Vec::new();
+    for id in jobs {
+        stored.extend(house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt));
+    }
+    for text in accepted {
+        assert_eq!(stored.iter().filter(|one| **one == text).count(), 1, "{text} in {stored:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_synchronous_standby_nothing_is_acknowledged() {
+    let (_primary, standby, house) = pair().await;
+    let id = house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
+    standby.stop();
+    let sent = house.engine.add_message(&shop(), id, prompt("second"), free()).await;
+    assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unknown(_)))), "{sent:?}");
+}
+
+/// The control: this is what asynchronous replication may lose.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_asynchronous_standby_may_lack_what_was_acknowledged() {
+    let (primary, standby, house) = pair().await;
+    let id = house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
+    primary.wait_for_standbys("");
+    standby.stop();
+    house.engine.add_message(&shop(), id, prompt("second"), free()).await.unwrap();
+    primary.crash();
+    standby.up();
+    standby.promote();
+    let stored = house.store.messages(id).await.unwrap();
+    assert_eq!(stored.len(), 1, "the second message was acknowledged and is lost");
+}
