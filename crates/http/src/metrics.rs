@@ -1,5 +1,6 @@
 //! Numbers for Prometheus. Labels are routes and statuses, never ids: `/metrics` needs no key.
 
+mod connections;
 mod models;
 
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::Method;
-use journeyman_core::ports::ModelMeter;
+use journeyman_core::ports::{ConnectionMeter, ModelMeter};
 use journeyman_core::rate::RateKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -18,6 +19,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use self::connections::ConnectionCounts;
 use self::models::ModelCounts;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -54,7 +56,11 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    pub(crate) fn new(version: &str, models: Option<Arc<dyn ModelMeter>>) -> Self {
+    pub(crate) fn new(
+        version: &str,
+        models: Option<Arc<dyn ModelMeter>>,
+        connections: Option<Arc<dyn ConnectionMeter>>,
+    ) -> Self {
         let mut registry = Registry::with_prefix("journeyman");
         let answers = Family::<AnswerLabels, Counter>::default();
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
@@ -68,6 +74,9 @@ impl Metrics {
         registry.register("jobs_active", "Jobs that are active", active_jobs.clone());
         if let Some(models) = models {
             registry.register_collector(Box::new(ModelCounts(models)));
+        }
+        if let Some(connections) = connections {
+            registry.register_collector(Box::new(ConnectionCounts(connections)));
         }
         Self { registry: Arc::new(registry), answers, seconds, accepted, active_jobs }
     }

@@ -4,6 +4,7 @@
 //! `listen = "…"`, `JOURNEYMAN_LISTEN`. Nothing else in the program reads the environment.
 
 mod agents;
+mod connections;
 mod environment;
 mod file;
 mod layer;
@@ -19,6 +20,7 @@ use anyhow::Context;
 use journeyman_core::agent::Agents;
 
 pub(crate) use self::agents::folder;
+pub(crate) use self::connections::ConnectionSettings;
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;
 pub(crate) use self::settings::{BlobPlace, Database, Settings};

@@ -4,6 +4,7 @@ mod app;
 mod cli;
 mod client;
 mod config;
+mod connections;
 mod lifecycle;
 mod server;
 mod system;

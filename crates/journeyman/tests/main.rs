@@ -18,6 +18,7 @@ pub(crate) mod program {
     mod agents;
     mod client;
     mod commands;
+    mod connections;
     mod container;
     mod containment;
     mod disk;

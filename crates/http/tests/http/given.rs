@@ -19,9 +19,9 @@ use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun}
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
-    AuditEntry, Containing, Containment, DiffError, Diffs, Forge, ForgeError, Forges, GitHttpRequest, GitHttpResponse,
-    GitServer, GitServerError, Guarantee, JobStore, KeyStore, ModelMeter, ModelTotals, Passwords, PasswordsFailed,
-    ProviderTotals, PullDetail, PullPages, PullPagesError,
+    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, Forge, ForgeError,
+    Forges, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, KeyStore, ModelMeter,
+    ModelTotals, Passwords, PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError,
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::LocalPull;
@@ -158,6 +158,13 @@ impl Containing for PaperMachine {
 /// One provider was called, and went wrong once.
 struct PaperMeter;
 
+impl ConnectionMeter for PaperMeter {
+    fn connection_totals(&self) -> ConnectionTotals {
+        let (refused, closed) = ([("address_limit", 3)].into(), [("idle_timeout", 4)].into());
+        ConnectionTotals { limit: 100, authenticated: 1, unauthenticated: 2, accepted: 9, refused, closed }
+    }
+}
+
 impl ModelMeter for PaperMeter {
     fn model_totals(&self) -> ModelTotals {
         let calls = [("ok", 2), ("model_cut", 1)].map(|(outcome, count)| (outcome.to_owned(), count)).into();
@@ -241,6 +248,7 @@ pub(crate) async fn service() -> Service {
         clock: world.clone(),
         machine: Some(Arc::new(PaperMachine::default())),
         models: Some(Arc::new(PaperMeter)),
+        connections: Some(Arc::new(PaperMeter)),
     };
     let settings = Settings {
         public_url: "http://localhost:8080".into(),
