@@ -597,6 +597,29 @@ async fn money_is_added_to_all_sums_or_to_none() {
 }
 
 #[tokio::test]
+async fn a_sum_of_money_stops_at_the_largest_number() {
+    for house in all().await {
+        let (name, job) = (house.name, JobId::from_uuid(Uuid::from_u128(1)));
+        let most = u64::try_from(i64::MAX).unwrap();
+        let spent = async || house.store.spent(shop(), job, 7).await.unwrap();
+        for micros in [i64::MAX, i64::MAX, 1] {
+            house.store.spend(spend(job, 7, micros, Budgets::default())).await.unwrap();
+            assert_eq!(spent().await, [most; 3], "{name}");
+        }
+        for budgets in [Budgets { day: Some(u64::MAX), ..Budgets::default() }, Budgets::default()] {
+            // A budget of more than any sum can be is never used up.
+            house.store.spend(spend(job, 7, i64::MAX, budgets)).await.unwrap();
+        }
+        let budgets = Budgets { project: Some(100), ..Budgets::default() };
+        let over = OverBudget { scope: Purse::Project, limit: 100, spent: most, asked: 5 };
+        let refused = house.store.spend(spend(job, 7, 5, budgets)).await;
+        assert_eq!(refused, Err(SpendError::OverBudget(over)), "{name}");
+        house.store.spend(spend(job, 7, -i64::MAX, Budgets::default())).await.unwrap();
+        assert_eq!(spent().await, [0; 3], "{name}: and it can be corrected");
+    }
+}
+
+#[tokio::test]
 async fn calls_at_the_same_time_do_not_spend_more_than_there_is() {
     for house in all().await {
         let job = JobId::from_uuid(Uuid::from_u128(1));
