@@ -1,6 +1,7 @@
 //! A project: a repository and how agents work on it.
 
 mod check;
+mod host;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::ports::Resources;
 use crate::time::Timestamp;
 
 pub use check::check;
+pub use host::{Host, RestrictedHost, repository_host};
 
 /// The agent of projects that name none.
 pub const DEFAULT_AGENT: &str = "journeyman";

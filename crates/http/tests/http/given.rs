@@ -88,6 +88,10 @@ impl Forges for Outside {
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
         if project.repository == "local:broken" { Err(ForgeError::Refused("a full disk".into())) } else { Ok(()) }
     }
+
+    async fn addresses(&self, name: &str) -> Vec<std::net::IpAddr> {
+        if name == "links.example" { vec!["169.254.7.7".parse().unwrap()] } else { Vec::new() }
+    }
 }
 
 #[async_trait]
