@@ -40,7 +40,9 @@ pub(crate) async fn work_off(house: &House) {
     let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], kept: Kept::default(), stopped: false };
     house.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
-    let usage = Usage { input_tokens: 5, ..Usage::default() };
+    // A provider may report any number.
+    let usage =
+        Usage { input_tokens: 5, output_tokens: u64::MAX, cached_tokens: u64::MAX, cost_micros: Some(u64::MAX) };
     house.engine.report(job, token, Report::Finished { outcome, usage }).await.unwrap();
 }
 
@@ -60,8 +62,8 @@ async fn a_job_goes_its_way_and_every_table_tells_the_same() {
         assert_eq!(house.store.message(messages[0].id).await.unwrap().as_ref(), Some(&messages[0]), "{name}");
         let runs = house.store.runs(id).await.unwrap();
         assert_eq!(
-            (runs[0].status, runs[0].usage.input_tokens, runs[0].attempt),
-            (RunStatus::Succeeded, 5, 1),
+            (runs[0].status, runs[0].usage.input_tokens, runs[0].usage.output_tokens, runs[0].attempt),
+            (RunStatus::Succeeded, 5, u64::MAX, 1),
             "{name}"
         );
         assert_eq!(messages[0].run, Some(runs[0].id), "{name}");
