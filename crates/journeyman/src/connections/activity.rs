@@ -10,7 +10,7 @@ pub(crate) struct Timeouts {
     pub(crate) header: Duration,
     /// Between requests.
     pub(crate) idle: Duration,
-    /// From the head of a request to the end of its answer, unless the connection is authenticated.
+    /// From the head of a request to the end of its answer, unless the request is authenticated.
     pub(crate) request: Duration,
 }
 
@@ -52,13 +52,21 @@ impl Expired {
 pub(crate) struct Activity {
     /// Milliseconds, shifted by two bits of the phase.
     state: AtomicU64,
+    /// Whether the connection counts as authenticated.
     authenticated: AtomicBool,
+    /// Whether the request under way is authenticated. Others may follow on the same connection, from other clients of a
+    /// proxy among them.
+    request_authenticated: AtomicBool,
 }
 
 impl Activity {
     /// A connection that was accepted now.
     pub(crate) fn new(now: Duration) -> Self {
-        Self { state: AtomicU64::new(pack(Phase::Head, now)), authenticated: AtomicBool::new(false) }
+        Self {
+            state: AtomicU64::new(pack(Phase::Head, now)),
+            authenticated: AtomicBool::new(false),
+            request_authenticated: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn is_authenticated(&self) -> bool {
@@ -67,6 +75,10 @@ impl Activity {
 
     pub(crate) fn set_authenticated(&self, authenticated: bool) {
         self.authenticated.store(authenticated, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_request_authenticated(&self, authenticated: bool) {
+        self.request_authenticated.store(authenticated, Ordering::Relaxed);
     }
 
     /// Bytes have arrived: between requests they are the beginning of a head.
@@ -85,6 +97,7 @@ impl Activity {
 
     /// The head of a request is complete.
     pub(crate) fn request_begins(&self, now: Duration) {
+        self.set_request_authenticated(false);
         self.enter(Phase::Request, now);
     }
 
@@ -99,7 +112,7 @@ impl Activity {
         match phase {
             Phase::Head => Some((since + timeouts.header, Expired::Header)),
             Phase::Idle => Some((since + timeouts.idle, Expired::Idle)),
-            Phase::Request if self.is_authenticated() => None,
+            Phase::Request if self.request_authenticated.load(Ordering::Relaxed) => None,
             Phase::Request => Some((since + timeouts.request, Expired::Request)),
         }
     }
@@ -158,10 +171,13 @@ mod tests {
         activity.received(|| at(30));
         activity.sent(|| at(31));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((at(61), Expired::Request)), "a slow body gives no more time");
-        activity.set_authenticated(true);
+        activity.set_request_authenticated(true);
         assert_eq!(activity.deadline(&TIMEOUTS), None, "streams, long polls and pushes take as long as they take");
-        activity.set_authenticated(false);
-        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(61), Expired::Request)));
+        activity.set_authenticated(true);
+        activity.request_ends(at(100));
+        activity.request_begins(at(101));
+        let next = Some((at(161), Expired::Request));
+        assert_eq!(activity.deadline(&TIMEOUTS), next, "the next request may be another client's of the same proxy");
     }
 
     #[test]

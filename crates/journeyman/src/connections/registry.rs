@@ -19,7 +19,7 @@ use crate::system::Machine;
 /// Between two log lines about the same.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Slots beyond the limit: for connections that are being closed or refused.
+/// Slots beyond the limit, at most: for connections that are being closed or refused.
 const CLOSING: usize = 256;
 
 /// The open connections. Its lock is taken when a connection begins, ends, and is authenticated for the first time, not
@@ -99,6 +99,7 @@ impl Connection {
 
 impl ClientConnection for Connection {
     fn set_authenticated(&self, authenticated: bool) {
+        self.activity.set_request_authenticated(authenticated);
         if self.activity.is_authenticated() != authenticated {
             let counts = self.registry.table().admission.mark(self.id, authenticated);
             self.activity.set_authenticated(counts);
@@ -123,7 +124,7 @@ impl Registry {
             at_limit: LogGate::default(),
             accept_failed: LogGate::default(),
         };
-        let slots = Arc::new(Semaphore::new(limits.total + CLOSING));
+        let slots = Arc::new(Semaphore::new(limits.total + (limits.total / 4).clamp(1, CLOSING)));
         Arc::new(Self { begun: Instant::now(), limits, timeouts, trusted, slots, table: Mutex::new(table) })
     }
 

@@ -163,9 +163,13 @@ async fn half_a_head_an_idle_connection_and_half_a_body_have_their_time() {
 
     let server = start(8, 8, Timeouts { request: SHORT, ..NO_TIMEOUT });
     let head = |path| format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nab");
+    let mut proxied = server.connect().await;
+    assert!(ask(&mut proxied, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    proxied.write_all(head("/body").as_bytes()).await.expect("it is sent");
     let mut known = server.saying(&head("/known-body")).await;
     assert_eq!(closed(&mut server.saying(&head("/body")).await).await, "");
-    server.until("bodies", |totals| totals.closed["request_timeout"] == 1).await;
+    assert_eq!(closed(&mut proxied).await, "", "a request after one with a key has no right of that");
+    server.until("bodies", |totals| totals.closed["request_timeout"] == 2).await;
     known.write_all(b"cd").await.expect("its time is not over");
     assert!(read_until(&mut known, "4").await.starts_with("HTTP/1.1 200"));
 }
