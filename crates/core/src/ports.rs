@@ -3,6 +3,7 @@
 
 mod blobs;
 mod code_host;
+mod connection;
 mod gateway;
 mod identity;
 mod sandbox;
@@ -13,6 +14,7 @@ pub use code_host::{
     CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse,
     GitServer, GitServerError, PullDetail, PullPages, PullPagesError, Remote,
 };
+pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelDoor, ModelFailure, ModelLog, ModelMeter,
     ModelRoute, ModelTotals, ModelUse, ProviderTotals,

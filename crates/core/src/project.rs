@@ -2,6 +2,7 @@
 
 mod check;
 pub mod hold;
+mod host;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,6 +15,7 @@ use crate::ports::Resources;
 use crate::time::Timestamp;
 
 pub use check::check;
+pub use host::{Host, RestrictedHost, repository_host};
 
 /// The agent of projects that name none.
 pub const DEFAULT_AGENT: &str = "journeyman";

@@ -7,7 +7,7 @@ use axum::http::header::{COOKIE, SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use journeyman_core::ports::{StoreError, UserWriteError};
+use journeyman_core::ports::{ClientConnection, StoreError, UserWriteError};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
 
@@ -27,15 +27,24 @@ pub(crate) async fn required(State(shared): State<Shared>, mut request: Request,
     let (headers, address) = (request.headers().clone(), request.extensions().get().copied().unwrap_or_default());
     match viewer(&shared, &headers, address).await {
         Ok(Some(viewer)) => {
+            mark_connection(&request, true);
             request.extensions_mut().insert(viewer);
             next.run(request).await
         }
         Ok(None) => {
+            mark_connection(&request, false);
             // What was to be sent is gone, so the way back leads to a page and not to where a form went.
             let back = if request.method() == Method::GET { request.uri().path_and_query() } else { None };
             Redirect::to(&sign_in_path(back.map_or("", |path| path.as_str()))).into_response()
         }
         Err(error) => crate::failure::unavailable(&shared, &error),
+    }
+}
+
+/// Tells the server whether the connection of a request belongs to somebody who has signed in.
+fn mark_connection(request: &Request, authenticated: bool) {
+    if let Some(connection) = request.extensions().get::<Arc<dyn ClientConnection>>() {
+        connection.set_authenticated(authenticated);
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn money(micros: u64) -> String {
         let units = micros.div_ceil(100);
         return format!("${}.{:04}", units / 10_000, units % 10_000);
     }
-    let cents = (micros + 5_000) / 10_000;
+    let cents = micros.saturating_add(5_000) / 10_000;
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
@@ -122,6 +122,8 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         assert_eq!([0, 950, 1000, 12_345, 4_567_890].map(tokens), ["0", "950", "1.0 k", "12.3 k", "4.5 M"]);
+        assert_eq!(tokens(u64::MAX), "18446744073709.5 M");
+        assert_eq!(money(u64::MAX), "$18446744073709.55");
         assert_eq!(
             [0, 1, 4200, 99_950, 100_000, 1_254_999].map(money),
             ["$0", "$0.0001", "$0.0042", "$0.1000", "$0.10", "$1.25"]

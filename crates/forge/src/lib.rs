@@ -8,8 +8,10 @@ mod copy;
 mod local;
 mod plain;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ports::{Forge, ForgeError, Forges, ProjectStore, PullStore};
@@ -20,6 +22,9 @@ use journeyman_git::Git;
 
 pub use copy::{CopyError, JobBranch, Refs, copy_repository, refs, repository_names};
 pub use local::LocalHost;
+
+/// How long the addresses of a name may take.
+const RESOLVE_TIME: Duration = Duration::from_secs(5);
 
 /// The code hosts that this installation knows.
 #[derive(Clone)]
@@ -98,6 +103,11 @@ impl Forges for CodeHosts {
         };
         let remote = plain::PlainRemote::new(url, project.settings.code_host.username.clone(), token).into_remote();
         check::read(&self.git, &remote).await
+    }
+
+    async fn addresses(&self, name: &str) -> Vec<IpAddr> {
+        let found = tokio::time::timeout(RESOLVE_TIME, tokio::net::lookup_host((name, 0))).await;
+        found.ok().and_then(Result::ok).map_or_else(Vec::new, |found| found.map(|address| address.ip()).collect())
     }
 }
 

@@ -8,7 +8,8 @@ use ipnet::IpNet;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::ports::{
-    AuditEntry, Containing, Diffs, Forges, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
+    AuditEntry, ConnectionMeter, Containing, Diffs, Forges, GitServer, ModelMeter, Passwords, PullPages,
+    SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
@@ -44,6 +45,8 @@ pub struct Services {
     pub machine: Option<Arc<dyn Containing>>,
     /// What it has called of models.
     pub models: Option<Arc<dyn ModelMeter>>,
+    /// The server's connections, if it counts them.
+    pub connections: Option<Arc<dyn ConnectionMeter>>,
 }
 
 /// What an operator sets.
@@ -70,7 +73,8 @@ const BODIES_KIB: usize = 128 << 10;
 
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
-        let metrics = Metrics::new(&settings.version, services.models.clone(), services.machine.is_some());
+        let meters = (services.models.clone(), services.connections.clone());
+        let metrics = Metrics::new(&settings.version, meters, services.machine.is_some());
         let (known, noted) = (Known::default(), Mutex::default());
         let bodies = Semaphore::new(BODIES_KIB);
         Self(Arc::new(Parts { services, settings, metrics, shutdown, known, bodies, noted }))

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::Method;
 use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::key::{ApiKey, KeyHash, Refused, Scope, hash};
 use journeyman_core::message::Origin;
+use journeyman_core::ports::ClientConnection;
 use journeyman_dashboard::ClientAddress;
 
 use self::credential::Schemes;
@@ -54,10 +55,25 @@ async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs:
     let (mut parts, body) = request.into_parts();
     match caller(app, &parts, schemes, needs).await {
         Ok(caller) => {
+            mark_connection(&parts, true);
             parts.extensions.insert(caller);
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(error) => error.into_response(),
+        Err(error) => {
+            let response = error.into_response();
+            if response.status() == StatusCode::UNAUTHORIZED {
+                mark_connection(&parts, false);
+            }
+            response
+        }
+    }
+}
+
+/// Tells the server whether the connection of a request belongs to somebody who is known. A request without a
+/// connection, as in tests, has nothing to mark.
+fn mark_connection(parts: &Parts, authenticated: bool) {
+    if let Some(connection) = parts.extensions.get::<Arc<dyn ClientConnection>>() {
+        connection.set_authenticated(authenticated);
     }
 }
 

@@ -20,6 +20,7 @@ mod known;
 mod metrics;
 mod openapi;
 mod origin;
+mod repository_host;
 mod router;
 mod routes;
 mod tail;

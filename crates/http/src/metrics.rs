@@ -1,5 +1,6 @@
 //! Numbers for Prometheus. Labels are routes and statuses, never ids: `/metrics` needs no key.
 
+mod connections;
 mod models;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::Method;
-use journeyman_core::ports::{FreeSpace, ModelMeter};
+use journeyman_core::ports::{ConnectionMeter, FreeSpace, ModelMeter};
 use journeyman_core::rate::RateKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -19,6 +20,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use self::connections::ConnectionCounts;
 use self::models::ModelCounts;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -77,7 +79,11 @@ fn buckets() -> Histogram {
 
 impl Metrics {
     /// `has_disk`: whether this process keeps workspaces.
-    pub(crate) fn new(version: &str, models: Option<Arc<dyn ModelMeter>>, has_disk: bool) -> Self {
+    pub(crate) fn new(
+        version: &str,
+        (models, connections): (Option<Arc<dyn ModelMeter>>, Option<Arc<dyn ConnectionMeter>>),
+        has_disk: bool,
+    ) -> Self {
         let mut registry = Registry::with_prefix("journeyman");
         let answers = Family::<AnswerLabels, Counter>::default();
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
@@ -105,6 +111,9 @@ impl Metrics {
         }
         if let Some(models) = models {
             registry.register_collector(Box::new(ModelCounts(models)));
+        }
+        if let Some(connections) = connections {
+            registry.register_collector(Box::new(ConnectionCounts(connections)));
         }
         let registry = Arc::new(registry);
         Self { registry, answers, seconds, accepted, active_jobs, waiting_jobs, projects_on_hold, disk }

@@ -26,6 +26,7 @@ use journeyman_worker::{Host, Walls};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{BlobPlace, Database, Role, Settings};
+use crate::connections::Registry;
 use crate::system::Machine;
 
 pub(crate) use self::sandbox::{Asker, given_up, sandbox};
@@ -144,7 +145,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
 
 impl App {
     /// What this process answers over HTTP: the interface, or whether it is well.
-    pub(crate) fn router(&self, shutdown: CancellationToken) -> Router {
+    pub(crate) fn router(&self, shutdown: CancellationToken, connections: Arc<Registry>) -> Router {
         let local = Arc::new(self.hosts.local().clone());
         let works = self.settings.roles.contains(&Role::Worker);
         let services = Services {
@@ -160,6 +161,7 @@ impl App {
             clock: Arc::new(Machine),
             machine: works.then(|| self.host.clone() as Arc<dyn Containing>),
             models: works.then(|| self.doors.clone() as Arc<dyn ModelMeter>),
+            connections: Some(connections),
         };
         let settings = journeyman_http::Settings {
             public_url: self.public_url.clone(),

@@ -5,6 +5,7 @@
 
 mod agents;
 mod bytes;
+mod connections;
 mod environment;
 mod file;
 mod layer;
@@ -20,6 +21,7 @@ use anyhow::Context;
 use journeyman_core::agent::Agents;
 
 pub(crate) use self::agents::folder;
+pub(crate) use self::connections::ConnectionSettings;
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;
 pub(crate) use self::settings::{BlobPlace, Database, Settings};

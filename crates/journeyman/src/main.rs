@@ -5,6 +5,7 @@ mod backup;
 mod cli;
 mod client;
 mod config;
+mod connections;
 mod lifecycle;
 mod server;
 mod system;

@@ -1,19 +1,19 @@
 //! The running service: HTTP, a worker, a sweeper.
 
 use std::fs::File;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use axum::serve::ListenerExt;
 use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::Clock;
 use journeyman_worker::{Limits, Places, Worker};
+use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpListener;
 
 use crate::app::{self, App};
-use crate::config::{Role, Settings};
+use crate::config::{ConnectionSettings, Role, Settings};
+use crate::connections::{self, Registry};
 use crate::lifecycle::Stages;
 use crate::system::Machine;
 
@@ -38,6 +38,7 @@ pub(crate) struct Server {
     pub(crate) public_url: String,
     settings: Settings,
     listener: TcpListener,
+    connections: Arc<Registry>,
     /// Held as long as the service lives.
     _lock: File,
 }
@@ -51,24 +52,22 @@ impl Server {
         app::make_private_dir(&settings.data_dir)?;
         let lock = app::lock(&settings.data_dir)?;
         app::recover_store(&settings)?;
-        let listener = TcpListener::bind(settings.listen).await;
+        let listener = connections::listen(settings.listen);
         let listener = listener.with_context(|| format!("the address {} cannot be listened on", settings.listen))?;
         let public_url = settings.public_url(listener.local_addr()?);
         let app = app::build(settings.clone(), public_url.clone()).await?;
-        Ok(Self { app, public_url, settings, listener, _lock: lock })
+        let connections = connection_limits(&settings);
+        Ok(Self { app, public_url, settings, listener, connections, _lock: lock })
     }
 
     /// Serves until the stages of stopping have been gone through.
     pub(crate) async fn run(self, stages: Stages) -> anyhow::Result<()> {
-        let router = self.app.router(stages.drain.clone());
-        let service = router.into_make_service_with_connect_info::<SocketAddr>();
-        // Small answers must not wait for the acknowledgement of others.
-        let listener = self.listener.tap_io(|tcp| drop(tcp.set_nodelay(true)));
-        let http = axum::serve(listener, service).with_graceful_shutdown(stages.drain.clone().cancelled_owned());
+        let router = self.app.router(stages.drain.clone(), Arc::clone(&self.connections));
+        let http = connections::serve(self.listener, router, self.connections, stages.drain.clone());
         let http = async {
             tokio::select! {
-                served = http.into_future() => served.context("HTTP could not be served"),
-                () = async { stages.stop.cancelled().await; tokio::time::sleep(LAST_ANSWERS).await } => Ok(()),
+                () = http => {}
+                () = async { stages.stop.cancelled().await; tokio::time::sleep(LAST_ANSWERS).await } => {}
             }
         };
         let (lease, patience) = (self.settings.lease, self.settings.patience);
@@ -86,10 +85,12 @@ impl Server {
             }
         };
         let sweeper = tokio::spawn(sweep(Arc::clone(&self.app.host), self.app.store.clone(), self.settings.clone()));
-        let serving = async { tokio::join!(http, work).0 };
+        let serving = async {
+            tokio::join!(http, work);
+        };
         let mut serving = std::pin::pin!(serving);
         let served = tokio::select! {
-            served = &mut serving => served,
+            () = &mut serving => Ok(()),
             reason = self.app.store.failed() => {
                 tracing::error!(%reason, "the database can no longer be trusted; the service is stopping");
                 stages.drain.cancel();
@@ -106,6 +107,23 @@ impl Server {
         self.app.host.end_warm_agents().await;
         served
     }
+}
+
+/// The connections that there may be, with what the machine allows of what the settings ask for.
+fn connection_limits(settings: &Settings) -> Arc<Registry> {
+    let ConnectionSettings { most, most_per_address, timeouts } = settings.connections;
+    let files = getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files).unwrap_or(usize::MAX));
+    let limits = connections::limits(most, most_per_address, files, settings.workers, settings.database_connections);
+    if let Some(asked) = most.filter(|asked| *asked > limits.total) {
+        tracing::warn!(
+            asked,
+            possible = limits.total,
+            files,
+            "max-connections is more than the limit of open files leaves room for; the lower number holds. Raise the limit \
+             of open files of the service"
+        );
+    }
+    Registry::new(limits, timeouts, settings.trusted_proxies.clone())
 }
 
 async fn sweep(host: Arc<journeyman_worker::Host>, store: Arc<dyn Store>, settings: Settings) {

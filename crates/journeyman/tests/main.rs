@@ -21,6 +21,7 @@ pub(crate) mod program {
     mod backup;
     mod client;
     mod commands;
+    mod connections;
     mod container;
     mod containment;
     mod disk;

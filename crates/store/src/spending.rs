@@ -19,7 +19,8 @@ pub(crate) struct Sum {
 /// The sums that money is added to, in the order in which they are looked at.
 pub(crate) fn sums(spend: &Spend) -> [Sum; 3] {
     let sum = |scope: Scope, subject: String| {
-        let most = spend.budgets.of(scope).map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+        // A sum stops at the largest number, so a budget beyond that is none.
+        let most = spend.budgets.of(scope).and_then(|most| i64::try_from(most).ok());
         Sum { scope, kind: scope.name(), subject, most }
     };
     [sum(Scope::Job, spend.job.to_string()), sum(Scope::Day, spend.day.to_string()), sum(Scope::Project, String::new())]

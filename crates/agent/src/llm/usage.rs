@@ -24,14 +24,15 @@ impl Tokens {
             return;
         };
         self.known = true;
-        self.input += count(usage.prompt_tokens);
-        self.output += count(usage.completion_tokens);
+        let add = |sum: &mut u64, more: Option<i32>| *sum = sum.saturating_add(count(more));
+        add(&mut self.input, usage.prompt_tokens);
+        add(&mut self.output, usage.completion_tokens);
         if let Some(details) = &usage.prompt_tokens_details {
-            self.cached_read += count(details.cached_tokens);
-            self.cached_write += count(details.cache_creation_tokens);
+            add(&mut self.cached_read, details.cached_tokens);
+            add(&mut self.cached_write, details.cache_creation_tokens);
         }
         if let Some(details) = &usage.completion_tokens_details {
-            self.thought += count(details.reasoning_tokens);
+            add(&mut self.thought, details.reasoning_tokens);
         }
     }
 
@@ -39,7 +40,7 @@ impl Tokens {
     pub(crate) fn end(&self, stop: StopReason) -> TurnEnd {
         let nonzero = |tokens: u64| (tokens > 0).then_some(tokens);
         let usage = self.known.then(|| {
-            Usage::new(self.input + self.output, self.input, self.output)
+            Usage::new(self.input.saturating_add(self.output), self.input, self.output)
                 .thought_tokens(nonzero(self.thought))
                 .cached_read_tokens(nonzero(self.cached_read))
                 .cached_write_tokens(nonzero(self.cached_write))

@@ -45,7 +45,8 @@ impl Price {
         let plain = input.saturating_sub(cached).saturating_sub(cache_written);
         let parts =
             [(plain, self.input), (cached, self.cached), (cache_written, self.cache_written), (output, self.output)];
-        let sum = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum::<u128>();
+        let costs = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price));
+        let sum = costs.fold(0, u128::saturating_add);
         u64::try_from(sum.div_ceil(MILLION)).unwrap_or(u64::MAX)
     }
 
@@ -67,8 +68,31 @@ impl Usage {
             input_tokens: self.input_tokens.saturating_add(tokens.input),
             output_tokens: self.output_tokens.saturating_add(tokens.output),
             cached_tokens: self.cached_tokens.saturating_add(tokens.cached),
-            cost_micros: if is_first { cost_micros } else { self.cost_micros.zip(cost_micros).map(|(a, b)| a + b) },
+            cost_micros: if is_first {
+                cost_micros
+            } else {
+                self.cost_micros.zip(cost_micros).map(|(a, b)| a.saturating_add(b))
+            },
         }
+    }
+}
+
+impl Usage {
+    /// Returns the tokens of two runs together; what they cost is a sum of the store's.
+    #[must_use]
+    pub const fn and(&self, other: &Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+            cost_micros: None,
+        }
+    }
+
+    /// Returns the tokens read and written.
+    #[must_use]
+    pub const fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
@@ -198,7 +222,10 @@ mod tests {
         assert_eq!(PRICE.of(&tokens), 300 + 180 + 1125 + 150);
         assert_eq!(PRICE.of(&Tokens { cached: 1, input: 1, ..Tokens::default() }), 1, "rounded up");
         assert!(PRICE.at_most(1000, 10) >= PRICE.of(&tokens));
+        let all = Tokens { input: u64::MAX, cached: u64::MAX, cache_written: u64::MAX, output: u64::MAX };
         assert_eq!(PRICE.of(&Tokens { input: u64::MAX, output: u64::MAX, ..Tokens::default() }), u64::MAX);
+        let dear = Price { input: u64::MAX, output: u64::MAX, cached: u64::MAX, cache_written: u64::MAX };
+        assert_eq!((dear.of(&all), dear.at_most(u64::MAX, u64::MAX)), (u64::MAX, u64::MAX));
     }
 
     #[test]
@@ -210,6 +237,15 @@ mod tests {
         let unknown = one.plus(&tokens, None);
         assert_eq!((unknown.input_tokens, unknown.cost_micros), (10, None));
         assert_eq!(unknown.plus(&tokens, Some(3)).cost_micros, None);
+    }
+
+    #[test]
+    fn sums_stop_at_the_largest_number() {
+        let all = Tokens { input: u64::MAX, cached: u64::MAX, cache_written: u64::MAX, output: u64::MAX };
+        let most = Usage::default().plus(&all, Some(u64::MAX));
+        assert_eq!(most.plus(&all, Some(u64::MAX)), most);
+        assert_eq!(most.and(&most), Usage { cost_micros: None, ..most });
+        assert_eq!((most.tokens(), Usage::default().tokens()), (u64::MAX, 0));
     }
 
     #[test]

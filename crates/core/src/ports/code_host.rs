@@ -1,6 +1,7 @@
 //! Code hosts: where repositories live and pull requests are opened.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use futures_core::Stream;
 
 use crate::ids::Sha;
 use crate::job::{Job, Pull};
-use crate::project::{Project, SecretChanges};
+use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
 use crate::pull::{LocalPull, NewPull, PullState};
 use crate::run::Reason;
 use crate::time::Timestamp;
@@ -89,6 +90,20 @@ pub trait Forges: Send + Sync {
     /// # Errors
     /// Why not, and what to do about it.
     async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason>;
+
+    /// Returns the addresses of a host's name; none where they cannot be found out.
+    async fn addresses(&self, name: &str) -> Vec<IpAddr>;
+
+    /// Returns the host of a repository if only an administrator may name it: it is, or has, a link-local address or one
+    /// of a cloud's metadata service.
+    async fn restricted_host(&self, repository: &str) -> Option<RestrictedHost> {
+        let host = repository_host(repository)?;
+        if let Some(found) = host.restricted() {
+            return Some(found);
+        }
+        let Host::Name(name) = &host else { return None };
+        self.addresses(name).await.into_iter().find_map(|address| host.restricted_at(address))
+    }
 }
 
 /// Why there is no diff.

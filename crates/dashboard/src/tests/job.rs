@@ -6,11 +6,12 @@ use axum::http::Method;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::JobOptions;
-use journeyman_core::job::command::Report;
+use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::JobStore;
 use journeyman_core::pull::PullState;
+use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock;
 use journeyman_core::user::Role;
 use serde_json::{Value, json};
@@ -158,4 +159,29 @@ async fn a_long_conversation_comes_in_windows() {
     assert!(before.contains("Show what came after") && !before.contains("<turbo-stream-source"), "{before}");
     let first = page(&house, id, "?before=5").await;
     assert!(!first.contains("Show what was before"), "{first}");
+}
+
+#[tokio::test]
+async fn a_provider_that_reports_the_largest_number_of_tokens_breaks_no_page() {
+    let house = shop().await;
+    let (engine, id) = (engine(&house), given(&house, "first").await);
+    let worker = WorkerId::from_uuid(Uuid::from_u128(9));
+    let most = u64::MAX;
+    let usage = Usage { input_tokens: most, output_tokens: most, cached_tokens: most, cost_micros: Some(most) };
+    for next in [Some("second"), None] {
+        let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
+        let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::Internal, "over"), retry: None };
+        engine.report(id, claimed.lease.token, Report::Finished { outcome, usage }).await.unwrap();
+        if let Some(text) = next {
+            engine
+                .add_message(&project().id, id, prompt(text), Admission { idempotency: None, limit: 0 })
+                .await
+                .unwrap();
+        }
+    }
+    let runs = page(&house, id, "/runs").await;
+    let shown = runs.matches("18446744073709.5 M in, 18446744073709.5 M out").count();
+    assert_eq!(shown, 3, "both runs, and their sum: {runs}");
+    assert!(runs.contains("$18446744073709.55"), "{runs}");
+    assert!(page(&house, id, "").await.contains("18446744073709.5 M in"));
 }

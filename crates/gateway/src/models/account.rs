@@ -104,12 +104,14 @@ impl Account {
         {
             let mut used = self.used();
             check(Scope::Run, budgets.run, used.spent, micros).map_err(|over| over_budget(over.to_string()))?;
-            used.spent += micros;
+            used.spent = used.spent.saturating_add(micros);
         }
         match spending.spend(self.spend(micros.cast_signed(), day, budgets)).await {
             Ok(()) => Ok(Reserved { micros, day, most }),
             Err(error) => {
-                self.used().spent -= micros;
+                let mut used = self.used();
+                used.spent = used.spent.saturating_sub(micros);
+                drop(used);
                 Err(match error {
                     SpendError::OverBudget(over) => over_budget(over.to_string()),
                     SpendError::Store(error) => ModelFailure {
@@ -126,7 +128,7 @@ impl Account {
         let cost = cost.unwrap_or(0).min(MOST_MICROS);
         {
             let mut used = self.used();
-            used.spent = (used.spent + cost).saturating_sub(reserved.micros);
+            used.spent = used.spent.saturating_add(cost).saturating_sub(reserved.micros);
         }
         let change = cost.cast_signed() - reserved.micros.cast_signed();
         if change != 0 {

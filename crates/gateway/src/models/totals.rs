@@ -16,14 +16,33 @@ impl Totals {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = all.entry(provider.to_owned()).or_default();
         *totals.calls.entry(outcome).or_default() += 1;
-        totals.tokens.input += tokens.input;
-        totals.tokens.cached += tokens.cached;
-        totals.tokens.cache_written += tokens.cache_written;
-        totals.tokens.output += tokens.output;
-        totals.cost_micros += cost_micros.unwrap_or(0);
+        // The numbers are the provider's: a wrong one must not make a small sum of a large one.
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut totals.tokens.input, tokens.input);
+        add(&mut totals.tokens.cached, tokens.cached);
+        add(&mut totals.tokens.cache_written, tokens.cache_written);
+        add(&mut totals.tokens.output, tokens.output);
+        add(&mut totals.cost_micros, cost_micros.unwrap_or(0));
     }
 
     pub(crate) fn read(&self) -> ModelTotals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_stop_at_the_largest_number() {
+        let totals = Totals::default();
+        let most = Tokens { input: u64::MAX, cached: u64::MAX, cache_written: u64::MAX, output: u64::MAX };
+        for _ in 0..2 {
+            totals.add("openai", "ok".to_owned(), &most, Some(u64::MAX));
+        }
+        let all = totals.read();
+        assert_eq!((all["openai"].tokens, all["openai"].cost_micros), (most, u64::MAX));
+        assert_eq!(all["openai"].calls["ok"], 2);
     }
 }

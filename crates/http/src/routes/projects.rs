@@ -13,6 +13,7 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Administrator, InProject, JsonBody};
 use crate::openapi::{ProjectPath, errors};
+use crate::repository_host;
 use crate::routes::jobs::known_agent;
 use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
 
@@ -49,9 +50,11 @@ pub(crate) async fn create(
     if app.services.store.project(new.id.clone()).await?.is_some() {
         return Err(ProjectWriteError::Exists.into());
     }
+    let host = repository_host::admit(&app, &caller, &new.repository).await?;
     app.services.forges.prepare(&new).await.map_err(|error| not_prepared(&error))?;
     let created = app.services.store.create_project(new, secrets).await?;
-    app.note(caller.audit(&app, "project.created", &created.id)).await;
+    let subject = repository_host::subject(&created.id, host.as_ref());
+    app.note(caller.audit(&app, "project.created", subject)).await;
     Ok((StatusCode::CREATED, Json(project::show(&created, &app.settings.public_url))))
 }
 
@@ -66,7 +69,7 @@ errors!(TestErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503);
     responses((status = 204, description = "The repository can be read"), TestErrors))]
 pub(crate) async fn test_new(
     State(app): State<App>,
-    _: Administrator,
+    Administrator(caller): Administrator,
     body: JsonBody<Value>,
 ) -> Result<StatusCode, ApiError> {
     let invalid = |text| ApiError::bad_request("invalid_body", text);
@@ -75,7 +78,7 @@ pub(crate) async fn test_new(
     if app.services.store.project(new.id.clone()).await?.is_some() {
         return Err(ProjectWriteError::Exists.into());
     }
-    reachable(&app, &new, &secrets).await
+    reachable(&app, &caller, &new, &secrets).await
 }
 
 /// Test a change of a project
@@ -88,15 +91,24 @@ pub(crate) async fn test_new(
 pub(crate) async fn test(
     State(app): State<App>,
     at: InProject,
-    _: Administrator,
+    Administrator(caller): Administrator,
     body: JsonBody<Value>,
 ) -> Result<StatusCode, ApiError> {
     let invalid = |text| ApiError::bad_request("invalid_body", text);
     let (changed, secrets) = project::change(stored(&app, at).await?, body.value).map_err(invalid)?;
-    reachable(&app, &changed, &secrets).await
+    reachable(&app, &caller, &changed, &secrets).await
 }
 
-async fn reachable(app: &App, project: &StoredProject, secrets: &SecretChanges) -> Result<StatusCode, ApiError> {
+async fn reachable(
+    app: &App,
+    caller: &Caller,
+    project: &StoredProject,
+    secrets: &SecretChanges,
+) -> Result<StatusCode, ApiError> {
+    if let Some(host) = repository_host::admit(app, caller, &project.repository).await? {
+        // The test asks the host, so it is named before.
+        app.note(caller.audit(app, "repository.tested", repository_host::subject(&project.id, Some(&host)))).await;
+    }
     let refused = |reason: Reason| {
         let code = match reason.code {
             ReasonCode::RepositoryNotFound => "repository_not_found",
@@ -141,12 +153,15 @@ pub(crate) async fn change(
     if changed.agent != agent {
         known_agent(&app, &changed.agent)?;
     }
+    let mut host = None;
     if changed.repository != repository {
+        host = repository_host::admit(&app, &caller, &changed.repository).await?;
         app.services.forges.prepare(&changed).await.map_err(|error| not_prepared(&error))?;
     }
     let changed = app.services.store.update_project(changed, secrets).await?;
     app.known.forget();
-    app.note(caller.audit(&app, "project.changed", &changed.id)).await;
+    let subject = repository_host::subject(&changed.id, host.as_ref());
+    app.note(caller.audit(&app, "project.changed", subject)).await;
     Ok(Json(project::show(&changed, &app.settings.public_url)))
 }
 

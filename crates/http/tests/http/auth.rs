@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use base64::Engine as _;
 use journeyman_core::key::{Scope, parse_network};
+use journeyman_core::ports::ClientConnection;
 
 use super::given::{Answer, Service, service};
 
@@ -216,4 +217,41 @@ async fn the_last_use_of_a_key_is_kept() {
         }
     };
     tokio::time::timeout(Duration::from_secs(10), used).await.expect("the last use is noted");
+}
+
+#[derive(Default)]
+struct Marked(std::sync::Mutex<Vec<bool>>);
+
+impl ClientConnection for Marked {
+    fn set_authenticated(&self, authenticated: bool) {
+        self.0.lock().unwrap().push(authenticated);
+    }
+}
+
+#[tokio::test]
+async fn the_server_is_told_which_connections_are_authenticated() {
+    let service = service().await;
+    let damaged = "jmn_00000000000000000000000000000000";
+    let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
+    for (method, path, key, expected) in [
+        ("GET", JOBS, service.key.as_str(), &[true][..]),
+        ("GET", JOBS, damaged, &[false]),
+        ("GET", "/git/shop.git/info/refs?service=git-upload-pack", damaged, &[false]),
+        // It is known who asks, though not for this.
+        ("POST", "/v2/agent/shop/job", &reader, &[]),
+        ("GET", "/healthz", damaged, &[]),
+        ("GET", "/login", &service.key, &[]),
+        // A page asks for a session.
+        ("GET", "/projects", &service.key, &[false]),
+    ] {
+        let marked = std::sync::Arc::new(Marked::default());
+        let connection = std::sync::Arc::clone(&marked) as std::sync::Arc<dyn ClientConnection>;
+        service
+            .call(method, path, r#"{"prompt":"x"}"#, |request| {
+                bearer(key)(request);
+                request.extensions_mut().insert(connection);
+            })
+            .await;
+        assert_eq!(*marked.0.lock().unwrap(), expected, "{method} {path} {key}");
+    }
 }

@@ -19,9 +19,9 @@ use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun}
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
-    AuditEntry, Containing, Containment, DiffError, Diffs, Forge, ForgeError, Forges, FreeSpace, GitHttpRequest,
-    GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, KeyStore, ModelMeter, ModelTotals, Passwords,
-    PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError,
+    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, Forge, ForgeError,
+    Forges, FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, KeyStore,
+    ModelMeter, ModelTotals, Passwords, PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError,
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::LocalPull;
@@ -87,6 +87,10 @@ impl Forges for Outside {
 
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
         if project.repository == "local:broken" { Err(ForgeError::Refused("a full disk".into())) } else { Ok(()) }
+    }
+
+    async fn addresses(&self, name: &str) -> Vec<std::net::IpAddr> {
+        if name == "links.example" { vec!["169.254.7.7".parse().unwrap()] } else { Vec::new() }
     }
 }
 
@@ -161,6 +165,13 @@ impl Containing for PaperMachine {
 
 /// One provider was called, and went wrong once.
 struct PaperMeter;
+
+impl ConnectionMeter for PaperMeter {
+    fn connection_totals(&self) -> ConnectionTotals {
+        let (refused, closed) = ([("address_limit", 3)].into(), [("idle_timeout", 4)].into());
+        ConnectionTotals { limit: 100, authenticated: 1, unauthenticated: 2, accepted: 9, refused, closed }
+    }
+}
 
 impl ModelMeter for PaperMeter {
     fn model_totals(&self) -> ModelTotals {
@@ -245,6 +256,7 @@ pub(crate) async fn service() -> Service {
         clock: world.clone(),
         machine: Some(Arc::new(PaperMachine::default())),
         models: Some(Arc::new(PaperMeter)),
+        connections: Some(Arc::new(PaperMeter)),
     };
     let settings = Settings {
         public_url: "http://localhost:8080".into(),

@@ -1,5 +1,6 @@
 //! Projects and keys.
 
+use journeyman_core::ports::KeyStore;
 use serde_json::json;
 
 use super::given::service;
@@ -53,6 +54,48 @@ async fn a_project_is_made_read_changed_and_deleted() {
     assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
     assert_eq!(service.get("/v2/projects/web").await.code(), "project_not_found");
     assert_eq!(service.call("DELETE", "/v2/projects/web", "", |_| {}).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_repository_at_a_link_local_or_metadata_address_is_an_administrator_s_and_audited() {
+    let service = service().await;
+    let body = |id: &str, repository: &str| json!({"id": id, "repository": repository}).to_string();
+    let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
+    let limited_call = async |method: &str, path: &str, body: String| {
+        let value = format!("Bearer {limited}").parse().unwrap();
+        service.call(method, path, body, |request| drop(request.headers_mut().insert("authorization", value))).await
+    };
+    for path in ["/v2/projects", "/v2/repository/test"] {
+        let refused = limited_call("POST", path, body("a", "http://169.254.169.254/x")).await;
+        assert_eq!(refused.status, 403, "{path}: {refused:?}");
+    }
+    let patch = r#"{"repository":"http://169.254.169.254/x"}"#.to_owned();
+    assert_eq!(limited_call("PATCH", "/v2/projects/shop", patch).await.status, 403);
+
+    assert_eq!(service.post("/v2/projects", &body("one", "http://2852039166/x")).await.status, 201);
+    assert_eq!(service.post("/v2/projects", &body("two", "git@links.example:x.git")).await.status, 201);
+    assert_eq!(service.post("/v2/projects", &body("three", "https://example.com/x")).await.status, 201);
+    let patch = r#"{"repository":"ssh://git@[fe80::1]/x"}"#;
+    assert_eq!(service.call("PATCH", "/v2/projects/three", patch, |_| {}).await.status, 200);
+    assert_eq!(service.call("PATCH", "/v2/projects/three", r#"{"setup":"true"}"#, |_| {}).await.status, 200);
+    assert_eq!(
+        service.post("/v2/repository/test", &body("four", "http://metadata.google.internal/x")).await.status,
+        204
+    );
+    let lines = service.store.audit(None, 6).await.unwrap();
+    let lines: Vec<String> =
+        lines.iter().rev().map(|line| format!("{} {}", line.entry.action, line.entry.subject)).collect();
+    assert_eq!(
+        lines,
+        [
+            "project.created one (repository at 169.254.169.254, the metadata service of a cloud)",
+            "project.created two (repository at links.example, which has the address 169.254.7.7, a link-local address)",
+            "project.created three",
+            "project.changed three (repository at fe80::1, a link-local address)",
+            "project.changed three",
+            "repository.tested four (repository at metadata.google.internal, the metadata service of a cloud)",
+        ]
+    );
 }
 
 #[tokio::test]

@@ -34,6 +34,12 @@ async fn health_numbers_and_descriptions_need_no_key() {
         "journeyman_model_calls_total{provider=\"anthropic\",outcome=\"model_cut\"} 1",
         "journeyman_model_tokens_total{provider=\"anthropic\",kind=\"cached\"} 40",
         "journeyman_model_cost_micros_total{provider=\"anthropic\"} 7",
+        "journeyman_connections_limit 100",
+        "journeyman_connections_open{authenticated=\"true\"} 1",
+        "journeyman_connections_open{authenticated=\"false\"} 2",
+        "journeyman_connections_accepted_total 9",
+        "journeyman_connections_refused_total{cause=\"address_limit\"} 3",
+        "journeyman_connections_closed_total{cause=\"idle_timeout\"} 4",
     ] {
         assert!(numbers.contains(line), "{line}: {numbers}");
     }

@@ -16,7 +16,7 @@ use journeyman_core::time::Clock;
 use journeyman_http::wire::project::{ProjectList, change, create, show};
 use serde_json::{Map, Value, json};
 
-use super::store::{StoreArgs, block_on, print_json, print_lines};
+use super::store::{StoreArgs, audit, block_on, print_json, print_lines};
 use super::table::table;
 use crate::app;
 use crate::config::Settings;
@@ -129,8 +129,10 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
                 if store.project(id).await?.is_some() {
                     bail!("there is a project with this id already; change it with: journeyman project update");
                 }
-                prepare(&settings, &store, &new).await?;
-                print_project(&settings, &store.create_project(new, secrets).await?)
+                let subject = prepare(&settings, &store, &new).await?;
+                let created = store.create_project(new, secrets).await?;
+                store.note(audit("project.created", subject)).await?;
+                print_project(&settings, &created)
             }
             ProjectCommand::List => list(&settings, &store.projects().await?, json),
             ProjectCommand::Show { id } => print_project(&settings, &find(&*store, id).await?),
@@ -138,10 +140,15 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
                 let patch = Value::Object(fields.patch()?);
                 let (new, secrets) = change(find(&*store, id).await?, patch).map_err(|error| anyhow!(error))?;
                 known_agent(&settings, &new)?;
-                prepare(&settings, &store, &new).await?;
-                print_project(&settings, &store.update_project(new, secrets).await?)
+                let subject = prepare(&settings, &store, &new).await?;
+                let changed = store.update_project(new, secrets).await?;
+                store.note(audit("project.changed", subject)).await?;
+                print_project(&settings, &changed)
             }
-            ProjectCommand::Delete { id } => Ok(store.delete_project(id).await?),
+            ProjectCommand::Delete { id } => {
+                store.delete_project(id.clone()).await?;
+                Ok(store.note(audit("project.deleted", id)).await?)
+            }
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -225,9 +232,13 @@ fn known_agent(settings: &Settings, project: &Project) -> anyhow::Result<()> {
     bail!("no agent {:?} is configured; there are: {}", project.agent, known.join(", "))
 }
 
-async fn prepare(settings: &Settings, store: &Arc<dyn Store>, project: &Project) -> anyhow::Result<()> {
+/// Makes the repository on the built-in code host; returns the subject of the audit entry, which names an address that
+/// only an administrator may give. The command line is one.
+async fn prepare(settings: &Settings, store: &Arc<dyn Store>, project: &Project) -> anyhow::Result<String> {
     let hosts = app::code_hosts(settings, store, &settings.public_url(settings.listen))?;
-    hosts.prepare(project).await.context("the repository could not be made")
+    let restricted = hosts.restricted_host(&project.repository).await;
+    hosts.prepare(project).await.context("the repository could not be made")?;
+    Ok(restricted.map_or_else(|| project.id.to_string(), |host| format!("{} (repository at {host})", project.id)))
 }
 
 fn print_project(settings: &Settings, project: &Project) -> anyhow::Result<()> {

@@ -92,6 +92,28 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) trusted_proxies: Option<Vec<IpNet>>,
 
+    /// Connections of clients that may be open; at the limit the oldest without an authenticated request is closed for a
+    /// new one [default: 16384, or less where the limit of open files is low]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_connections: Option<usize>,
+
+    /// Connections that one address may have, likewise; trusted proxies have no limit of their own [default: a quarter of
+    /// max-connections]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_connections_per_address: Option<usize>,
+
+    /// How long the head of a request may take to arrive [default: 15s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) header_timeout: Option<Span>,
+
+    /// How long a connection may wait for its next request [default: 75s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) idle_timeout: Option<Span>,
+
+    /// How long a request without a valid key or session may take, with its body and its answer [default: 1m]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) request_timeout: Option<Span>,
+
     /// Runs at a time [default: the number of processors]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) workers: Option<usize>,
@@ -281,6 +303,11 @@ impl Layer {
             listen: self.listen.or(weaker.listen),
             public_url: self.public_url.or(weaker.public_url),
             trusted_proxies: self.trusted_proxies.or(weaker.trusted_proxies),
+            max_connections: self.max_connections.or(weaker.max_connections),
+            max_connections_per_address: self.max_connections_per_address.or(weaker.max_connections_per_address),
+            header_timeout: self.header_timeout.or(weaker.header_timeout),
+            idle_timeout: self.idle_timeout.or(weaker.idle_timeout),
+            request_timeout: self.request_timeout.or(weaker.request_timeout),
             workers: self.workers.or(weaker.workers),
             lease: self.lease.or(weaker.lease),
             outage_patience: self.outage_patience.or(weaker.outage_patience),

@@ -16,6 +16,7 @@ use journeyman_sandbox::{GUARANTEES, UserRange};
 use journeyman_worker::{Patience, Warm};
 use url::Url;
 
+use super::connections::{self, ConnectionSettings};
 use super::environment::{MachineEnvironment, ProviderOptions};
 use super::layer::{Layer, LogFormat, Role, SandboxKind};
 use super::models::ModelTables;
@@ -45,6 +46,7 @@ pub(crate) struct Settings {
     /// Without a slash at its end; see [`Settings::public_url`].
     pub(super) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<IpNet>,
+    pub(crate) connections: ConnectionSettings,
     pub(crate) workers: usize,
     pub(crate) lease: Duration,
     pub(crate) patience: Patience,
@@ -144,7 +146,7 @@ impl Settings {
         machine: MachineEnvironment,
         program: &Path,
     ) -> anyhow::Result<Self> {
-        let oidc = oidc::provider(&layer)?;
+        let (oidc, connections) = (oidc::provider(&layer)?, connections::resolve(&layer)?);
         let data_dir = data_dir(layer.data_dir, &machine)?;
         let listen = layer.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
         let lease = layer.lease.map_or(Duration::from_secs(30), |span| span.0);
@@ -204,6 +206,7 @@ impl Settings {
             listen,
             public_url: layer.public_url.map(|url| public_url(&url)).transpose()?,
             trusted_proxies: layer.trusted_proxies.unwrap_or_default(),
+            connections,
             workers,
             lease,
             patience,
@@ -384,7 +387,13 @@ mod tests {
     fn a_setting_that_makes_no_sense_is_refused() {
         let role = Some(vec![Role::Worker]);
         let readable = Some(vec!["/tmp/x".into()]);
-        let cases: [(Layer, &str); 16] = [
+        let span = |text: &str| Some(text.parse().expect("a span"));
+        let cases: [(Layer, &str); 21] = [
+            (Layer { max_connections: Some(3), ..Layer::default() }, "max-connections"),
+            (Layer { max_connections_per_address: Some(0), ..Layer::default() }, "max-connections-per-address"),
+            (Layer { header_timeout: span("0s"), ..Layer::default() }, "header-timeout"),
+            (Layer { idle_timeout: span("0s"), ..Layer::default() }, "idle-timeout"),
+            (Layer { request_timeout: span("0s"), ..Layer::default() }, "request-timeout"),
             (Layer { sandbox_allow_degraded: Some(vec!["memroy".into()]), ..Layer::default() }, "memroy"),
             (Layer { sandbox_readable: readable, ..Layer::default() }, "sandbox-readable"),
             (Layer { sandbox_users: Some(0), ..Layer::default() }, "sandbox-users"),

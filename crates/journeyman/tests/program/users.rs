@@ -34,6 +34,23 @@ fn the_first_start_prints_a_link_and_it_makes_one_administrator() {
 }
 
 #[test]
+fn projects_of_the_command_line_are_in_the_audit_log_with_an_address_that_only_an_administrator_may_name() {
+    let site = site();
+    site.succeed(&["project", "create", "cloud", "--repository", "http://2852039166/x.git"]);
+    site.succeed(&["project", "update", "cloud", "--repository", "https://127.0.0.1/x.git"]);
+    site.succeed(&["project", "delete", "cloud"]);
+    let service = site.start();
+    let cookie = service.use_link(&site.succeed(&["user", "add", "ada@example.com", "--role", "administrator"]));
+    let client = reqwest::blocking::Client::new();
+    let page = client.get(format!("{}/audit", service.url)).header("cookie", cookie).send().unwrap().text().unwrap();
+    for part in
+        ["cloud (repository at 169.254.169.254, the metadata service of a cloud)", "project.changed", "project.deleted"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
 fn people_are_added_and_given_links_at_the_command_line() {
     let site = site();
     let service = site.start();

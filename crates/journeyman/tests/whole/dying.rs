@@ -137,6 +137,10 @@ impl Forges for Wire {
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
         self.0.hosts.prepare(project).await
     }
+
+    async fn addresses(&self, name: &str) -> Vec<std::net::IpAddr> {
+        self.0.hosts.addresses(name).await
+    }
 }
 
 struct Line {

@@ -21,8 +21,9 @@ const SPEND: &str = "
     ), added AS (
         INSERT INTO spending (project, kind, subject, micros)
         SELECT projects.id, kind, subject, greatest(0, $4::bigint) FROM held, projects
-        WHERE projects.id = $1 AND NOT EXISTS (SELECT 1 FROM held WHERE micros + $4 > most)
-        ON CONFLICT (project, kind, subject) DO UPDATE SET micros = greatest(0, spending.micros + $4)
+        WHERE projects.id = $1 AND NOT EXISTS (SELECT 1 FROM held WHERE micros::numeric + $4 > most)
+        ON CONFLICT (project, kind, subject) DO UPDATE
+        SET micros = greatest(0, least(9223372036854775807, spending.micros::numeric + $4))::bigint
     )
     SELECT micros FROM held ORDER BY place";
 

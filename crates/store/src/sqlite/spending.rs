@@ -17,9 +17,12 @@ impl SpendingStore for SqliteStore {
             .write(move |db| {
                 have_room(&spend, held(db, &spend)?).map_err(|over| OpError::Refused(SpendError::from(over)))?;
                 // What is over after its project was removed is nobody's.
+                // SQLite makes an inexact number of a sum that is too large for an integer.
                 let text = "INSERT INTO spending (project, kind, subject, micros)
                      SELECT id, ?2, ?3, max(0, ?4) FROM projects WHERE id = ?1
-                     ON CONFLICT DO UPDATE SET micros = max(0, micros + ?4)";
+                     ON CONFLICT DO UPDATE SET micros = CASE
+                         WHEN ?4 > 9223372036854775807 - micros THEN 9223372036854775807
+                         ELSE max(0, micros + ?4) END";
                 for Sum { kind, subject, .. } in sums(&spend) {
                     db.prepare_cached(text)?.execute(params![spend.project.as_str(), kind, subject, spend.micros])?;
                 }

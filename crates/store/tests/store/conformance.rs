@@ -40,7 +40,9 @@ pub(crate) async fn work_off(house: &House) {
     let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], kept: Kept::default(), stopped: false };
     house.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
-    let usage = Usage { input_tokens: 5, ..Usage::default() };
+    // A provider may report any number.
+    let usage =
+        Usage { input_tokens: 5, output_tokens: u64::MAX, cached_tokens: u64::MAX, cost_micros: Some(u64::MAX) };
     house.engine.report(job, token, Report::Finished { outcome, usage }).await.unwrap();
 }
 
@@ -60,8 +62,8 @@ async fn a_job_goes_its_way_and_every_table_tells_the_same() {
         assert_eq!(house.store.message(messages[0].id).await.unwrap().as_ref(), Some(&messages[0]), "{name}");
         let runs = house.store.runs(id).await.unwrap();
         assert_eq!(
-            (runs[0].status, runs[0].usage.input_tokens, runs[0].attempt),
-            (RunStatus::Succeeded, 5, 1),
+            (runs[0].status, runs[0].usage.input_tokens, runs[0].usage.output_tokens, runs[0].attempt),
+            (RunStatus::Succeeded, 5, u64::MAX, 1),
             "{name}"
         );
         assert_eq!(messages[0].run, Some(runs[0].id), "{name}");
@@ -695,6 +697,29 @@ async fn money_is_added_to_all_sums_or_to_none() {
         house.store.spend(spend(one, 7, 5, free)).await.unwrap();
         house.store.delete_project(shop()).await.unwrap();
         assert_eq!(spent(one, 7).await, [0; 3], "{name}: it goes with its project");
+    }
+}
+
+#[tokio::test]
+async fn a_sum_of_money_stops_at_the_largest_number() {
+    for house in all().await {
+        let (name, job) = (house.name, JobId::from_uuid(Uuid::from_u128(1)));
+        let most = u64::try_from(i64::MAX).unwrap();
+        let spent = async || house.store.spent(shop(), job, 7).await.unwrap();
+        for micros in [i64::MAX, i64::MAX, 1] {
+            house.store.spend(spend(job, 7, micros, Budgets::default())).await.unwrap();
+            assert_eq!(spent().await, [most; 3], "{name}");
+        }
+        for budgets in [Budgets { day: Some(u64::MAX), ..Budgets::default() }, Budgets::default()] {
+            // A budget of more than any sum can be is never used up.
+            house.store.spend(spend(job, 7, i64::MAX, budgets)).await.unwrap();
+        }
+        let budgets = Budgets { project: Some(100), ..Budgets::default() };
+        let over = OverBudget { scope: Purse::Project, limit: 100, spent: most, asked: 5 };
+        let refused = house.store.spend(spend(job, 7, 5, budgets)).await;
+        assert_eq!(refused, Err(SpendError::OverBudget(over)), "{name}");
+        house.store.spend(spend(job, 7, -i64::MAX, Budgets::default())).await.unwrap();
+        assert_eq!(spent().await, [0; 3], "{name}: and it can be corrected");
     }
 }
 

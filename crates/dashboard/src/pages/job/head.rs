@@ -127,7 +127,7 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
         branch,
         runs: runs.len(),
         time: time(&runs),
-        tokens: (used.input_tokens + used.output_tokens > 0)
+        tokens: (used.tokens() > 0)
             .then(|| format!("{} in, {} out", words::tokens(used.input_tokens), words::tokens(used.output_tokens))),
         cost: (spent > 0).then(|| words::money(spent)),
     };
@@ -148,12 +148,7 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
 }
 
 fn used(runs: &[Run]) -> Usage {
-    runs.iter().fold(Usage::default(), |sum, run| Usage {
-        input_tokens: sum.input_tokens + run.usage.input_tokens,
-        output_tokens: sum.output_tokens + run.usage.output_tokens,
-        cached_tokens: sum.cached_tokens + run.usage.cached_tokens,
-        cost_micros: None,
-    })
+    runs.iter().fold(Usage::default(), |sum, run| sum.and(&run.usage))
 }
 
 /// How long all runs that are over took together.

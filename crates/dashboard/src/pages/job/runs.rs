@@ -75,7 +75,7 @@ fn row(at: &InJob, run: &Run, prompt: &str) -> Row {
         reason: run.reason.as_ref().map(code),
         started: at.moment(run.started_at),
         took: words::duration(run.finished_at.unwrap_or(at.now).since(run.started_at)),
-        tokens: (usage.input_tokens + usage.output_tokens > 0)
+        tokens: (usage.tokens() > 0)
             .then(|| format!("{} in, {} out", words::tokens(usage.input_tokens), words::tokens(usage.output_tokens))),
         cached: (usage.cached_tokens > 0).then(|| words::tokens(usage.cached_tokens)),
         cost: usage.cost_micros.map(words::money),

@@ -1,0 +1,66 @@
+//! Repositories at addresses that only an administrator may name: link-local ones, and those of a cloud's metadata
+//! service. For an administrator they are allowed, and the audit log names them.
+
+use journeyman_core::project::RestrictedHost;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::ApiError;
+
+/// Looks at the host of a repository that is to be a project's; returns it where the audit log has to name it.
+///
+/// # Errors
+/// Only an administrator may name it, and the caller is none.
+pub(crate) async fn admit(app: &App, caller: &Caller, repository: &str) -> Result<Option<RestrictedHost>, ApiError> {
+    judge(caller.is_administrator(), app.services.forges.restricted_host(repository).await)
+}
+
+fn judge(is_administrator: bool, found: Option<RestrictedHost>) -> Result<Option<RestrictedHost>, ApiError> {
+    match found {
+        Some(host) if !is_administrator => Err(ApiError::bad_request(
+            "repository_address_refused",
+            format!(
+                "the repository is at {host}; only an administrator can name such a host, because requests to it may reach \
+                 credentials of the server. Give the repository's public address, or ask an administrator"
+            ),
+        )),
+        found => Ok(found),
+    }
+}
+
+/// Returns the subject of an audit entry about a project.
+pub(crate) fn subject(project: impl ToString, host: Option<&RestrictedHost>) -> String {
+    match host {
+        Some(host) => format!("{} (repository at {host})", project.to_string()),
+        None => project.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use axum::response::IntoResponse;
+    use journeyman_core::project::repository_host;
+
+    use super::*;
+    use crate::error::Problem;
+
+    fn found(repository: &str) -> Option<RestrictedHost> {
+        repository_host(repository).and_then(|host| host.restricted())
+    }
+
+    #[test]
+    fn only_an_administrator_names_such_a_host_and_the_audit_log_names_it() {
+        let metadata = found("http://0xa9fea9fe/x");
+        assert_eq!(judge(true, metadata.clone()).ok(), Some(metadata.clone()));
+        let refused = judge(false, metadata.clone()).err().expect("it is refused").into_response();
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+        let problem = refused.extensions().get::<Problem>().expect("a problem");
+        assert_eq!(problem.code, "repository_address_refused");
+        assert!(problem.text.contains("169.254.169.254") && problem.text.contains("administrator"), "{}", problem.text);
+        assert_eq!(judge(false, found("https://github.com/a/b")).ok(), Some(None));
+        let named = subject("shop", metadata.as_ref());
+        assert_eq!(named, "shop (repository at 169.254.169.254, the metadata service of a cloud)");
+        assert_eq!(subject("shop", None), "shop");
+    }
+}

@@ -1,0 +1,198 @@
+//! What a connection is doing, and how long it may go on. Time is the time since the server began.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a connection may stay in a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    /// For the head of a request, from its first byte, or from the connection's beginning.
+    pub(crate) header: Duration,
+    /// Between requests.
+    pub(crate) idle: Duration,
+    /// From the head of a request to the end of its answer, unless the request is authenticated.
+    pub(crate) request: Duration,
+}
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The head of a request is awaited, or has arrived in part.
+    Head,
+    /// A request is being answered; its body may still arrive.
+    Request,
+    /// Requests were answered, and the next has not begun.
+    Idle,
+}
+
+/// A timeout that has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Expired {
+    /// The head of a request has not arrived.
+    Header,
+    /// No request has begun.
+    Idle,
+    /// A request without authentication was not over.
+    Request,
+}
+
+impl Expired {
+    /// The name in the metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Header => "header_timeout",
+            Self::Idle => "idle_timeout",
+            Self::Request => "request_timeout",
+        }
+    }
+}
+
+/// The phase of a connection, with the time of its beginning, in one number: written several times for each request.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    /// Milliseconds, shifted by two bits of the phase.
+    state: AtomicU64,
+    /// Whether the connection counts as authenticated.
+    authenticated: AtomicBool,
+    /// Whether the request under way is authenticated. Others may follow on the same connection, from other clients of a
+    /// proxy among them.
+    request_authenticated: AtomicBool,
+}
+
+impl Activity {
+    /// A connection that was accepted now.
+    pub(crate) fn new(now: Duration) -> Self {
+        Self {
+            state: AtomicU64::new(pack(Phase::Head, now)),
+            authenticated: AtomicBool::new(false),
+            request_authenticated: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.authenticated.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_authenticated(&self, authenticated: bool) {
+        self.authenticated.store(authenticated, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_request_authenticated(&self, authenticated: bool) {
+        self.request_authenticated.store(authenticated, Ordering::Relaxed);
+    }
+
+    /// Bytes have arrived: between requests they are the beginning of a head.
+    pub(crate) fn received(&self, now: impl FnOnce() -> Duration) {
+        if self.phase() == Phase::Idle {
+            self.enter(Phase::Head, now());
+        }
+    }
+
+    /// Bytes have left: the rest of a large answer. Without authentication that gives no more time.
+    pub(crate) fn sent(&self, now: impl FnOnce() -> Duration) {
+        if self.phase() == Phase::Idle && self.is_authenticated() {
+            self.enter(Phase::Idle, now());
+        }
+    }
+
+    /// The head of a request is complete.
+    pub(crate) fn request_begins(&self, now: Duration) {
+        self.set_request_authenticated(false);
+        self.enter(Phase::Request, now);
+    }
+
+    /// The answer was handed over to be sent.
+    pub(crate) fn request_ends(&self, now: Duration) {
+        self.enter(Phase::Idle, now);
+    }
+
+    /// When the connection is to be closed unless its phase changes, and as what.
+    pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Option<(Duration, Expired)> {
+        let (phase, since) = unpack(self.state.load(Ordering::Relaxed));
+        match phase {
+            Phase::Head => Some((since + timeouts.header, Expired::Header)),
+            Phase::Idle => Some((since + timeouts.idle, Expired::Idle)),
+            Phase::Request if self.request_authenticated.load(Ordering::Relaxed) => None,
+            Phase::Request => Some((since + timeouts.request, Expired::Request)),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        unpack(self.state.load(Ordering::Relaxed)).0
+    }
+
+    fn enter(&self, phase: Phase, now: Duration) {
+        self.state.store(pack(phase, now), Ordering::Relaxed);
+    }
+}
+
+fn pack(phase: Phase, since: Duration) -> u64 {
+    let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX >> 2);
+    (millis << 2) | phase as u64
+}
+
+fn unpack(state: u64) -> (Phase, Duration) {
+    let phase = match state & 3 {
+        0 => Phase::Head,
+        1 => Phase::Request,
+        _ => Phase::Idle,
+    };
+    (phase, Duration::from_millis(state >> 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUTS: Timeouts =
+        Timeouts { header: Duration::from_secs(15), idle: Duration::from_secs(75), request: Duration::from_secs(60) };
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_head_has_its_time_from_the_first_byte_on_and_bytes_do_not_lengthen_it() {
+        let activity = Activity::new(at(100));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(115), Expired::Header)));
+        activity.received(|| at(110));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(115), Expired::Header)), "a byte now and then is no head");
+        activity.request_begins(at(111));
+        activity.request_ends(at(112));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(187), Expired::Idle)));
+        activity.received(|| at(180));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(195), Expired::Header)), "half a head ends the idle time");
+    }
+
+    #[test]
+    fn a_request_has_a_bound_until_it_is_authenticated() {
+        let activity = Activity::new(at(0));
+        activity.request_begins(at(1));
+        activity.received(|| at(30));
+        activity.sent(|| at(31));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(61), Expired::Request)), "a slow body gives no more time");
+        activity.set_request_authenticated(true);
+        assert_eq!(activity.deadline(&TIMEOUTS), None, "streams, long polls and pushes take as long as they take");
+        activity.set_authenticated(true);
+        activity.request_ends(at(100));
+        activity.request_begins(at(101));
+        let next = Some((at(161), Expired::Request));
+        assert_eq!(activity.deadline(&TIMEOUTS), next, "the next request may be another client's of the same proxy");
+    }
+
+    #[test]
+    fn a_large_answer_that_is_read_slowly_is_not_idle_for_an_authenticated_client() {
+        let activity = Activity::new(at(0));
+        activity.request_begins(at(1));
+        activity.request_ends(at(2));
+        activity.sent(|| at(50));
+        assert_eq!(
+            activity.deadline(&TIMEOUTS),
+            Some((at(77), Expired::Idle)),
+            "others get no more time by reading slowly"
+        );
+        activity.set_authenticated(true);
+        activity.sent(|| at(60));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(135), Expired::Idle)));
+    }
+}

@@ -1,0 +1,232 @@
+//! The accept loop over real sockets, with an interface of a few lines.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, Extension};
+use axum::routing::{get, post};
+use futures::stream;
+use journeyman_core::ports::{ClientConnection, ConnectionMeter};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::limits::Limits;
+use super::registry::Registry;
+use super::{Timeouts, listen, serve};
+
+type Known = Extension<Arc<dyn ClientConnection>>;
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const LONG: Duration = Duration::from_secs(3600);
+
+const SHORT: Duration = Duration::from_millis(300);
+
+const NO_TIMEOUT: Timeouts = Timeouts { header: LONG, idle: LONG, request: LONG };
+
+struct Running {
+    address: SocketAddr,
+    registry: Arc<Registry>,
+    drain: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// `/` answers anybody, `/known` authenticates, `/body` and `/known-body` read a body, `/stream` tells something until
+/// the server drains.
+fn router(drain: CancellationToken) -> Router {
+    let events = move |Extension(connection): Known| async move {
+        connection.set_authenticated(true);
+        Body::from_stream(stream::unfold(drain, |drain| async move {
+            tokio::select! {
+                () = drain.cancelled() => None,
+                () = tokio::time::sleep(Duration::from_millis(50)) => {
+                    Some((Ok::<_, std::io::Error>(Bytes::from_static(b"still here\n")), drain))
+                }
+            }
+        }))
+    };
+    let known_body = |Extension(connection): Known, body: Body| async move {
+        connection.set_authenticated(true);
+        axum::body::to_bytes(body, 1000).await.map_or_else(|error| error.to_string(), |body| body.len().to_string())
+    };
+    Router::new()
+        .route("/", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.ip().to_string() }))
+        .route("/known", get(|Extension(connection): Known| async move { connection.set_authenticated(true) }))
+        .route("/refused", get(|Extension(connection): Known| async move { connection.set_authenticated(false) }))
+        .route("/body", post(|body: Bytes| async move { body.len().to_string() }))
+        .route("/known-body", post(known_body))
+        .route("/stream", get(events))
+}
+
+fn start(total: usize, per_address: usize, timeouts: Timeouts) -> Running {
+    let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let registry = Registry::new(Limits { total, per_address }, timeouts, Vec::new());
+    let drain = CancellationToken::new();
+    let task = tokio::spawn(serve(listener, router(drain.clone()), Arc::clone(&registry), drain.clone()));
+    Running { address, registry, drain, task }
+}
+
+impl Running {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("a connection")
+    }
+
+    /// A connection that has sent something.
+    async fn saying(&self, text: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        stream.write_all(text.as_bytes()).await.expect("it is sent");
+        stream
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&journeyman_core::ports::ConnectionTotals) -> bool) {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        while !holds(&self.registry.connection_totals()) {
+            assert!(tokio::time::Instant::now() < end, "{what}: {:?}", self.registry.connection_totals());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Reads until the text that was received ends so; what was received where the connection ends before.
+async fn read_until(stream: &mut TcpStream, end: &str) -> String {
+    let mut text = String::new();
+    let mut piece = [0; 4096];
+    while !text.ends_with(end) {
+        match tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await.expect("neither text nor an end") {
+            Ok(0) | Err(_) => break,
+            Ok(length) => text.push_str(&String::from_utf8_lossy(&piece[..length])),
+        }
+    }
+    text
+}
+
+/// Waits until the server has closed a connection; what it had said.
+async fn closed(stream: &mut TcpStream) -> String {
+    read_until(stream, "nothing ends so").await
+}
+
+async fn ask(stream: &mut TcpStream, path: &str, end: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    if stream.write_all(request.as_bytes()).await.is_err() {
+        return String::new();
+    }
+    read_until(stream, end).await
+}
+
+#[tokio::test]
+async fn connections_that_are_held_keep_out_neither_strangers_nor_the_authenticated() {
+    let server = start(8, 8, NO_TIMEOUT);
+    let mut known = server.connect().await;
+    assert!(ask(&mut known, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    let mut held = Vec::new();
+    for number in 0..40 {
+        held.push(
+            server
+                .saying(
+                    ["", "GET / HTTP/1.1\r\nhos", "POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1"]
+                        [number % 3],
+                )
+                .await,
+        );
+        let mut health = server.connect().await;
+        assert!(ask(&mut health, "/", "127.0.0.1").await.starts_with("HTTP/1.1 200"), "{number}");
+    }
+    assert!(ask(&mut known, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"), "it was not closed for others");
+    let totals = server.registry.connection_totals();
+    assert!(totals.authenticated == 1 && totals.unauthenticated <= 7 && totals.accepted == 81, "{totals:?}");
+    closed(&mut held[0]).await;
+}
+
+#[tokio::test]
+async fn half_a_head_an_idle_connection_and_half_a_body_have_their_time() {
+    let server = start(8, 8, Timeouts { header: SHORT, ..NO_TIMEOUT });
+    assert_eq!(closed(&mut server.connect().await).await, "");
+    assert_eq!(closed(&mut server.saying("GET / HTTP/1.1\r\nhost: ").await).await, "");
+    let mut second = server.connect().await;
+    assert!(ask(&mut second, "/", "127.0.0.1").await.starts_with("HTTP/1.1 200"));
+    second.write_all(b"GET / HTT").await.expect("it is sent");
+    assert_eq!(closed(&mut second).await, "", "the head of a later request has the same time");
+    server.until("heads", |totals| totals.closed["header_timeout"] == 3).await;
+
+    let server = start(8, 8, Timeouts { idle: SHORT, ..NO_TIMEOUT });
+    let mut idle = server.connect().await;
+    assert!(ask(&mut idle, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    assert_eq!(closed(&mut idle).await, "", "authenticated or not");
+    server.until("idle", |totals| totals.closed["idle_timeout"] == 1).await;
+
+    let server = start(8, 8, Timeouts { request: SHORT, ..NO_TIMEOUT });
+    let head = |path| format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nab");
+    let mut proxied = server.connect().await;
+    assert!(ask(&mut proxied, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    proxied.write_all(head("/body").as_bytes()).await.expect("it is sent");
+    let mut known = server.saying(&head("/known-body")).await;
+    assert_eq!(closed(&mut server.saying(&head("/body")).await).await, "");
+    assert_eq!(closed(&mut proxied).await, "", "a request after one with a key has no right of that");
+    server.until("bodies", |totals| totals.closed["request_timeout"] == 2).await;
+    known.write_all(b"cd").await.expect("its time is not over");
+    assert!(read_until(&mut known, "4").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_stream_of_an_authenticated_client_outlives_every_timeout_and_ends_when_the_server_drains() {
+    let server = start(2, 2, Timeouts { header: SHORT, idle: SHORT, request: SHORT });
+    let mut stream = server.connect().await;
+    assert!(ask(&mut stream, "/stream", "still here\n\r\n").await.starts_with("HTTP/1.1 200"));
+    for _ in 0..4 {
+        // Each takes its slot, and its whole time.
+        closed(&mut server.connect().await).await;
+    }
+    assert_eq!(server.registry.connection_totals().authenticated, 1);
+    let waiting = server.connect().await;
+    server.drain.cancel();
+    assert!(closed(&mut stream).await.ends_with("still here\n\r\n0\r\n\r\n"), "the stream comes to its end");
+    tokio::time::timeout(PATIENCE, server.task).await.expect("the server ends").expect("it does not panic");
+    assert!(TcpStream::connect(server.address).await.is_err(), "nothing listens any more");
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn an_address_whose_connections_are_all_authenticated_is_told_that_it_has_too_many() {
+    let server = start(8, 2, NO_TIMEOUT);
+    let mut connections = [server.connect().await, server.connect().await];
+    for connection in &mut connections {
+        assert!(ask(connection, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    }
+    let refused = closed(&mut server.saying("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("too_many_connections"), "{refused}");
+    assert!(ask(&mut connections[0], "/refused", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    let mut health = server.connect().await;
+    assert!(ask(&mut health, "/", "127.0.0.1").await.starts_with("HTTP/1.1 200"), "one is authenticated no longer");
+    closed(&mut connections[0]).await;
+}
+
+#[tokio::test]
+async fn pipelined_and_keep_alive_requests_are_answered_on_one_connection() {
+    let server = start(8, 8, NO_TIMEOUT);
+    let request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut stream = server.saying(&request.repeat(3)).await;
+    let mut text = String::new();
+    while text.matches("127.0.0.1").count() < 3 {
+        let piece = read_until(&mut stream, "127.0.0.1").await;
+        assert!(!piece.is_empty(), "{text}");
+        text.push_str(&piece);
+    }
+    assert_eq!(text.matches("HTTP/1.1 200").count(), 3);
+    assert_eq!(server.registry.connection_totals().accepted, 1);
+    drop(stream);
+    server.until("an end", |totals| totals.unauthenticated == 0).await;
+}
+
+#[tokio::test]
+async fn a_head_of_more_than_64_kib_is_refused() {
+    let server = start(8, 8, NO_TIMEOUT);
+    let mut stream = server.saying(&format!("GET / HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "a".repeat(70_000))).await;
+    assert!(closed(&mut stream).await.starts_with("HTTP/1.1 431"));
+}

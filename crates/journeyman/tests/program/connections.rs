@@ -1,0 +1,152 @@
+//! Clients that hold connections: the others are served, and what is held too long is closed.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpStream};
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use super::given::{Service, Site, site_with};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn address(service: &Service) -> SocketAddrV4 {
+    service.url.trim_start_matches("http://").parse().unwrap()
+}
+
+/// A connection from an address of this machine that has sent something.
+fn held(service: &Service, from: [u8; 4], text: &str) -> TcpStream {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+    connect(&socket, &SocketAddr::from(address(service))).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // One that was closed meanwhile takes nothing.
+    let _ = stream.write_all(text.as_bytes());
+    stream
+}
+
+/// Reads until `done` says so or the connection ends.
+fn read(stream: &mut TcpStream, done: impl Fn(&str) -> bool) -> String {
+    let (mut text, mut piece) = (String::new(), [0; 4096]);
+    while !done(&text) {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => text.push_str(&String::from_utf8_lossy(&piece[..length])),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("neither text nor an end: {error}"),
+        }
+    }
+    text
+}
+
+/// Asks for something with the key, on a connection that stays open.
+fn ask(site: &Site, stream: &mut TcpStream) -> String {
+    let request = format!("GET /v2/agent/shop/jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n", site.key);
+    let _ = stream.write_all(request.as_bytes());
+    read(stream, |text| text.ends_with('}'))
+}
+
+fn counted(service: &Service, line: &str) -> u64 {
+    let numbers = service.text("/metrics");
+    let found =
+        numbers.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_else(|| panic!("{line}: {numbers}"));
+    found.trim().parse().unwrap()
+}
+
+#[test]
+fn connections_that_are_held_from_one_address_or_many_keep_nobody_out() {
+    let site = site_with("lease = \"3s\"\nmax-connections = 40\nmax-connections-per-address = 20\n");
+    let service = site.start();
+    let mut known = held(&service, [127, 0, 0, 9], "");
+    assert!(ask(&site, &mut known).starts_with("HTTP/1.1 200"));
+    let job = service.create("[[sleep 2]]");
+    let stream = std::thread::scope(|scope| {
+        let stream = scope.spawn(|| service.stream_until(&job, "job.completed"));
+        let mut all = Vec::new();
+        for number in 0..300_u16 {
+            let from = if number < 150 { [127, 0, 0, 1] } else { [127, 0, 1, u8::try_from(number % 100).unwrap() + 1] };
+            let text =
+                ["", "GET /healthz HTTP/1.1\r\nhos", "POST /login HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nn"];
+            all.push(held(&service, from, text[usize::from(number) % 3]));
+            if number % 50 == 49 {
+                let mut health = held(&service, [127, 0, 0, 1], "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+                assert!(read(&mut health, |text| text.ends_with('}')).starts_with("HTTP/1.1 200"), "{number}");
+                assert!(ask(&site, &mut held(&service, [127, 0, 0, 1], "")).starts_with("HTTP/1.1 200"), "{number}");
+                assert!(ask(&site, &mut known).starts_with("HTTP/1.1 200"), "an open connection with a key: {number}");
+            }
+        }
+        stream.join().unwrap()
+    });
+    assert!(stream.contains("run.started"), "{stream}");
+    assert!(counted(&service, "journeyman_connections_closed_total{cause=\"address_limit\"}") > 100);
+    assert!(counted(&service, "journeyman_connections_closed_total{cause=\"limit\"}") > 100);
+    assert!(counted(&service, "journeyman_connections_open{authenticated=\"false\"}") <= 40);
+    let lines = service.log().matches("max-connections").count();
+    assert!((1..=10).contains(&lines), "a line now and then, not one for each connection: {lines}");
+}
+
+#[test]
+fn half_a_head_half_a_body_and_an_idle_connection_are_closed_and_a_client_with_a_key_is_not() {
+    let site = site_with("lease = \"3s\"\nheader-timeout = \"1s\"\nidle-timeout = \"1s\"\nrequest-timeout = \"1s\"\n");
+    let service = site.start();
+    let body = r#"{"prompt": "[[sleep 3]]"}"#;
+    let head = |path: &str, key: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\norigin: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{key}\r\n{}",
+            service.url,
+            body.len(),
+            &body[..5]
+        )
+    };
+    let key = format!("authorization: Bearer {}\r\n", site.key);
+    let mut slow = held(&service, [127, 0, 0, 1], &head("/v2/agent/shop/job", &key));
+    let form = head("/login", "").replace("application/json", "application/x-www-form-urlencoded");
+    for (text, cause) in [
+        ("", "header_timeout"),
+        ("GET /healthz HTTP/1.1\r\nhos", "header_timeout"),
+        ("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "idle_timeout"),
+        (form.as_str(), "request_timeout"),
+    ] {
+        let line = format!("journeyman_connections_closed_total{{cause=\"{cause}\"}}");
+        let before = counted(&service, &line);
+        read(&mut held(&service, [127, 0, 0, 1], text), |_| false);
+        let end = std::time::Instant::now() + PATIENCE;
+        while counted(&service, &line) == before {
+            assert!(std::time::Instant::now() < end, "{cause} is not counted");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    // Four seconds have passed.
+    slow.write_all(&body.as_bytes()[5..]).unwrap();
+    let answer = read(&mut slow, |text| text.ends_with('}'));
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let record: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+    // A stream and a long poll that last longer than all of the timeouts.
+    assert!(service.stream_until(&job, "job.completed").contains("run.started"));
+    assert_eq!(service.settled(&job)["status"], "completed");
+}
+
+#[test]
+fn an_address_with_too_many_authenticated_connections_is_told_so() {
+    let site = site_with("lease = \"3s\"\nmax-connections-per-address = 2\n");
+    let service = site.start();
+    let mut open: Vec<TcpStream> = (0..2).map(|_| held(&service, [127, 0, 0, 9], "")).collect();
+    for stream in &mut open {
+        assert!(ask(&site, stream).starts_with("HTTP/1.1 200"));
+    }
+    let refused = ask(&site, &mut held(&service, [127, 0, 0, 9], ""));
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("too_many_connections"), "{refused}");
+    assert_eq!(counted(&service, "journeyman_connections_refused_total{cause=\"address_limit\"}"), 1);
+    assert!(ask(&site, &mut held(&service, [127, 0, 0, 8], "")).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_number_of_connections_for_which_there_are_too_few_files_is_lowered_and_said() {
+    let site = site_with("lease = \"3s\"\nworkers = 1\nmax-connections = 100000000\n");
+    let service = site.start();
+    assert!(service.log().contains("limit of open files"), "{}", service.log());
+    assert!(counted(&service, "journeyman_connections_limit ") < 100_000_000);
+}
