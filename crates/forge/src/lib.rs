@@ -17,7 +17,7 @@ use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
 use journeyman_git::Git;
 
-pub use local::LocalHost;
+pub use local::{LocalHost, is_unfinished};
 
 /// The code hosts that this installation knows.
 #[derive(Clone)]

@@ -12,7 +12,7 @@ use journeyman_core::time::Clock;
 use journeyman_worker::{Limits, Places, Worker};
 use tokio::net::TcpListener;
 
-use crate::app::{self, App};
+use crate::app::{self, App, leftovers};
 use crate::config::{Role, Settings};
 use crate::lifecycle::Stages;
 use crate::system::Machine;
@@ -50,10 +50,15 @@ impl Server {
     pub(crate) async fn bind(settings: Settings) -> anyhow::Result<Self> {
         app::make_private_dir(&settings.data_dir)?;
         let lock = app::lock(&settings.data_dir)?;
+        let (of, now) = (settings.clone(), Machine.now());
+        tokio::task::spawn_blocking(move || leftovers::remove(&of, now)).await?;
         let listener = TcpListener::bind(settings.listen).await;
         let listener = listener.with_context(|| format!("the address {} cannot be listened on", settings.listen))?;
         let public_url = settings.public_url(listener.local_addr()?);
         let app = app::build(settings.clone(), public_url.clone()).await?;
+        let of = settings.clone();
+        // Nobody waits for it: a service that stops before leaves the rest to the next start.
+        tokio::task::spawn_blocking(move || leftovers::remove_slowly(&of, now));
         Ok(Self { app, public_url, settings, listener, _lock: lock })
     }
 

@@ -49,11 +49,8 @@ pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Resu
     }
     let aside = agents.join(format!(".{id}.before"));
     // One that was interrupted has left what was there before aside, and what it had come to in its place.
-    if installed(&folder).is_none() && aside.exists() {
-        remove(&folder)?;
-        std::fs::rename(&aside, &folder)?;
-    }
-    remove(&aside)?;
+    let restored = app::leftovers::restore_agent(&folder, &aside);
+    restored.with_context(|| format!("{} cannot be put in its place again", aside.display()))?;
     match std::fs::rename(&folder, &aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("{} cannot be put aside", folder.display()));
