@@ -22,6 +22,37 @@ impl Folder {
     pub const fn new(root: PathBuf, shared: bool) -> Self {
         Self { root, shared }
     }
+
+    /// Removes drafts that were last written before a moment: those of a process that was killed. Returns how many.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn remove_drafts(&self, before: Timestamp) -> io::Result<usize> {
+        remove_drafts(&self.root, before)
+    }
+}
+
+fn remove_drafts(folder: &Path, before: Timestamp) -> io::Result<usize> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let mut removed = 0;
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            removed += remove_drafts(&entry.path(), before)?;
+        } else if entry.path().extension().is_some_and(|extension| extension == "draft") {
+            // It may have become a blob by now.
+            let since = entry.metadata().and_then(|note| note.modified()).ok();
+            let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            if since.is_some_and(|since| Timestamp::default() + since < before) {
+                removed += usize::from(found(std::fs::remove_file(entry.path()))?);
+            }
+        }
+    }
+    Ok(removed)
 }
 
 #[async_trait]

@@ -21,7 +21,7 @@ use journeyman_core::time::Clock;
 use journeyman_git::Git;
 
 pub use copy::{CopyError, JobBranch, Refs, copy_repository, refs, repository_names};
-pub use local::LocalHost;
+pub use local::{LocalHost, is_unfinished};
 
 /// How long the addresses of a name may take.
 const RESOLVE_TIME: Duration = Duration::from_secs(5);

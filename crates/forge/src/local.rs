@@ -4,7 +4,9 @@ mod merge;
 mod pages;
 mod serve;
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,7 +58,7 @@ impl LocalHost {
         let failed =
             |error: &dyn std::fmt::Display| ForgeError::Unclear(format!("the repository was not made: {error}"));
         tokio::fs::create_dir_all(&self.repositories).await.map_err(|error| failed(&error))?;
-        let building = self.building(name).await.map_err(|error| failed(&error))?;
+        let (building, _lock) = self.building(name).await.map_err(|error| failed(&error))?;
         let init = self.git.command(["init", "--quiet", "--bare", "--initial-branch=main"]);
         init.env("GIT_DIR", &building).run().await.map_err(|error| failed(&error))?;
         // Whoever may push was asked for a key before git is started.
@@ -77,15 +79,24 @@ impl LocalHost {
         }
     }
 
-    /// A folder of one's own to build in: requests of one moment each get another.
-    async fn building(&self, name: &str) -> io::Result<PathBuf> {
+    /// A folder of one's own to build in: requests of one moment each get another. It is locked for as long as it is
+    /// built in, so that one that a killed service has left can be told from it.
+    async fn building(&self, name: &str) -> io::Result<(PathBuf, File)> {
         let moment = self.clock.now().as_micros();
         let mut attempt = 0_u64;
         loop {
             let path = self.repositories.join(format!(".{name}.{moment}.{attempt}"));
             match tokio::fs::create_dir(&path).await {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => attempt += 1,
-                made => return made.map(|()| path),
+                made => {
+                    made?;
+                    match lock(&path) {
+                        Some(lock) => return Ok((path, lock)),
+                        // Another machine that has just started takes it for one that was left.
+                        None if attempt < MOST_ATTEMPTS => attempt += 1,
+                        None => return Err(io::Error::other(format!("{} cannot be locked", path.display()))),
+                    }
+                }
             }
         }
     }
@@ -108,6 +119,26 @@ impl LocalHost {
 /// Work that asks the disk.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// Folders that are tried to build in.
+const MOST_ATTEMPTS: u64 = 100;
+
+/// Locks a folder that is built in; `None` if another has the lock or has taken the folder away.
+fn lock(path: &Path) -> Option<File> {
+    let lock = File::open(path).ok()?;
+    lock.try_lock().ok()?;
+    let (opened, there) = (lock.metadata().ok()?, path.symlink_metadata().ok()?);
+    ((opened.dev(), opened.ino()) == (there.dev(), there.ino())).then_some(lock)
+}
+
+/// Whether an entry of the folder of repositories is one that was being made by a process that is dead.
+#[must_use]
+pub fn is_unfinished(path: &Path, name: &str) -> bool {
+    // `.<name>.<moment>.<attempt>`; a name may have dots.
+    let mut parts = name.rsplitn(3, '.');
+    let mut number = || parts.next().is_some_and(|part| part.parse::<u64>().is_ok());
+    number() && number() && name.starts_with('.') && lock(path).is_some()
 }
 
 /// One repository on the built-in host, as one project sees it.

@@ -1,5 +1,6 @@
 //! Puts the service together: the only place that names adapters.
 
+pub(crate) mod leftovers;
 mod sandbox;
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -215,8 +216,10 @@ pub(crate) fn worker_id(settings: &Settings) -> anyhow::Result<WorkerId> {
         Ok(text) => text.trim().parse().with_context(|| format!("{} holds no worker's id", path.display())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let id = WorkerId::from_uuid(Machine.uuid(Machine.now()));
-            std::fs::write(&path, format!("{id}\n"))
-                .with_context(|| format!("{} cannot be written", path.display()))?;
+            // Whole or not at all: a service that is killed now must be able to start again.
+            let draft = path.with_extension(format!("{}.draft", std::process::id()));
+            let written = std::fs::write(&draft, format!("{id}\n")).and_then(|()| std::fs::rename(&draft, &path));
+            written.with_context(|| format!("{} cannot be written", path.display()))?;
             Ok(id)
         }
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),

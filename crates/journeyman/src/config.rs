@@ -20,7 +20,7 @@ use std::path::Path;
 use anyhow::Context;
 use journeyman_core::agent::Agents;
 
-pub(crate) use self::agents::folder;
+pub(crate) use self::agents::{arch, folder};
 pub(crate) use self::connections::ConnectionSettings;
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;

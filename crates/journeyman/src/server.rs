@@ -11,7 +11,7 @@ use journeyman_worker::{Limits, Places, Worker};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpListener;
 
-use crate::app::{self, App};
+use crate::app::{self, App, leftovers};
 use crate::config::{ConnectionSettings, Role, Settings};
 use crate::connections::{self, Registry};
 use crate::lifecycle::Stages;
@@ -51,12 +51,17 @@ impl Server {
     pub(crate) async fn bind(settings: Settings) -> anyhow::Result<Self> {
         app::make_private_dir(&settings.data_dir)?;
         let lock = app::lock(&settings.data_dir)?;
+        let (of, now) = (settings.clone(), Machine.now());
+        tokio::task::spawn_blocking(move || leftovers::remove(&of, now)).await?;
         app::recover_store(&settings)?;
         let listener = connections::listen(settings.listen);
         let listener = listener.with_context(|| format!("the address {} cannot be listened on", settings.listen))?;
         let public_url = settings.public_url(listener.local_addr()?);
         let app = app::build(settings.clone(), public_url.clone()).await?;
         let connections = connection_limits(&settings);
+        let of = settings.clone();
+        // Nobody waits for it: a service that stops before leaves the rest to the next start.
+        tokio::task::spawn_blocking(move || leftovers::remove_slowly(&of, now));
         Ok(Self { app, public_url, settings, listener, connections, _lock: lock })
     }
 

@@ -26,6 +26,7 @@ pub(crate) mod program {
     mod containment;
     mod disk;
     pub(crate) mod given;
+    mod leftovers;
     mod machines;
     pub(crate) mod models;
     mod real;

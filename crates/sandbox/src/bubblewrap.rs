@@ -27,7 +27,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::OnceCell;
 
-use crate::cgroup::{Cgroups, Controller};
+use crate::cgroup::{Cgroups, Controller, RECORD};
 use crate::probe::{Trial, probe};
 use crate::search;
 use crate::shim::{Answer, Pass, Plan, converse};
@@ -95,7 +95,8 @@ impl Bubblewrap {
     pub fn new(settings: BubblewrapSettings) -> io::Result<Self> {
         let is_root = rustix::process::geteuid().is_root();
         let users = is_root.then(|| Arc::new(Users::new(settings.users, settings.roots.clone())));
-        let cgroups = Cgroups::find(&settings.name);
+        let record = settings.folder.join(RECORD);
+        let cgroups = Cgroups::find(&settings.name, settings.renew.then_some(record.as_path()));
         let launcher = Launcher::start()?;
         Ok(Self { settings, launcher, cgroups, users, ready: OnceCell::new() })
     }
@@ -146,6 +147,7 @@ impl Sandbox for Bubblewrap {
     }
 
     async fn probe(&self) -> Vec<Guarantee> {
+        self.cgroups.find_missing().await;
         let folder = &self.settings.folder;
         let hidden = ["/etc/shadow", "/root", "/var", "/sys", "/run/docker.sock", "/boot"].map(PathBuf::from);
         let is_shown = |path: &PathBuf| self.settings.readable.iter().any(|shown| shown.starts_with(path));

@@ -3,14 +3,18 @@
 //! (cgroups(7)).
 
 mod freezer;
+#[cfg(test)]
+mod tests;
 mod version;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use journeyman_core::ports::{Exhausted, Resources};
 use rustix::fs::{FlockOperation, flock};
@@ -31,8 +35,17 @@ pub(crate) enum Controller {
 /// The folder of a service's groups begins so.
 const PREFIX: &str = "journeyman-";
 
-/// How often a folder is made that others take away.
-const ATTEMPTS: usize = 20;
+/// The file in the folder of a back end that lists the folders of the service's groups.
+pub(crate) const RECORD: &str = "groups";
+
+/// How often a folder is made that a sweep of another service may take away, and the pause in between: that sweep holds
+/// the folder's lock for a moment.
+const ATTEMPTS: usize = 100;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long the processes of a dead service may take to end after they were killed.
+const END_TIME: Duration = Duration::from_secs(5);
+const END_PAUSE: Duration = Duration::from_millis(10);
 
 /// The groups of a service, one for each sandbox that there is at a time.
 ///
@@ -43,10 +56,19 @@ pub(crate) struct Cgroups(Arc<Pool>);
 
 #[derive(Debug)]
 struct Pool {
-    places: Vec<Place>,
-    /// Held as long as the service lives, so that another knows whose groups are nobody's.
-    _lock: Option<File>,
+    name: String,
+    found: Mutex<Found>,
     slots: Mutex<Slots>,
+}
+
+/// What this process may use.
+#[derive(Debug, Default)]
+struct Found {
+    places: Vec<Place>,
+    /// The folders of the places, locked as long as the service lives: so another service sees that they are in use.
+    locks: Vec<(PathBuf, File)>,
+    /// The folders in which places are made. They are kept, because making a place may move this process.
+    parents: Vec<(Controller, Version, PathBuf)>,
 }
 
 /// Numbers of groups.
@@ -64,45 +86,99 @@ struct Place {
     folder: PathBuf,
 }
 
-impl Place {
-    /// Makes the folder and locks it; `None` if somebody who looked for groups that are nobody's has removed it in
-    /// between, or it cannot be made.
-    fn make_and_lock(&self) -> Option<File> {
-        self.version.make(&self.folder, self.controller).ok()?;
-        let lock = lock(&self.folder)?;
-        let (ours, there) = (lock.metadata().ok()?, self.folder.metadata().ok()?);
-        (ours.ino() == there.ino()).then_some(lock)
+const CONTROLLERS: [Controller; 4] = [Controller::Memory, Controller::Processes, Controller::Cpu, Controller::Freezer];
+
+impl Found {
+    /// Adds the controllers that are not there yet, where their groups can be made.
+    fn complete(&mut self, name: &str) {
+        // All parents before the first place is made.
+        for controller in CONTROLLERS {
+            if !self.parents.iter().any(|(has, ..)| *has == controller)
+                && let Some((version, parent)) = parent_of(controller)
+            {
+                let known = self.parents.iter().find(|(_, other, _)| (*other, version) == (Version::Two, Version::Two));
+                let parent = known.map_or(parent, |(.., parent)| parent.clone());
+                self.parents.push((controller, version, parent));
+            }
+        }
+        for (controller, version, parent) in self.parents.clone() {
+            let place = Place { controller, version, folder: parent.join(format!("{PREFIX}{name}")) };
+            if !self.has(controller) && self.make(&place) {
+                self.places.push(place);
+            }
+        }
+    }
+
+    fn has(&self, controller: Controller) -> bool {
+        self.places.iter().any(|place| place.controller == controller)
+    }
+
+    /// Makes the folder of a place and locks it.
+    fn make(&mut self, place: &Place) -> bool {
+        if self.locks.iter().any(|(folder, _)| *folder == place.folder) {
+            return place.version.make(&place.folder, place.controller).is_ok();
+        }
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(ATTEMPT_PAUSE);
+            }
+            if place.version.make(&place.folder, place.controller).is_err() {
+                return false;
+            }
+            // A sweep may have removed it before it was locked.
+            if let Some(lock) = lock(&place.folder).filter(|lock| is_same(lock, &place.folder)) {
+                // A dead service with this process's number may have left groups there.
+                remove_groups(&place.folder);
+                self.locks.push((place.folder.clone(), lock));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The folders, each once.
+    fn folders(&self) -> Vec<PathBuf> {
+        self.locks.iter().map(|(folder, _)| folder.clone()).collect()
     }
 }
 
 impl Cgroups {
-    /// Finds out which controllers this process may use, and removes what services have left behind that are dead; `name`
-    /// tells those that live apart.
-    pub(crate) fn find(name: &str) -> Self {
-        let (mut places, mut held) = (Vec::new(), None);
-        // All before the first is made: that may move this process.
-        let controllers = [Controller::Memory, Controller::Processes, Controller::Cpu, Controller::Freezer];
-        for (controller, parent) in controllers.map(|controller| (controller, parent_of(controller))) {
-            let Some((version, parent)) = parent else { continue };
-            let folder = parent.join(format!("{PREFIX}{name}"));
-            let place = Place { controller, version, folder };
-            let is_made = match &held {
-                Some(_) => version.make(&place.folder, controller).is_ok(),
-                None => {
-                    held = (0..ATTEMPTS).find_map(|_| place.make_and_lock());
-                    held.is_some()
-                }
-            };
-            if is_made {
-                places.push(place);
+    /// Finds out which controllers this process may use, and removes what dead services have left behind; `name` tells
+    /// this process from others. `record` is a file with the folders of the service before, which may have been started
+    /// in another group than this one; those of this service are written there.
+    pub(crate) fn find(name: &str, record: Option<&Path>) -> Self {
+        let mut found = Found::default();
+        found.complete(name);
+        let parents: BTreeSet<PathBuf> = found.parents.iter().map(|(.., parent)| parent.clone()).collect();
+        sweep(&parents);
+        if let Some(record) = record {
+            let before = std::fs::read_to_string(record).unwrap_or_default();
+            let recorded = before.lines().filter_map(|line| Path::new(line).parent().map(Path::to_owned)).collect();
+            sweep(&recorded);
+            let folders: String = found.folders().iter().map(|folder| format!("{}\n", folder.display())).collect();
+            let made = record.parent().map_or(Ok(()), std::fs::create_dir_all);
+            if let Err(error) = made.and_then(|()| std::fs::write(record, folders)) {
+                tracing::warn!(file = %record.display(), %error, "the control groups of this service were not recorded");
             }
         }
-        sweep(&places);
-        Self(Arc::new(Pool { places, _lock: held, slots: Mutex::default() }))
+        Self(Arc::new(Pool { name: name.to_owned(), found: Mutex::new(found), slots: Mutex::default() }))
+    }
+
+    /// Looks for the controllers that were not there at the start: what kept them away may have passed.
+    pub(crate) async fn find_missing(&self) {
+        let pool = Arc::clone(&self.0);
+        // It may wait for another process. It fails only when the runtime shuts down.
+        let _ = tokio::task::spawn_blocking(move || {
+            let mut found = pool.found();
+            if found.places.len() < CONTROLLERS.len() {
+                found.complete(&pool.name);
+            }
+        })
+        .await;
     }
 
     pub(crate) fn has(&self, controller: Controller) -> bool {
-        self.0.places.iter().any(|place| place.controller == controller)
+        self.0.found().has(controller)
     }
 
     /// An empty group with limits.
@@ -114,23 +190,29 @@ impl Cgroups {
                 slots.made
             })
         };
-        let mut group = Cgroup { pool: Arc::clone(&self.0), slot, places: Vec::new(), before: [0; 2] };
-        for place in &self.0.places {
+        let wanted = self.0.found().places.clone();
+        let whole = wanted.len();
+        let mut group = Cgroup { pool: Arc::clone(&self.0), slot, places: Vec::new(), whole, before: [0; 2] };
+        for place in wanted {
             let folder = place.folder.join(slot.to_string());
             make_dir(&folder)?;
             place.version.limit(&folder, place.controller, resources)?;
-            group.places.push(Place { folder, ..place.clone() });
+            group.places.push(Place { folder, ..place });
         }
         group.before = group.refusals();
         Ok(group)
     }
 }
 
+impl Pool {
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
-        for place in &self.places {
-            remove(&place.folder);
-        }
+        remove(&self.found().folders());
     }
 }
 
@@ -140,6 +222,8 @@ pub(crate) struct Cgroup {
     pool: Arc<Pool>,
     slot: usize,
     places: Vec<Place>,
+    /// The number of places that a whole one has.
+    whole: usize,
     /// What others that had it have come up against.
     before: [u64; 2],
 }
@@ -184,7 +268,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        if self.places.len() == self.pool.places.len() && self.places.iter().all(|place| is_empty(&place.folder)) {
+        if self.places.len() == self.whole && self.places.iter().all(|place| is_empty(&place.folder)) {
             self.pool.slots.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.slot);
         }
     }
@@ -197,32 +281,74 @@ fn lock(folder: &Path) -> Option<File> {
     Some(file)
 }
 
-/// Removes groups of services that are dead, in all hierarchies; whose are, the lock in the first one tells.
-fn sweep(places: &[Place]) {
-    let Some(parent) = places.first().and_then(|place| place.folder.parent()) else { return };
-    let others = parent.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    for other in others.filter(|path| path.is_dir()) {
-        let Some(name) = other.file_name().filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes())) else {
-            continue;
-        };
-        if lock(&other).is_some() {
-            places.iter().filter_map(|place| place.folder.parent()).for_each(|parent| remove(&parent.join(name)));
+/// Whether the name still leads to what was opened.
+fn is_same(opened: &File, folder: &Path) -> bool {
+    let (Ok(opened), Ok(there)) = (opened.metadata(), folder.metadata()) else { return false };
+    (opened.dev(), opened.ino()) == (there.dev(), there.ino())
+}
+
+/// Removes the groups of dead services below these folders, one for each hierarchy. A service is dead if none of its
+/// folders is locked. It may have folders in some of the hierarchies only.
+fn sweep(parents: &BTreeSet<PathBuf>) {
+    let entries = parents.iter().flat_map(|parent| parent.read_dir().into_iter().flatten().flatten());
+    let names: BTreeSet<OsString> = entries
+        .map(|entry| entry.file_name())
+        .filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+        .collect();
+    for name in names {
+        let folders: Vec<PathBuf> =
+            parents.iter().map(|parent| parent.join(&name)).filter(|path| path.is_dir()).collect();
+        // Held until the folders are gone: two services that start look at the same ones.
+        let locks: Option<Vec<File>> = folders.iter().map(|folder| lock(folder)).collect();
+        if locks.is_some() {
+            tracing::info!(group = %name.display(), "the control groups of a dead service are removed");
+            remove(&folders);
         }
     }
 }
 
-/// Kills what is left in the groups of a service and removes them. Those whose processes still end are removed at the next
-/// start.
-fn remove(folder: &Path) {
-    for group in folder.read_dir().into_iter().flatten().flatten().filter(|group| group.path().is_dir()) {
-        freezer::kill_members(&group.path());
-        // Version 1 keeps a frozen process from its end.
-        for version in [Version::One, Version::Two] {
-            let _ = version.set_frozen(&group.path(), false);
+/// Kills what is left in the groups of a service, waits for its end, and removes them.
+fn remove(folders: &[PathBuf]) {
+    for folder in folders {
+        remove_groups(folder);
+        match std::fs::remove_dir(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let group = folder.display();
+                tracing::warn!(%group, %error, "a control group was not removed; the next start tries again");
+            }
+            _ => {}
         }
-        let _ = std::fs::remove_dir(group.path());
     }
-    let _ = std::fs::remove_dir(folder);
+}
+
+/// Kills the processes in all groups of a folder and removes the groups. The wait for the processes is bounded.
+fn remove_groups(folder: &Path) {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let groups: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    let pauses = END_TIME.as_millis() / END_PAUSE.as_millis();
+    for pause in 0..=pauses {
+        // Each time all of them: a process may have started another before it was killed.
+        let mut left = false;
+        for group in &groups {
+            left |= !members(group).is_empty();
+            freezer::kill_members(group);
+            // Version 1 keeps a frozen process from its end.
+            for version in [Version::One, Version::Two] {
+                let _ = version.set_frozen(group, false);
+            }
+        }
+        if !left {
+            break;
+        }
+        if pause == pauses {
+            tracing::warn!(group = %folder.display(), "processes of a dead sandbox do not end");
+        }
+        std::thread::sleep(END_PAUSE);
+    }
+    for group in groups {
+        // What is not empty keeps the folder above, of which a warning tells.
+        let _ = std::fs::remove_dir(group);
+    }
 }
 
 fn is_empty(group: &Path) -> bool {

@@ -28,7 +28,7 @@ use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::sync::OnceCell;
 
 use crate::bubblewrap::{HOME, WORKSPACE};
-use crate::cgroup::{Cgroups, Controller};
+use crate::cgroup::{Cgroups, Controller, RECORD};
 use crate::probe::{Trial, probe};
 use crate::shim::{Answer, Pass, Plan, converse};
 use crate::users::{UserRange, Users};
@@ -93,7 +93,8 @@ impl Container {
     pub fn new(settings: ContainerSettings) -> Self {
         let is_root = rustix::process::geteuid().is_root();
         let users = is_root.then(|| Arc::new(Users::new(settings.users, settings.roots.clone())));
-        let cgroups = Cgroups::find(&settings.name);
+        let record = settings.folder.join(RECORD);
+        let cgroups = Cgroups::find(&settings.name, settings.renew.then_some(record.as_path()));
         Self { settings, cgroups, users, ready: OnceCell::new() }
     }
 
@@ -142,6 +143,7 @@ impl Sandbox for Container {
     }
 
     async fn probe(&self) -> Vec<Guarantee> {
+        self.cgroups.find_missing().await;
         let ContainerSettings { folder, socket, .. } = &self.settings;
         let engines = ["/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from);
         let trial = Trial {

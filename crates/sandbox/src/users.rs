@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, chownat, openat, openat2, statat};
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
 /// Numbers of users that nobody else on the machine has.
@@ -26,13 +27,38 @@ pub struct UserRange {
 impl Default for UserRange {
     /// Above those that systemd knows a use for (its `UIDS-GIDS.md`).
     fn default() -> Self {
-        Self { first: 2_000_000_000, count: 65_536 }
+        Self { first: 2_000_000_000, count: Self::COUNT }
     }
 }
 
 impl UserRange {
-    const fn has(self, user: u32) -> bool {
+    /// How many numbers a range has.
+    pub const COUNT: u32 = 65_536;
+
+    /// The lowest first number: below are the machine's own users, people, `nobody` (65534), and what programs of 16 bits
+    /// take for -1.
+    pub const LOWEST: u32 = 65_536;
+
+    /// The highest first number: the last of the range is 2147483647. Programs that keep a user's number with a sign take
+    /// higher ones for negative.
+    pub const HIGHEST: u32 = i32::MAX.cast_unsigned() - Self::COUNT + 1;
+
+    /// The range that begins with a number; `None` if that is not from [`Self::LOWEST`] to [`Self::HIGHEST`].
+    #[must_use]
+    pub const fn beginning_with(first: u32) -> Option<Self> {
+        if first < Self::LOWEST || first > Self::HIGHEST { None } else { Some(Self { first, count: Self::COUNT }) }
+    }
+
+    /// Whether a number is in the range.
+    #[must_use]
+    pub const fn has(self, user: u32) -> bool {
         user >= self.first && user - self.first < self.count
+    }
+
+    /// The last number.
+    #[must_use]
+    pub const fn last(self) -> u32 {
+        self.first.saturating_add(self.count.saturating_sub(1))
     }
 }
 
@@ -84,10 +110,8 @@ impl Users {
         let begin = || Round { taken: owners(&self.roots), next: self.range.first + 1 };
         for again in [false, true] {
             let round = if again { round.insert(begin()) } else { round.get_or_insert_with(begin) };
-            if let Some(user) =
-                (round.next..self.range.first + self.range.count).find(|user| !round.taken.contains(user))
-            {
-                round.next = user + 1;
+            if let Some(user) = (round.next..=self.range.last()).find(|user| !round.taken.contains(user)) {
+                round.next = user.saturating_add(1);
                 return Ok(user);
             }
         }
@@ -104,13 +128,24 @@ fn owners(roots: &[PathBuf]) -> HashSet<u32> {
     below.iter().cloned().chain(further).filter_map(|path| owner(&path)).collect()
 }
 
+/// Why a folder could not be given to a user, with what to do where the kernel does not know the number.
+fn refused(error: Errno, user: Uid) -> io::Error {
+    if error != Errno::INVAL {
+        return error.into();
+    }
+    io::Error::other(format!(
+        "the user number {user} does not exist here, as in a container with few user numbers; set sandbox-users to numbers \
+         that /proc/self/uid_map has"
+    ))
+}
+
 /// Gives a folder and all in it to somebody, without following a link. The folder itself is closed to all others.
 fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
     let top = openat(CWD, folder, flags, Mode::empty())?;
     rustix::fs::fchmod(&top, Mode::RWXU)?;
-    rustix::fs::fchown(&top, Some(user), Some(group))?;
+    rustix::fs::fchown(&top, Some(user), Some(group)).map_err(|error| refused(error, user))?;
     // By paths from the top, because a descriptor for each level is too many for some repositories.
     let mut next = vec![PathBuf::from(".")];
     while let Some(path) = next.pop() {
@@ -139,6 +174,35 @@ fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_no_number_of_the_machine_and_none_that_is_negative_to_others() {
+        for first in [0, 1000, 65_535, 2_147_418_113, 2_147_483_648, 4_294_900_000, u32::MAX] {
+            assert_eq!(UserRange::beginning_with(first), None, "{first}");
+        }
+        for first in [65_536, UserRange::default().first, 2_147_418_112] {
+            let range = UserRange::beginning_with(first).unwrap();
+            assert!(range.has(first) && range.has(range.last()) && range.last() <= 2_147_483_647, "{range:?}");
+            assert!(!range.has(first - 1) && !range.has(range.last() + 1) && !range.has(65_534), "{range:?}");
+        }
+        assert_eq!(UserRange { first: u32::MAX, count: 3 }.last(), u32::MAX, "no overflow");
+    }
+
+    #[test]
+    fn all_users_are_given_out_and_no_more() {
+        let root = tempfile::tempdir().unwrap();
+        let users = Users::new(UserRange { first: 100_000, count: 5 }, vec![root.path().to_owned()]);
+        // They are free again in the next round, because nobody has a folder.
+        let given: Vec<u32> = (0..5).map(|_| users.fresh().unwrap()).collect();
+        assert_eq!(given, [100_001, 100_002, 100_003, 100_004, 100_001]);
+    }
+
+    #[test]
+    fn a_number_that_the_kernel_does_not_know_is_told_with_the_setting() {
+        let told = refused(Errno::INVAL, Uid::from_raw(2_000_000_001)).to_string();
+        assert!(told.contains("sandbox-users") && told.contains("2000000001"), "{told}");
+        assert_eq!(refused(Errno::PERM, Uid::from_raw(1)).raw_os_error(), Some(Errno::PERM.raw_os_error()));
+    }
 
     #[test]
     fn each_workspace_has_a_user_of_its_own() {

@@ -16,8 +16,9 @@ use crate::worker::Host;
 use crate::workspace::MARKER;
 
 impl Host {
-    /// Removes the workspaces of jobs that have not been active for `idle`, and those of jobs that are gone; answers how
-    /// many it removed.
+    /// Removes the workspaces of jobs that have not been active for `idle`, those of jobs that are gone, and those of resting
+    /// jobs that would be built anew in any case: what a killed service was building or removing, and what a turn that did
+    /// not come to its end has left. Answers how many it removed.
     ///
     /// # Errors
     /// A folder cannot be read or removed; the store failed.
@@ -30,12 +31,16 @@ impl Host {
             let root = self.data.join("workspaces").join(id.to_string());
             let before = self.engine.now() - idle;
             let touched = touched(&root).await;
-            if self.rests(id).await? != Rest::Gone && touched.is_none_or(|at| at > before) {
+            let is_usable = root.join(MARKER).exists();
+            if is_usable && self.rests(id).await? != Rest::Gone && touched.is_none_or(|at| at > before) {
                 continue;
             }
             // With the door held no run can begin in it, and one that began before is seen by the second look.
             let _place = self.doors.enter(id).await;
-            if self.rests(id).await? == Rest::No {
+            let rest = self.rests(id).await?;
+            // It may have been in the middle of a turn when it was looked at first.
+            let is_new = !is_usable && root.join(MARKER).exists();
+            if rest == Rest::No || is_new && rest == Rest::Yes {
                 continue;
             }
             if let Some(agent) = self.warm.take(id) {

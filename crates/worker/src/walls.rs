@@ -1,17 +1,21 @@
 //! Whether the machine's sandbox is what agents may be run in.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use journeyman_core::job::Job;
 use journeyman_core::ports::{Containment, Sandbox};
 use journeyman_core::project::DEFAULT_AGENT;
 use journeyman_core::run::ReasonCode;
+use tokio::time::Instant;
 
 use crate::failure::Stopped;
 
-/// What was found wanting is looked at again after this: somebody may have mended it.
+/// Failed checks are retried after this interval at the earliest: what was missing may be there now.
 const AGAIN: Duration = Duration::from_secs(10);
+
+/// The longest pause between two checks of a sandbox that does not hold what it must.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What the names of models begin with that the built-in agent plays itself.
 const TEST_MODELS: &str = "test/";
@@ -48,6 +52,24 @@ impl Walls {
         containment
     }
 
+    /// Checks the sandbox until agents may be run, ever more rarely, and hands each new finding to `report`. Without it a
+    /// machine without jobs would go on telling of a failure that has passed.
+    pub async fn watch(&self, mut report: impl FnMut(&Containment) + Send) {
+        let (mut last, mut pause) = (None, AGAIN);
+        loop {
+            let found = self.containment().await;
+            if last.as_ref() != Some(&found) {
+                report(&found);
+            }
+            if found.is_enough() {
+                return;
+            }
+            last = Some(found);
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
     /// What was found last.
     pub(crate) fn seen(&self) -> Option<Containment> {
         self.last().map(|(_, containment)| containment)
@@ -71,5 +93,82 @@ impl Walls {
             containment.sandbox, missing.name, missing.note, missing.name
         );
         Err(Stopped::may_pass(ReasonCode::SandboxUnsafe, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use journeyman_core::ports::{Guarantee, Layout, SandboxError, Spawn, Spawned};
+
+    use super::*;
+
+    /// A sandbox whose first probes fail.
+    struct Failing {
+        times: usize,
+        probes: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl Sandbox for Failing {
+        fn name(&self) -> &'static str {
+            "failing"
+        }
+
+        async fn probe(&self) -> Vec<Guarantee> {
+            let holds = self.probes.fetch_add(1, Ordering::SeqCst) >= self.times;
+            vec![Guarantee { name: "files", holds, note: "No space left on device".to_owned() }]
+        }
+
+        fn layout(&self, workspace: &Path, home: &Path) -> Layout {
+            Layout { workspace: workspace.to_owned(), home: home.to_owned() }
+        }
+
+        fn search_path(&self, host: &str) -> String {
+            host.to_owned()
+        }
+
+        fn has_own_network(&self) -> bool {
+            false
+        }
+
+        async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
+            Ok(())
+        }
+
+        async fn spawn(&self, _: Spawn) -> Result<Spawned, SandboxError> {
+            Err(SandboxError::Unavailable("it starts nothing".to_owned()))
+        }
+    }
+
+    fn failing(times: usize) -> (Walls, Arc<Failing>) {
+        let sandbox = Arc::new(Failing { times, probes: AtomicUsize::new(0) });
+        (Walls::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>, Vec::new()), sandbox)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_failed_once_is_tried_again() {
+        let (walls, sandbox) = failing(1);
+        assert!(!walls.containment().await.is_enough());
+        assert!(!walls.containment().await.is_enough(), "a moment later it is not tried again");
+        assert_eq!(sandbox.probes.load(Ordering::SeqCst), 1);
+        tokio::time::advance(AGAIN).await;
+        assert!(walls.containment().await.is_enough());
+        tokio::time::advance(LONGEST_PAUSE).await;
+        assert!(walls.containment().await.is_enough());
+        assert_eq!(sandbox.probes.load(Ordering::SeqCst), 2, "what holds is not tried again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_job_a_failure_that_has_passed_is_not_told_any_more() {
+        let (walls, sandbox) = failing(3);
+        let mut reports = Vec::new();
+        walls.watch(|found| reports.push(found.is_enough())).await;
+        assert_eq!(reports, [false, true], "each finding once");
+        assert_eq!(sandbox.probes.load(Ordering::SeqCst), 4);
+        assert!(walls.seen().is_some_and(|found| found.is_enough()));
     }
 }

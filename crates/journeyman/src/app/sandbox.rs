@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ports::Sandbox;
-use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, Container, ContainerSettings, NoSandbox};
+use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, Container, ContainerSettings, NoSandbox, UserRange};
 
 use super::make_private_dir;
 use crate::config::{SandboxKind, Settings};
@@ -61,6 +61,12 @@ fn folders(settings: &Settings) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     make_private_dir(data)?;
     let roots = vec![data.join("workspaces"), data.join("spares")];
     let group = rustix::process::geteuid().is_root().then_some(settings.sandbox.users.first);
+    if group.is_some() {
+        // Accounts of a directory service are not listed there; those are the operator's to keep apart.
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        refuse_accounts(settings.sandbox.users, &read("/etc/passwd"), "user")?;
+        refuse_accounts(settings.sandbox.users, &read("/etc/group"), "group")?;
+    }
     for dir in [data, &data.join("mirrors")].into_iter().chain(&roots) {
         make_private_dir(dir)?;
         let given = group.map_or(Ok(()), |group| let_pass(dir, group));
@@ -69,6 +75,25 @@ fn folders(settings: &Settings) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     let folder = data.join("sandbox");
     std::fs::create_dir_all(&folder)?;
     Ok((folder, roots))
+}
+
+/// Refuses numbers that accounts of this machine have: agents would have the rights of those. `accounts` is a file of the
+/// form of passwd(5) or group(5).
+fn refuse_accounts(range: UserRange, accounts: &str, kind: &str) -> anyhow::Result<()> {
+    for line in accounts.lines() {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next().unwrap_or_default(), fields.nth(1).and_then(|text| text.parse().ok()));
+        if let Some(number) = number.filter(|number| range.has(*number)) {
+            bail!(
+                "sandbox-users: the {kind} {name} of this machine has the number {number}, which is one of {} to {}; set \
+                 sandbox-users to the first of {} numbers that nobody has",
+                range.first,
+                range.last(),
+                UserRange::COUNT
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The socket of a container engine: that which is named, or the first that is there.
@@ -141,4 +166,21 @@ fn name(data: &Path) -> String {
 fn owner(data: &Path) -> String {
     let hash = Fingerprint::of("sandbox", data.as_os_str().as_encoded_bytes()).0;
     hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_accounts_are_refused() {
+        let range = UserRange::beginning_with(100_000).expect("a range");
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nada:x:165535:100:Ada:/home/ada:/bin/sh\n\n:::\n";
+        let text = refuse_accounts(range, passwd, "user").expect_err("refused").to_string();
+        assert!(text.contains("the user ada") && text.contains("165535"), "{text}");
+        // The number of a line's group is not the user's.
+        assert!(refuse_accounts(range, "bob:x:1000:100001::/:/bin/sh\n", "user").is_ok());
+        assert!(refuse_accounts(range, "staff:x:100000:bob\n", "group").is_err());
+        assert!(refuse_accounts(range, "", "user").is_ok());
+    }
 }

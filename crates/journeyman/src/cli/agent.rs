@@ -4,6 +4,7 @@ mod built_in;
 mod check;
 mod install;
 mod list;
+mod lock;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,9 @@ enum AgentCommand {
     Install {
         /// The agent
         id: String,
+        /// Install without a lock file: what the registry serves is not compared with any hash
+        #[arg(long)]
+        unpinned: bool,
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -60,7 +64,7 @@ enum AgentCommand {
 pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<ExitCode> {
     match (arguments.command, arguments.built_in) {
         (Some(AgentCommand::List { store, json }), _) => list::run(&store.settings()?, json),
-        (Some(AgentCommand::Install { id, store }), _) => install::run(&store.settings()?, &id),
+        (Some(AgentCommand::Install { id, unpinned, store }), _) => install::run(&store.settings()?, &id, unpinned),
         (Some(AgentCommand::Check { id, model, store, json }), _) => check::run(store.settings()?, &id, &model, json),
         (None, Some(built_in)) => built_in::run(built_in),
         (None, None) => bail!("the folder for sessions must be given with --state-dir"),

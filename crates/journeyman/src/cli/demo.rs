@@ -50,6 +50,7 @@ pub(crate) struct DemoArgs {
 
 /// Shows the main job.
 pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
+    app::leftovers::remove_temporary(&std::env::temp_dir(), "journeyman-demo-", Machine.now());
     let temporary = tempfile::Builder::new().prefix("journeyman-demo-").tempdir()?;
     let data_dir = arguments.data_dir.clone().unwrap_or_else(|| temporary.path().to_owned());
     let settings = config::isolated(Layer {

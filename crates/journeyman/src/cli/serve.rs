@@ -4,8 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use journeyman_core::ports::Containing;
-use journeyman_worker::Host;
+use journeyman_core::ports::Containment;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::store::print;
@@ -38,7 +37,8 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
         let server = Server::bind(settings).await?;
         // Beside the first requests: it takes a moment.
-        tokio::spawn(warn_of_losses(Arc::clone(&server.app.host)));
+        let host = Arc::clone(&server.app.host);
+        let watcher = tokio::spawn(async move { host.walls.watch(log_containment).await });
         tracing::info!(url = server.public_url, data = %data_dir.display(), "serving");
         if !server.app.has_keys().await? {
             tracing::info!("there is no API key yet; make one with: journeyman key create --name NAME");
@@ -53,6 +53,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let leader = tokio::spawn(signals.lead(stages.clone(), grace));
         let served = server.run(stages).await;
         leader.abort();
+        watcher.abort();
         served
     });
     // A program in a thread that cannot be interrupted must not keep the process.
@@ -70,14 +71,17 @@ fn use_all_descriptors() {
     }
 }
 
-async fn warn_of_losses(host: Arc<Host>) {
-    let found = host.containment().await;
+/// Logs what the sandbox of this machine does not hold, and that it does, as soon as it does.
+fn log_containment(found: &Containment) {
     for lost in found.guarantees.iter().filter(|guarantee| !guarantee.holds) {
         tracing::warn!("UNSAFE sandbox \"{}\", {}: {}", found.sandbox, lost.name, lost.note);
     }
     if found.is_enough() {
         tracing::info!(sandbox = found.sandbox, "agents may be run");
     } else {
-        tracing::error!("no agent but the test model is run, because its sandbox does not hold what it must");
+        tracing::error!(
+            "no agent but the test model is run, because its sandbox does not hold what it must; it is checked again from \
+             time to time, and before each run"
+        );
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn folder(data_dir: &Path, id: &str) -> PathBuf {
 }
 
 /// This machine's kind, as packages of npm have it in their names.
-fn arch() -> &'static str {
+pub(crate) fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "x64",
         "aarch64" => "arm64",

@@ -18,6 +18,8 @@ pub(crate) struct MachineEnvironment {
     pub(crate) path: Option<String>,
     /// Whether the user is root.
     pub(crate) is_root: bool,
+    /// The number of the user.
+    pub(crate) user: u32,
     /// The home of the user.
     pub(crate) home: Option<PathBuf>,
     /// Where users keep data.
@@ -68,6 +70,7 @@ pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
     MachineEnvironment {
         model_keys: ModelKeys(model_keys),
         is_root: rustix::process::geteuid().is_root(),
+        user: rustix::process::geteuid().as_raw(),
         path: take("PATH"),
         home: take("HOME").map(PathBuf::from),
         data_home: take("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute()),

@@ -223,7 +223,7 @@ impl Settings {
                 kind: layer.sandbox.unwrap_or_default(),
                 allow_degraded: guarantees(layer.sandbox_allow_degraded.unwrap_or_default())?,
                 readable: readable(layer.sandbox_readable.unwrap_or_default())?,
-                users: users(layer.sandbox_users)?,
+                users: users(layer.sandbox_users, machine.user)?,
                 egress_private: layer.egress_private.unwrap_or_default(),
                 engine: layer.container_engine,
                 image: layer.container_image,
@@ -293,14 +293,22 @@ fn readable(folders: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-fn users(first: Option<u32>) -> anyhow::Result<UserRange> {
-    let mut range = UserRange::default();
-    range.first = first.unwrap_or(range.first);
-    // The highest two numbers mean nobody to the kernel.
-    if range.first < 1000 || range.first.checked_add(range.count).is_none_or(|end| end >= u32::MAX - 1) {
+fn users(first: Option<u32>, own: u32) -> anyhow::Result<UserRange> {
+    let Some(first) = first else { return Ok(UserRange::default()) };
+    let Some(range) = UserRange::beginning_with(first) else {
         bail!(
-            "sandbox-users must be from 1000 to {}: numbers of users that nobody else has",
-            u32::MAX - range.count - 2
+            "sandbox-users: {first} cannot be the first of {} user numbers: choose one from {} to {}, so that none of them \
+             belongs to the system, to nobody (65534) or is above 2147483647",
+            UserRange::COUNT,
+            UserRange::LOWEST,
+            UserRange::HIGHEST
+        );
+    };
+    if range.has(own) {
+        bail!(
+            "sandbox-users: the service itself runs as user {own}, which is one of {} to {}; choose other numbers",
+            range.first,
+            range.last()
         );
     }
     Ok(range)
@@ -415,6 +423,20 @@ mod tests {
             let error = format!("{:#}", resolve(layer).expect_err(named));
             assert!(error.contains(named) && !error.contains("hush"), "{error}");
         }
+    }
+
+    #[test]
+    fn numbers_of_users_that_others_have_are_refused() {
+        for first in [0, 1000, 65_534, 2_147_418_113, 2_147_483_648, u32::MAX] {
+            let error = resolve(Layer { sandbox_users: Some(first), ..Layer::default() }).expect_err("refused");
+            let text = format!("{error:#}");
+            assert!(text.contains(&first.to_string()) && text.contains("from 65536 to 2147418112"), "{text}");
+        }
+        let range = users(Some(2_147_418_112), 0).expect("the highest");
+        assert_eq!((range.first, range.last()), (2_147_418_112, 2_147_483_647));
+        let text = users(Some(100_000), 165_535).expect_err("the service's own").to_string();
+        assert!(text.contains("165535") && text.contains("sandbox-users"), "{text}");
+        assert!(users(Some(100_000), 165_536).is_ok());
     }
 
     #[test]

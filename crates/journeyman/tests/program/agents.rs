@@ -1,5 +1,6 @@
 //! Agents that are not ours, and what they may do to a service.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -183,6 +184,7 @@ fn an_agent_is_installed_listed_and_checked() {
     let asked = std::fs::read_to_string(site.path("asked")).unwrap();
     assert!(asked.contains("--ignore-scripts") && asked.contains("--before=2026-11-21"), "{asked}");
     assert!(asked.trim_end().ends_with("-- shell-agent@1.0.0"), "{asked}");
+    assert!(text.contains("no lock file has the hashes of the packages of shell"), "{text}");
     assert_eq!(state("shell"), "installed");
     service.send(&job, "again");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
@@ -212,6 +214,68 @@ fn an_agent_is_installed_listed_and_checked() {
     let (code, text) = run(&["agent", "install", "shell"]);
     assert!(code == Some(1) && text.contains("what was there before is as it was"), "{text}");
     assert!(site.path("data/agents/shell/node_modules/.bin/shell").exists());
+}
+
+/// A package of npm as a file, and the hash that npm has of it; `None` where there is no npm.
+fn packed(site: &Site) -> Option<(String, String)> {
+    let folder = site.path("package");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("package.json"), r#"{"name": "one", "version": "1.0.0"}"#).unwrap();
+    std::fs::write(folder.join("agent.sh"), SHELL_AGENT).unwrap();
+    let pack = |folder: &std::path::Path| {
+        Command::new("npm").args(["pack", "--json", "--offline"]).current_dir(folder).output()
+    };
+    let output = pack(&folder).ok().filter(|output| output.status.success())?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let file = folder.join(told[0]["filename"].as_str().unwrap());
+    Some((format!("file:{}", file.display()), told[0]["integrity"].as_str().unwrap().to_owned()))
+}
+
+#[test]
+fn a_package_with_another_hash_is_not_installed() {
+    let site = site_with(
+        "lease = \"3s\"\n[agents.one]\ncommand = [\"sh\", \"{install}/node_modules/one/agent.sh\"]\n\
+         install = { npm = [\"one@1.0.0\"], npm-lock = \"DIR/package-lock.json\" }\n",
+    );
+    let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    // make test installs npm.
+    let Some((file, hash)) = packed(&site) else { return };
+    let lock = |hash: &str, kind: &str| {
+        let lock = json!({"lockfileVersion": 3, "packages": {
+            "": {kind: {"one": file}},
+            "node_modules/one": {"version": "1.0.0", "resolved": file, "integrity": hash,
+                                 "optional": kind == "optionalDependencies"},
+        }});
+        std::fs::write(site.path("package-lock.json"), lock.to_string()).unwrap();
+    };
+    let install = || {
+        let output = site.run(&["agent", "install", "one"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let script = site.path("data/agents/one/node_modules/one/agent.sh");
+    let wrong = format!("sha512-{}==", "A".repeat(86));
+    // An optional package is passed over by npm without a word: it is missed all the same.
+    for kind in ["dependencies", "optionalDependencies"] {
+        lock(&wrong, kind);
+        let (code, text) = install();
+        assert!(code == Some(1) && text.contains("hash") && text.contains("lock file"), "{kind}: {text}");
+        let left: Vec<_> =
+            std::fs::read_dir(site.path("data/agents")).unwrap().map(|one| one.unwrap().file_name()).collect();
+        assert_eq!(left, [".lock"], "nothing is left of it");
+    }
+    // The same package with its own hash is, so it was the hash.
+    lock(&hash, "dependencies");
+    let (code, text) = install();
+    assert!(code == Some(0) && script.exists() && !text.contains("warning"), "{text}");
+    lock(&wrong, "dependencies");
+    let (code, text) = install();
+    assert!(code == Some(1) && text.contains("what was there before is as it was"), "{text}");
+    assert!(script.exists(), "and it is");
+    // Without a lock file it is said that nothing is compared.
+    std::fs::remove_file(site.path("package-lock.json")).unwrap();
+    let (code, text) = install();
+    assert!(code == Some(1) && text.contains("cannot be read"), "{text}");
 }
 
 #[test]

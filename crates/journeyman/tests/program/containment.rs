@@ -1,6 +1,8 @@
 //! What the service does about a sandbox that is missing, or holds less than it must.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -49,6 +51,58 @@ fn a_sandbox_that_is_switched_off_is_called_unsafe() {
     let network = lost.iter().find(|one| one["name"] == "network").unwrap();
     assert_eq!((&network["holds"], &network["givenUp"]), (&json!(false), &json!(true)));
     assert!(service.log().contains("UNSAFE sandbox \\\"none\\\", network"), "{}", service.log());
+}
+
+/// A bwrap that fails the first `times` times, as one does for want of memory or descriptors.
+fn failing_bwrap(site: &Site, times: usize) {
+    let counter = site.path("bwrap-calls");
+    std::fs::create_dir(&counter).unwrap();
+    let script = format!(
+        "#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\ncalls=$(ls {0} | wc -l)\nif [ \"$calls\" -lt {times} ]; then : > {0}/$$; \
+         echo 'bwrap: Cannot allocate memory' >&2; exit 1; fi\nexec bwrap \"$@\"\n",
+        counter.display()
+    );
+    std::fs::write(site.path("bwrap"), script).unwrap();
+    // The users of sandboxes start it.
+    for (name, mode) in [("bwrap", 0o755), ("bwrap-calls", 0o777)] {
+        std::fs::set_permissions(site.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
+    let program = site.path("bwrap");
+    std::fs::write(site.path("config.toml"), format!("bwrap = {:?}\n{config}", program.display().to_string())).unwrap();
+}
+
+#[test]
+fn a_sandbox_that_failed_once_at_the_start_is_tried_again_without_a_job() {
+    let site = site_with(&format!("lease = \"3s\"\n{OTHER}"));
+    failing_bwrap(&site, 1);
+    let service = site.start();
+    let end = Instant::now() + Duration::from_secs(60);
+    // Nothing but a look: no job, and not /v2/system, which would have it tried.
+    while service.get("/readyz")["sandbox"]["enough"] != true {
+        assert!(Instant::now() < end, "{}", service.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(service.log().contains("Cannot allocate memory"), "the first one failed: {}", service.log());
+    assert!(service.log().contains("agents may be run"), "{}", service.log());
+    assert_eq!(failed(&service, "other")["code"], "agent_exited", "it was run");
+}
+
+#[test]
+fn users_of_others_are_refused_as_those_of_sandboxes() {
+    let site = site_with("lease = \"3s\"\n");
+    for (numbers, told) in [
+        ("2147483648", "2147483647"),
+        ("4294967295", "2147483647"),
+        ("1000", "from 65536"),
+        ("4294967296", "JOURNEYMAN_SANDBOX_USERS"),
+    ] {
+        for command in ["serve", "doctor"] {
+            let output = site.command(&[command]).env("JOURNEYMAN_SANDBOX_USERS", numbers).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && text.contains(told), "{command} {numbers}: {text}");
+        }
+    }
 }
 
 /// The site as somebody who is not root has it; `None` where that cannot be tried.

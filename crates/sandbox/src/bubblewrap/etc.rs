@@ -43,6 +43,8 @@ pub(super) fn write(folder: &Path, renew: bool) -> io::Result<()> {
         return Ok(());
     }
     let (place, draft) = (folder.join(FOLDER), folder.join(format!("{FOLDER}.{}", std::process::id())));
+    // An attempt that failed may have left one. Files that may not be written to cannot be copied over.
+    remove(&draft)?;
     std::fs::create_dir_all(&draft)?;
     for name in COPIED {
         copy(&Path::new("/etc").join(name), &draft.join(name))?;
@@ -54,13 +56,23 @@ pub(super) fn write(folder: &Path, renew: bool) -> io::Result<()> {
     open_for_all(&draft)?;
     // A folder with something in it is not replaced.
     let old = folder.join(format!("{FOLDER}.old.{}", std::process::id()));
-    if std::fs::rename(&place, &old).is_ok() {
-        std::fs::remove_dir_all(old)?;
-    }
-    match std::fs::rename(&draft, &place) {
+    remove(&old)?;
+    let had_one = std::fs::rename(&place, &old).is_ok();
+    let renamed = match std::fs::rename(&draft, &place) {
         // Another process was first.
         Err(_) if place.is_dir() => std::fs::remove_dir_all(draft),
         renamed => renamed,
+    };
+    if had_one {
+        remove(&old)?;
+    }
+    renamed
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -71,8 +83,6 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         std::fs::create_dir_all(parent)?;
     }
     if kind.is_symlink() {
-        // One that is there is of an earlier start of this process.
-        let _ = std::fs::remove_file(to);
         std::os::unix::fs::symlink(std::fs::read_link(from)?, to)?;
     } else if kind.is_dir() && from.file_name().is_some_and(|name| name != PRIVATE) {
         std::fs::create_dir_all(to)?;
@@ -106,6 +116,19 @@ mod tests {
             let users = std::fs::read_to_string(etc.join("passwd")).unwrap();
             assert!(users.contains("agent:x:1000") && users.lines().count() == 3, "{users}");
         }
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_a_failed_attempt_has_left_is_no_reason_to_fail_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let [draft, old] = ["etc", "etc.old"].map(|name| dir.path().join(format!("{name}.{}", std::process::id())));
+        // A folder where a file is to be, which stops root too, as a file that may not be written to stops others.
+        std::fs::create_dir_all(draft.join("passwd")).unwrap();
+        std::fs::create_dir_all(old.join("inner")).unwrap();
+        write(dir.path(), true).unwrap();
+        write(dir.path(), true).unwrap();
+        assert!(dir.path().join(FOLDER).join("passwd").is_file());
         assert_eq!(dir.path().read_dir().unwrap().count(), 1, "nothing is left beside it");
     }
 }

@@ -124,7 +124,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_frozen_cannot_be_continued_by_a_signal_and_can_be_killed() {
-        let cgroups = Cgroups::find("freezer-test");
+        let cgroups = Cgroups::find("freezer-test", None);
         if !cgroups.has(Controller::Freezer) {
             let _ = writeln!(io::stderr(), "not tested: this user may make no group that can be frozen");
             return;
@@ -151,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_group_without_the_sandbox_is_not_frozen() {
-        let group = Cgroups::find("freezer-empty").take(Resources::default()).unwrap();
+        let group = Cgroups::find("freezer-empty", None).take(Resources::default()).unwrap();
         assert!(!group.freeze(rustix::process::getpid()).await);
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use journeyman_core::time::Timestamp;
+use journeyman_core::time::{Clock, Timestamp};
 use serde_json::{Value, json};
 
 use super::super::demo::{make_key, sample};
@@ -16,6 +16,7 @@ use crate::client::{Client, Request};
 use crate::config::Settings;
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
+use crate::system::Machine;
 use crate::telemetry;
 
 /// What is asked: the test model does what stands in brackets, and others can read it.
@@ -30,6 +31,7 @@ const THIRD: &str = "Make a third file, third.txt, that holds the one word third
 /// Has an agent do it.
 pub(super) fn run(mut settings: Settings, id: &str, model: &str, json: bool) -> anyhow::Result<ExitCode> {
     find(&settings, id)?;
+    app::leftovers::remove_temporary(&std::env::temp_dir(), "journeyman-check-", Machine.now());
     let temporary = tempfile::Builder::new().prefix("journeyman-check-").tempdir()?;
     settings.move_to(temporary.path());
     telemetry::begin(&settings)?;

@@ -1,19 +1,20 @@
 //! `journeyman agent install`: packages of exact versions into a folder of the data directory.
 //!
-//! Nothing that is installed is run here: neither npm's scripts nor a source distribution's. The new folder takes the old
-//! one's place when everything is in it.
+//! Nothing that is installed is run here: neither npm's scripts nor a source distribution's. Packages whose hashes are
+//! known are compared with them. The new folder takes the old one's place when everything is in it.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 use journeyman_core::agent::{AgentSpec, Install};
 
 use super::super::store::print;
 use super::find;
+use super::lock::Locks;
 use crate::app;
 use crate::config::{self, Settings};
 
@@ -22,12 +23,20 @@ pub(super) fn installed(folder: &Path) -> Option<Install> {
     serde_json::from_slice(&std::fs::read(folder.join(Install::NOTE)).ok()?).ok()
 }
 
-/// Installs an agent.
-pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
+/// Installs an agent; `unpinned` without looking at the hashes of its packages.
+pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Result<ExitCode> {
     let spec = find(settings, id)?;
     let Some(install) = &spec.install else {
         bail!("the agent {id} is not one that is installed: it starts {}", spec.command.join(" "));
     };
+    let locks = if unpinned { Locks::default() } else { Locks::of(id, install)? };
+    if !locks.are_complete(install) {
+        writeln!(
+            std::io::stderr(),
+            "warning: no lock file has the hashes of the packages of {id}: what the registry serves is taken as it is. Name \
+             one as npm-lock or pip-lock in the agent's table (docs/agents.md)"
+        )?;
+    }
     app::make_private_dir(&settings.data_dir)?;
     let folder = config::folder(&settings.data_dir, id);
     let agents = folder.parent().context("the folder of agents")?;
@@ -40,11 +49,8 @@ pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
     }
     let aside = agents.join(format!(".{id}.before"));
     // One that was interrupted has left what was there before aside, and what it had come to in its place.
-    if installed(&folder).is_none() && aside.exists() {
-        remove(&folder)?;
-        std::fs::rename(&aside, &folder)?;
-    }
-    remove(&aside)?;
+    let restored = app::leftovers::restore_agent(&folder, &aside);
+    restored.with_context(|| format!("{} cannot be put in its place again", aside.display()))?;
     match std::fs::rename(&folder, &aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("{} cannot be put aside", folder.display()));
@@ -52,7 +58,7 @@ pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     // Where it will be: scripts of Python have their own path in them.
-    let done = fill(&folder, install).and_then(|()| is_complete(spec, &folder));
+    let done = fill(&folder, install, &locks).and_then(|()| is_complete(spec, &folder));
     let done = done.and_then(|()| Ok(std::fs::write(folder.join(Install::NOTE), serde_json::to_vec_pretty(install)?)?));
     if let Err(error) = done {
         remove(&folder)?;
@@ -69,27 +75,50 @@ pub(super) fn run(settings: &Settings, id: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn fill(folder: &Path, install: &Install) -> anyhow::Result<()> {
+fn fill(folder: &Path, install: &Install, locks: &Locks) -> anyhow::Result<()> {
     std::fs::create_dir(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
-    let path = |part: &str| folder.join(part).into_os_string();
     if !install.npm.is_empty() {
-        let mut npm = readable_by_all("npm");
-        npm.args(["install", "--prefix"]).arg(folder);
-        npm.args(["--ignore-scripts", "--no-audit", "--no-fund", "--save-exact", "--loglevel=error"]);
-        npm.args(install.before.iter().map(|day| format!("--before={day}")));
-        let hint = "npm comes with Node.js; on Debian: apt install npm";
-        carry_out(npm.arg("--").args(&install.npm), hint)?;
+        fill_npm(folder, install, locks)?;
     }
     if !install.pip.is_empty() {
-        let python = python(install.python.as_deref())?;
-        let hint = "on Debian: apt install python3-venv";
-        carry_out(readable_by_all(&python).args(["-m", "venv"]).arg(path("venv")), hint)?;
-        let mut pip = readable_by_all(path("venv/bin/python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
-        carry_out(pip.arg("--").args(&install.pip), hint)?;
+        fill_pip(folder, install, locks)?;
     }
     Ok(())
+}
+
+fn fill_npm(folder: &Path, install: &Install, locks: &Locks) -> anyhow::Result<()> {
+    let hint = "npm comes with Node.js; on Debian: apt install npm";
+    let mut npm = readable_by_all("npm");
+    npm.args([if locks.npm.is_some() { "ci" } else { "install" }, "--prefix"]).arg(folder);
+    npm.args(["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+    let Some(lock) = &locks.npm else {
+        npm.arg("--save-exact").args(install.before.iter().map(|day| format!("--before={day}")));
+        return carry_out(npm.arg("--").args(&install.npm), hint);
+    };
+    lock.write(folder)?;
+    carry_out(&mut npm, hint)?;
+    let arch = config::arch();
+    lock.check(folder, arch)
+}
+
+fn fill_pip(folder: &Path, install: &Install, locks: &Locks) -> anyhow::Result<()> {
+    let hint = "on Debian: apt install python3-venv";
+    let python = python(install.python.as_deref())?;
+    carry_out(readable_by_all(&python).args(["-m", "venv"]).arg(folder.join("venv")), hint)?;
+    let mut pip = readable_by_all(folder.join("venv/bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
+    match &locks.pip {
+        Some(lock) => {
+            let file = folder.join("requirements.txt");
+            std::fs::write(&file, &lock.0)?;
+            pip.args(["--require-hashes", "--no-deps", "-r"]).arg(file);
+        }
+        None => {
+            pip.arg("--").args(&install.pip);
+        }
+    }
+    carry_out(&mut pip, hint)
 }
 
 /// A Python that is new enough.
@@ -119,15 +148,25 @@ fn readable_by_all(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// What npm and pip say of a package that is not the one whose hash is known.
+const OTHER_HASH: [&str; 2] = ["EINTEGRITY", "DO NOT MATCH THE HASHES"];
+
 fn carry_out(command: &mut Command, hint: &str) -> anyhow::Result<()> {
     let words: Vec<String> = command.get_args().skip(3).map(|word| word.to_string_lossy().into_owned()).collect();
     let line = words.join(" ");
     writeln!(std::io::stderr(), "$ {line}")?;
-    let status = command.status().with_context(|| format!("{line} could not be started"))?;
-    match status.code() {
+    let child = command.stderr(Stdio::piped()).spawn().with_context(|| format!("{line} could not be started"))?;
+    let output = child.wait_with_output().with_context(|| format!("{line} could not be waited for"))?;
+    std::io::stderr().write_all(&output.stderr)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
         Some(0) => Ok(()),
         Some(127) => bail!("{} was not found ({hint})", words.first().map_or("a program", String::as_str)),
-        _ => bail!("{line} failed ({status})"),
+        _ if OTHER_HASH.iter().any(|word| said.contains(word)) => bail!(
+            "the registry serves a package whose hash is not the one in the lock file (see above): it was replaced there, or \
+             on the way. Do not use it before you know why"
+        ),
+        _ => bail!("{line} failed ({})", output.status),
     }
 }
 
@@ -135,7 +174,12 @@ fn carry_out(command: &mut Command, hint: &str) -> anyhow::Result<()> {
 fn is_complete(spec: &AgentSpec, folder: &Path) -> anyhow::Result<()> {
     let own = spec.command.iter().map(Path::new).filter(|word| word.starts_with(folder));
     match own.into_iter().find(|word| !word.exists()) {
-        Some(missing) => bail!("the packages do not hold {}", missing.display()),
+        Some(missing) => bail!(
+            "the packages do not hold {}; if the lock file has none for this kind of machine ({}), --unpinned installs \
+             without it, and without a look at hashes",
+            missing.display(),
+            config::arch()
+        ),
         None => Ok(()),
     }
 }

@@ -1,0 +1,254 @@
+//! What a service that was killed has left in its data directory, removed at the next start.
+//!
+//! All of it is done with the lock of the data directory held, so that no other service uses what is looked at; a command
+//! that runs beside (`journeyman doctor`) has files with its number in their names, which stay. What takes long is moved
+//! aside at once and removed while the service runs. Nothing here keeps a service from starting.
+
+mod git;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use journeyman_blobs::Folder;
+use journeyman_core::agent::Install;
+use journeyman_core::time::Timestamp;
+
+use crate::config::{BlobPlace, Database, SandboxKind, Settings};
+
+/// Things that are removed are moved here first.
+const REMOVED: &str = "removed";
+
+/// In a folder that other machines share, what is younger than this may be theirs.
+const SHARED_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// What a file system's times may be behind the clock.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
+
+/// A temporary folder without a lock is left alone for this time: its command may be about to begin.
+const TEMPORARY_AGE: Duration = Duration::from_secs(3600);
+
+/// Removes what can be removed in a moment, and moves the rest aside for [`remove_slowly`].
+pub(crate) fn remove(settings: &Settings, now: Timestamp) {
+    let data = &settings.data_dir;
+    let mut leftovers = Leftovers { data, living: &is_living, removed: 0 };
+    leftovers.drafts(data, &["master", "worker"]);
+    leftovers.numbered(data, &["doctor"]);
+    leftovers.drafts(&data.join("git"), &[]);
+    leftovers.numbered(&data.join("sandbox"), &["journeyman", "etc", "etc.old"]);
+    leftovers.drafts(&data.join("sandbox/runtime"), &[]);
+    if settings.sandbox.kind != SandboxKind::Container {
+        // That back end removes its own, when it has ended the containers that use them.
+        leftovers.all(&data.join("sandbox/doors"));
+    }
+    leftovers.all(&data.join("scratch"));
+    leftovers.trees(&data.join("spares"));
+    let installed = settings.agents.iter().filter(|(_, spec)| spec.install.is_some()).map(|(id, _)| id.as_str());
+    leftovers.agents(&data.join("agents"), &installed.collect::<Vec<_>>());
+    leftovers.repositories(&settings.repositories);
+    git::end_orphans(&data.join("git"));
+    leftovers.removed += git::remove_locks(&data.join("mirrors"), now);
+    // Other machines share them where there is a database for several.
+    let is_own = matches!(settings.database, Database::Sqlite(_));
+    leftovers.removed += git::remove_locks(&settings.repositories, if is_own { now } else { now - SHARED_AGE });
+    if leftovers.removed > 0 {
+        tracing::info!(removed = leftovers.removed, "leftovers of a service that was killed were removed");
+    }
+}
+
+/// Removes what was moved aside, and drafts of blobs from before `now`, which is when this service began.
+pub(crate) fn remove_slowly(settings: &Settings, now: Timestamp) {
+    let aside = settings.data_dir.join(REMOVED);
+    if let Err(error) = std::fs::remove_dir_all(&aside)
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(folder = %aside.display(), %error, "leftovers could not be removed; the next start tries again");
+    }
+    let BlobPlace::Folder { path, shared } = &settings.blobs else { return };
+    // A file system's clock is a little behind.
+    let before = now - if *shared { SHARED_AGE } else { CLOCK_STEP };
+    match Folder::new(path.clone(), *shared).remove_drafts(before) {
+        Ok(0) => {}
+        Ok(removed) => tracing::info!(removed, "drafts of blobs that were never finished were removed"),
+        Err(error) => tracing::warn!(folder = %path.display(), %error, "drafts of blobs could not be removed"),
+    }
+}
+
+struct Leftovers<'a> {
+    data: &'a Path,
+    /// Whether a process is one of ours that runs.
+    living: &'a dyn Fn(u32) -> bool,
+    removed: usize,
+}
+
+impl Leftovers<'_> {
+    /// Files `<name>.<number of a process>.draft`; of any name where none is given.
+    fn drafts(&mut self, folder: &Path, names: &[&str]) {
+        for (path, name) in entries(folder) {
+            let Some((name, number)) = name.strip_suffix(".draft").and_then(|name| name.rsplit_once('.')) else {
+                continue;
+            };
+            if names.is_empty() || names.contains(&name) {
+                self.of_process(&path, number);
+            }
+        }
+    }
+
+    /// Files and folders `<name>.<number of a process>`.
+    fn numbered(&mut self, folder: &Path, names: &[&str]) {
+        for (path, name) in entries(folder) {
+            if let Some((name, number)) = name.rsplit_once('.')
+                && names.contains(&name)
+            {
+                self.of_process(&path, number);
+            }
+        }
+    }
+
+    fn of_process(&mut self, path: &Path, number: &str) {
+        if number.parse().is_ok_and(|number| !(self.living)(number)) {
+            self.take(path);
+        }
+    }
+
+    /// Everything in a folder.
+    fn all(&mut self, folder: &Path) {
+        entries(folder).for_each(|(path, _)| self.take(&path));
+    }
+
+    /// Prebuilt trees that were being made or removed.
+    fn trees(&mut self, folder: &Path) {
+        for (path, name) in entries(folder) {
+            if name == "gone" || name.ends_with(".draft") {
+                self.take(&path);
+            }
+        }
+    }
+
+    /// Agents whose installation was interrupted; none is touched while one is being installed.
+    fn agents(&mut self, folder: &Path, known: &[&str]) {
+        let Ok(lock) = File::open(folder.join(".lock")) else { return };
+        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+            return;
+        }
+        for (aside, name) in entries(folder) {
+            if let Some(id) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".before")) {
+                let restored = restore_agent(&folder.join(id), &aside);
+                self.note(&aside, restored);
+            }
+        }
+        for (path, name) in entries(folder) {
+            if known.contains(&name.as_str()) && path.is_dir() && !path.join(Install::NOTE).exists() {
+                self.take(&path);
+            }
+        }
+    }
+
+    /// Repositories of the built-in code host that were being made.
+    fn repositories(&mut self, folder: &Path) {
+        for (path, name) in entries(folder) {
+            if journeyman_forge::is_unfinished(&path, &name) {
+                self.take(&path);
+            }
+        }
+    }
+
+    /// Moves something aside; a file is removed at once.
+    fn take(&mut self, path: &Path) {
+        let taken = match path.symlink_metadata() {
+            Ok(note) if note.is_dir() => self.move_aside(path),
+            Ok(_) => std::fs::remove_file(path),
+            Err(error) => Err(error),
+        };
+        self.note(path, taken);
+    }
+
+    fn move_aside(&self, path: &Path) -> io::Result<()> {
+        let aside = self.data.join(REMOVED);
+        super::make_private_dir(&aside).map_err(io::Error::other)?;
+        let mut number = 0_u64;
+        loop {
+            let place = aside.join(number.to_string());
+            if place.symlink_metadata().is_ok() {
+                // Of the start before, which was killed too.
+                number += 1;
+                continue;
+            }
+            return match std::fs::rename(path, place) {
+                // Repositories may be on another disk.
+                Err(error) if error.kind() == ErrorKind::CrossesDevices => std::fs::remove_dir_all(path),
+                moved => moved,
+            };
+        }
+    }
+
+    fn note(&mut self, path: &Path, done: io::Result<()>) {
+        match done {
+            Ok(()) => self.removed += 1,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(path = %path.display(), %error, "a leftover could not be removed"),
+        }
+    }
+}
+
+/// Puts an agent in its place again that an interrupted installation has put aside; if the new one was complete, it stays.
+pub(crate) fn restore_agent(folder: &Path, aside: &Path) -> io::Result<()> {
+    let remove = |folder: &Path| match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    if folder.join(Install::NOTE).exists() {
+        return remove(aside);
+    }
+    if !aside.exists() {
+        return Ok(());
+    }
+    remove(folder)?;
+    std::fs::rename(aside, folder)
+}
+
+/// Removes the temporary folders of commands that were killed, which begin with `prefix` and are data directories.
+pub(crate) fn remove_temporary(folder: &Path, prefix: &str, now: Timestamp) {
+    for (path, _) in entries(folder).filter(|(_, name)| name.starts_with(prefix)) {
+        if is_abandoned(&path, now)
+            && let Err(error) = std::fs::remove_dir_all(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "a temporary folder could not be removed");
+        }
+    }
+}
+
+/// Whether nothing uses a temporary folder of ours.
+fn is_abandoned(path: &Path, now: Timestamp) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(note) = path.symlink_metadata() else { return false };
+    // Others may put something there under such a name.
+    if !note.is_dir() || note.uid() != rustix::process::geteuid().as_raw() {
+        return false;
+    }
+    match File::open(path.join("serve.lock")) {
+        Ok(lock) => rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok(),
+        Err(_) => modified(path).is_some_and(|at| at < now - TEMPORARY_AGE),
+    }
+}
+
+/// When something was changed last.
+fn modified(path: &Path) -> Option<Timestamp> {
+    let at = path.symlink_metadata().ok()?.modified().ok()?;
+    Some(Timestamp::default() + at.duration_since(std::time::UNIX_EPOCH).ok()?)
+}
+
+/// What is in a folder, if it is there.
+fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))
+}
+
+/// Whether a number is that of a process of this program, other than this one: numbers are given out again.
+fn is_living(number: u32) -> bool {
+    let name = |process: &str| std::fs::read_to_string(format!("/proc/{process}/comm")).ok();
+    number != std::process::id() && name(&number.to_string()).is_some_and(|other| Some(other) == name("self"))
+}

@@ -1,0 +1,249 @@
+//! Lock files: the exact packages of an agent, each with its hash, so that an installation is the same everywhere and a
+//! package that was replaced at the registry is refused. Those of the agents that the program knows are part of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use journeyman_core::agent::Install;
+use serde::{Deserialize, Serialize};
+
+/// What `scripts/lock-agents.sh` has written for packages of npm, by agent.
+const NPM: [(&str, &str); 7] = [
+    ("claude-code", include_str!("../../../../../agents/locks/claude-code/package-lock.json")),
+    ("codex", include_str!("../../../../../agents/locks/codex/package-lock.json")),
+    ("gemini", include_str!("../../../../../agents/locks/gemini/package-lock.json")),
+    ("kimi", include_str!("../../../../../agents/locks/kimi/package-lock.json")),
+    ("opencode", include_str!("../../../../../agents/locks/opencode/package-lock.json")),
+    ("pi", include_str!("../../../../../agents/locks/pi/package-lock.json")),
+    ("qwen", include_str!("../../../../../agents/locks/qwen/package-lock.json")),
+];
+
+/// The same for packages of Python.
+const PIP: [(&str, &str); 1] = [("vibe", include_str!("../../../../../agents/locks/vibe/requirements.txt"))];
+
+/// How it is mended where a lock file is not one.
+const WRITE: &str = "write it again with the versions of the agent's table (docs/agents.md)";
+
+/// The lock files of one installation.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    pub(super) npm: Option<NpmLock>,
+    pub(super) pip: Option<PipLock>,
+}
+
+impl Locks {
+    /// Those that the agent's table names, else those that the program has for these versions.
+    ///
+    /// # Errors
+    /// A named file cannot be read, lacks a hash, or is of other versions.
+    pub(super) fn of(id: &str, install: &Install) -> anyhow::Result<Self> {
+        let npm = match &install.npm_lock {
+            Some(path) => Some(NpmLock::named(path, &install.npm)?),
+            None => bundled(&NPM, id).map(NpmLock::parse).transpose()?.filter(|lock| lock.covers(&install.npm)),
+        };
+        let pip = match &install.pip_lock {
+            Some(path) => Some(PipLock::named(path, &install.pip)?),
+            None => bundled(&PIP, id).map(PipLock::parse).transpose()?.filter(|lock| lock.covers(&install.pip)),
+        };
+        Ok(Self { npm, pip })
+    }
+
+    /// Whether the hashes of everything that is installed are known.
+    pub(super) fn are_complete(&self, install: &Install) -> bool {
+        (install.npm.is_empty() || self.npm.is_some()) && (install.pip.is_empty() || self.pip.is_some())
+    }
+}
+
+fn bundled<'a>(locks: &[(&str, &'a str)], id: &str) -> Option<&'a str> {
+    locks.iter().find(|(of, _)| *of == id).map(|(_, text)| *text)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("the lock file {} cannot be read", path.display()))
+}
+
+/// A `package-lock.json`, version 3 (docs.npmjs.com, package-lock-json).
+#[derive(Debug)]
+pub(super) struct NpmLock {
+    text: String,
+    packages: BTreeMap<String, NpmPackage>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NpmFile {
+    #[serde(rename = "lockfileVersion")]
+    version: u32,
+    packages: BTreeMap<String, NpmPackage>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NpmPackage {
+    version: String,
+    integrity: Option<String>,
+    in_bundle: bool,
+    optional: bool,
+    os: Words,
+    cpu: Words,
+    libc: Words,
+    engines: Option<serde_json::Value>,
+    dependencies: BTreeMap<String, String>,
+    optional_dependencies: BTreeMap<String, String>,
+}
+
+/// One word or several: packages have both.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Words {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Words {
+    /// Whether `own` is among what is wanted, or anything is; a word with `!` is what must not be.
+    fn fit(&self, own: &str) -> bool {
+        let words = match self {
+            Self::One(word) => std::slice::from_ref(word),
+            Self::Several(words) => words.as_slice(),
+        };
+        let is_refused = words.iter().any(|word| word.strip_prefix('!') == Some(own));
+        let mut wanted = words.iter().filter(|word| !word.starts_with('!')).peekable();
+        !is_refused && (wanted.peek().is_none() || wanted.any(|word| word == own))
+    }
+}
+
+/// The `package.json` that belongs to a lock file.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest<'a> {
+    name: &'static str,
+    private: bool,
+    dependencies: &'a BTreeMap<String, String>,
+    optional_dependencies: &'a BTreeMap<String, String>,
+}
+
+impl NpmLock {
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let NpmFile { version, packages } = serde_json::from_str(text)?;
+        if version != 3 {
+            bail!("it has lockfileVersion {version} and not 3; npm 7 or later writes that");
+        }
+        if !packages.contains_key("") {
+            bail!("it does not say what it is the lock file of");
+        }
+        let lacks = |(place, one): &(&String, &NpmPackage)| {
+            !place.is_empty() && !one.in_bundle && one.integrity.as_ref().is_none_or(String::is_empty)
+        };
+        if let Some((place, _)) = packages.iter().find(lacks) {
+            bail!("{place} has no hash (integrity)");
+        }
+        Ok(Self { text: text.to_owned(), packages })
+    }
+
+    fn named(path: &Path, wanted: &[String]) -> anyhow::Result<Self> {
+        let not_one = || format!("the lock file {} (npm-lock) cannot be used; {WRITE}", path.display());
+        let lock = Self::parse(&read(path)?).with_context(not_one)?;
+        match wanted.iter().find(|package| !lock.has(package)) {
+            Some(package) => Err(anyhow::anyhow!("{package} is not in it")).with_context(not_one),
+            None => Ok(lock),
+        }
+    }
+
+    fn covers(&self, wanted: &[String]) -> bool {
+        !wanted.is_empty() && wanted.iter().all(|package| self.has(package))
+    }
+
+    /// Whether a package such as `opencode-ai@1.18.33` is wanted by the lock file, in that version. One that the registry
+    /// did not have for this kind of machine is missed later.
+    fn has(&self, package: &str) -> bool {
+        let Some((name, version)) = package.rsplit_once('@').filter(|(name, _)| !name.is_empty()) else { return false };
+        let is_wanted = self
+            .packages
+            .get("")
+            .is_some_and(|root| root.dependencies.contains_key(name) || root.optional_dependencies.contains_key(name));
+        let there = self.packages.get(&format!("node_modules/{name}"));
+        is_wanted && there.is_none_or(|there| there.version == version)
+    }
+
+    /// Writes the files that `npm ci` works by.
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        let root = self.packages.get("").context("a lock file without its root")?;
+        let manifest = Manifest {
+            name: "agent",
+            private: true,
+            dependencies: &root.dependencies,
+            optional_dependencies: &root.optional_dependencies,
+        };
+        std::fs::write(folder.join("package.json"), serde_json::to_vec_pretty(&manifest)?)?;
+        Ok(std::fs::write(folder.join("package-lock.json"), &self.text)?)
+    }
+
+    /// Looks for packages that are not there: npm passes over an optional one without a word, also where its hash is not
+    /// the locked one.
+    pub(super) fn check(&self, folder: &Path, arch: &str) -> anyhow::Result<()> {
+        let is_missing =
+            |(place, one): &(&String, &NpmPackage)| one.is_for(arch) && !folder.join(place.as_str()).exists();
+        match self.packages.iter().find(is_missing) {
+            Some((place, one)) => bail!(
+                "the package {} {} was not installed: the registry does not have it, or serves something whose hash is not \
+                 the one in the lock file",
+                place.trim_start_matches("node_modules/"),
+                one.version
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+impl NpmPackage {
+    /// Whether npm installs it on such a machine. What Node.js an optional one wants is not looked at here.
+    fn is_for(&self, arch: &str) -> bool {
+        let is_certain = !self.optional || self.engines.is_none();
+        is_certain && self.os.fit("linux") && self.cpu.fit(arch) && self.libc.fit("glibc")
+    }
+}
+
+/// A `requirements.txt` with hashes (pip.pypa.io, secure installs).
+#[derive(Debug)]
+pub(super) struct PipLock(pub(super) String);
+
+impl PipLock {
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        // A line with a backslash at its end goes on in the next.
+        let whole = text.replace("\\\n", " ");
+        for line in whole.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            // Options name places to install from.
+            if line.starts_with('-') || !line.contains("==") || !line.contains("--hash=sha256:") {
+                bail!("{:?} is not a package of one version with hashes", line.split(' ').next().unwrap_or_default());
+            }
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    fn named(path: &Path, wanted: &[String]) -> anyhow::Result<Self> {
+        let not_one = || format!("the lock file {} (pip-lock) cannot be used; {WRITE}", path.display());
+        let lock = Self::parse(&read(path)?).with_context(not_one)?;
+        match wanted.iter().find(|package| !lock.has(package)) {
+            Some(package) => Err(anyhow::anyhow!("{package} is not in it")).with_context(not_one),
+            None => Ok(lock),
+        }
+    }
+
+    fn covers(&self, wanted: &[String]) -> bool {
+        !wanted.is_empty() && wanted.iter().all(|package| self.has(package))
+    }
+
+    fn has(&self, package: &str) -> bool {
+        self.0.lines().any(|line| line.split([' ', ';']).next() == Some(package))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! What a service that was killed leaves behind is gone after the next start: files, folders, processes, control groups.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::given::{Service, Site, is_running, site};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What runs in the sandboxes of a test, and nowhere else: each has its own.
+const SLEEP: [&str; 2] = ["sleep", "86417"];
+const OTHER_SLEEP: [&str; 2] = ["sleep", "86419"];
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Files and folders that only a service which is in the middle of something has.
+fn unfinished(site: &Site) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![site.path("data")]);
+    while let Some(folder) = folders.pop() {
+        let entries: Vec<_> = std::fs::read_dir(&folder).into_iter().flatten().flatten().collect();
+        for entry in entries {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let last = name.rsplit('.').next().unwrap_or_default();
+            let is_numbered = name.contains('.') && !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+            let is_lock = last == "lock" && !["serve.lock", ".lock"].contains(&name.as_str());
+            let is_aside = ["scratch", "removed"].iter().any(|aside| folder == site.path(&format!("data/{aside}")));
+            if is_aside || last == "draft" || is_numbered && is_ours(&folder) || is_lock || name.starts_with("tmp_") {
+                found.push(path);
+            } else if path.is_dir() && !path.is_symlink() && is_ours(&folder) {
+                folders.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Whether the program itself names what is in a folder.
+fn is_ours(folder: &Path) -> bool {
+    !["workspaces", "objects", "etc", "tree"].iter().any(|name| folder.ends_with(name))
+}
+
+/// The folders of control groups of all services that have had the site's data directory, and that of the last one.
+fn groups(site: &Site) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let text = std::fs::read_to_string(site.path("data/sandbox/groups")).unwrap_or_default();
+    let last: Vec<PathBuf> = text.lines().map(PathBuf::from).collect();
+    let mut all = Vec::new();
+    for folder in &last {
+        // `journeyman-<owner>-<number of the process>`
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let owner = name.rsplit_once('-').unwrap().0.to_owned();
+        let entries = std::fs::read_dir(folder.parent().unwrap()).unwrap().flatten();
+        let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{owner}-")));
+        all.extend(ours.map(|entry| entry.path()));
+    }
+    (all, last)
+}
+
+/// A service in whose sandbox something runs.
+fn at_work(site: &Site, sleep: &[&str]) -> (Service, String) {
+    let service = site.start();
+    let job = service.create(&format!("[[run {}]]", sleep.join(" ")));
+    until("the run", || is_running(sleep));
+    (service, job)
+}
+
+#[test]
+fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
+    let site = site();
+    // At its start, a little later each time: what it is at then is up to the machine.
+    for moment in 0..12 {
+        let mut serve = site.command(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut serve = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(moment * 25));
+        serve.kill().unwrap();
+        serve.wait().unwrap();
+    }
+    // In the middle of runs.
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        let (service, job) = at_work(&site, &SLEEP);
+        jobs.push(job);
+        service.kill();
+    }
+    // What it may have been at, and is too short to be met.
+    let number = 4_000_001;
+    let planted = [
+        format!("data/sandbox/etc.{number}/passwd"),
+        format!("data/sandbox/etc.old.{number}/passwd"),
+        format!("data/git/gitconfig.{number}.draft"),
+        format!("data/worker.{number}.draft"),
+        "data/scratch/job.session".to_owned(),
+        "data/spares/abc.draft/tree/file".to_owned(),
+        "data/spares/gone/tree/file".to_owned(),
+        "data/repositories/.other.1700000000000000.0/HEAD".to_owned(),
+        "data/repositories/shop.git/packed-refs.lock".to_owned(),
+        "data/blobs/sessions/job_x/1.draft".to_owned(),
+    ];
+    for path in planted.iter().map(|path| site.path(path)) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "x").unwrap();
+    }
+    assert!(unfinished(&site).len() >= planted.len() - 2, "they are seen: {:#?}", unfinished(&site));
+    let service = site.start();
+    for job in &jobs {
+        service.call("POST", &format!("{job}/cancel"), None);
+    }
+    until("the end of the runs", || !is_running(&SLEEP));
+    until("the removal of what was unfinished", || unfinished(&site).is_empty());
+    assert!(
+        !site.path("data/spares/gone").exists() && !site.path("data/repositories/.other.1700000000000000.0").exists()
+    );
+    // Only the groups of the service that lives are there.
+    let (mut all, mut last) = groups(&site);
+    all.sort();
+    last.sort();
+    assert_eq!(all, last);
+    assert!(!rustix::process::geteuid().is_root() || !last.is_empty(), "root has control groups");
+    // And it works, on the repository whose lock was left too.
+    let job = service.create("[[write a.txt|A]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    drop(service);
+}
+
+#[test]
+fn what_another_service_of_the_machine_uses_stays() {
+    let (one, other) = (site(), site());
+    let (living, job) = at_work(&other, &OTHER_SLEEP);
+    let (before, _) = groups(&other);
+    let service = one.start();
+    service.kill();
+    let _service = one.start();
+    let (after, last) = groups(&other);
+    assert_eq!(before, after);
+    assert!(last.iter().all(|folder| folder.exists()));
+    assert!(is_running(&OTHER_SLEEP), "its sandbox runs on");
+    living.call("POST", &format!("{job}/cancel"), None);
+    until("the end of the run", || !is_running(&OTHER_SLEEP));
+}
+
+#[test]
+fn a_workspace_that_would_be_built_anew_does_not_wait_for_its_time() {
+    let site = site();
+    let service = site.start();
+    let (whole, broken) = (service.create("[[write a.txt|A]]"), service.create("[[write b.txt|B]]"));
+    let workspace = |job: &str| site.path(&format!("data/workspaces/{}", job.rsplit('/').next().unwrap()));
+    for job in [&whole, &broken] {
+        assert_eq!(service.settled(job)["status"], "completed", "{:#}", service.events(job));
+        until("the mark of the workspace", || workspace(job).join("marker.json").exists());
+    }
+    service.kill();
+    // As where a service was killed while it removed a workspace, or built one.
+    std::fs::remove_file(workspace(&broken).join("marker.json")).unwrap();
+    let service = site.start();
+    until("the removal of the workspace", || !workspace(&broken).exists());
+    assert!(workspace(&whole).join("tree/a.txt").exists(), "the other is as it was");
+    service.send(&broken, "[[write c.txt|C]]");
+    assert_eq!(service.settled(&broken)["status"], "completed", "{:#}", service.events(&broken));
+}

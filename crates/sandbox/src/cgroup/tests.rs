@@ -1,0 +1,133 @@
+//! Groups of dead services, on the machine's own hierarchies: only root can make groups there.
+
+use std::process::{Child, Command};
+
+use super::*;
+
+/// The folders of a service in some of the hierarchies, each with a group, and their locks: until those are dropped, no
+/// other test takes them for what a dead service has left.
+fn service(name: &str, hierarchies: impl Fn(usize) -> bool) -> Option<(Vec<PathBuf>, Vec<File>)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let mut found = Found::default();
+    found.complete(name);
+    if found.places.len() != CONTROLLERS.len() {
+        // This machine lets its root make no groups.
+        remove(&found.folders());
+        return None;
+    }
+    let (mut folders, mut locks) = (Vec::new(), Vec::new());
+    for (number, (folder, lock)) in std::mem::take(&mut found.locks).into_iter().enumerate() {
+        if hierarchies(number) {
+            std::fs::create_dir(folder.join("1")).unwrap();
+            folders.push(folder);
+            locks.push(lock);
+        } else {
+            std::fs::remove_dir(folder).unwrap();
+        }
+    }
+    Some((folders, locks))
+}
+
+fn process_in(folders: &[PathBuf]) -> Child {
+    let child = Command::new("sleep").arg("1000").spawn().unwrap();
+    for folder in folders {
+        std::fs::write(folder.join("1/cgroup.procs"), child.id().to_string()).unwrap();
+    }
+    child
+}
+
+fn name(test: &str) -> String {
+    format!("unittest-{test}-{}", std::process::id())
+}
+
+#[test]
+fn groups_of_a_dead_service_are_removed_with_their_processes() {
+    let Some((folders, locks)) = service(&name("dead"), |_| true) else { return };
+    let mut child = process_in(&folders);
+    // It waits for the end of the processes, which somebody must wait for.
+    let waiting = std::thread::spawn(move || child.wait().unwrap());
+    drop(locks);
+    let own = Cgroups::find(&name("living"), None);
+    assert!(!waiting.join().unwrap().success(), "it was killed");
+    for folder in &folders {
+        assert!(!folder.exists(), "{} is left", folder.display());
+    }
+    drop(own);
+}
+
+#[test]
+fn groups_that_are_left_in_one_hierarchy_only_are_removed() {
+    // What is left where the removal before was interrupted, or a process took long to end.
+    let Some((folders, locks)) = service(&name("partial"), |number| number == 2) else { return };
+    if folders.is_empty() {
+        // Version 2 has one hierarchy.
+        return;
+    }
+    drop(locks);
+    drop(Cgroups::find(&name("partial-living"), None));
+    assert!(folders.iter().all(|folder| !folder.exists()), "{folders:?}");
+}
+
+#[test]
+fn groups_of_a_living_service_stay() {
+    let Some((folders, locks)) = service(&name("locked"), |_| true) else { return };
+    // A service of another version locks the first hierarchy alone.
+    let held = locks.into_iter().next();
+    let mut child = process_in(&folders);
+    drop(Cgroups::find(&name("locked-living"), None));
+    assert!(folders.iter().all(|folder| folder.join("1").exists()));
+    assert!(child.try_wait().unwrap().is_none(), "its processes live");
+    drop(held);
+    let waiting = std::thread::spawn(move || child.wait().unwrap());
+    remove(&folders);
+    waiting.join().unwrap();
+}
+
+#[test]
+fn groups_of_a_service_with_the_same_name_are_emptied_before_they_are_used() {
+    // In a container the service's number is the same at every start.
+    let Some((folders, locks)) = service(&name("same"), |_| true) else { return };
+    let mut child = process_in(&folders);
+    let waiting = std::thread::spawn(move || child.wait().unwrap());
+    drop(locks);
+    let own = Cgroups::find(&name("same"), None);
+    assert!(!waiting.join().unwrap().success());
+    let group = own.take(Resources::default()).unwrap();
+    assert!(group.places.iter().all(|place| is_empty(&place.folder)));
+    drop((group, own));
+    assert!(folders.iter().all(|folder| !folder.exists()));
+}
+
+#[test]
+fn groups_elsewhere_are_found_by_their_record() {
+    let Some((folders, locks)) = service(&name("elsewhere"), |_| true) else { return };
+    // Below another group, as where the service before was started in another session.
+    let session = folders[0].join("1");
+    let inner = session.join(format!("{PREFIX}{}", name("inner")));
+    std::fs::create_dir_all(inner.join("1")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let record = dir.path().join("groups");
+    std::fs::write(&record, format!("{}\n", inner.display())).unwrap();
+    let own = Cgroups::find(&name("recording"), Some(&record));
+    assert!(!inner.exists() && session.exists());
+    let written = std::fs::read_to_string(&record).unwrap();
+    assert_eq!(written.lines().map(PathBuf::from).collect::<Vec<_>>(), own.0.found().folders());
+    drop((own, locks));
+    remove(&folders);
+}
+
+#[tokio::test]
+async fn a_group_that_could_not_be_made_at_the_start_is_made_later() {
+    let Some((folders, locks)) = service(&name("late"), |_| true) else { return };
+    let own = Cgroups::find(&name("late"), None);
+    assert!(CONTROLLERS.iter().all(|controller| !own.has(*controller)), "others have the folders");
+    drop(locks);
+    own.find_missing().await;
+    assert!(CONTROLLERS.iter().all(|controller| own.has(*controller)));
+    let group = own.take(Resources::default()).unwrap();
+    assert_eq!(group.places.len(), CONTROLLERS.len());
+    drop((group, own));
+    assert!(folders.iter().all(|folder| !folder.exists()));
+}

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Writes the lock files of agents anew, after a version in agents/*.toml was changed on purpose: agents/locks/<id>/ holds a
+# package-lock.json (npm) or a requirements.txt (PyPI) with the hashes of all packages. Needs node, npm 11 and uv.
+#
+#     sh scripts/lock-agents.sh [id …]
+#
+# Nothing of the packages is run. The files name no registry: packages come from the one that the user has configured, and
+# the hashes tell that they are the same. Both kinds of machine are in one file; look for what the registry lacked.
+set -eu
+cd "$(dirname "$0")/.."
+
+command -v node >/dev/null 2>&1 || { echo "lock-agents: node is missing" >&2; exit 1; }
+command -v npm >/dev/null 2>&1 || { echo "lock-agents: npm is missing" >&2; exit 1; }
+
+# The value of a key in the table [install], such as: list npm agents/pi.toml
+value() {
+    sed -n '/^\[install\]/,/^\[[^i]/s/^'"$1"' = //p' "$2"
+}
+
+lock_npm() {
+    work=$(mktemp -d)
+    node -e '
+        const [packages, before] = process.argv.slice(1).map((text) => text && JSON.parse(text));
+        const manifest = { name: "agent", private: true, dependencies: {}, optionalDependencies: {} };
+        for (const one of packages) {
+            const at = one.lastIndexOf("@");
+            const [name, version] = [one.slice(0, at), one.slice(at + 1)];
+            // One of the two is for another kind of machine, which npm passes over if it is optional.
+            const arches = name.includes("{arch}") ? ["arm64", "x64"] : [];
+            for (const arch of arches) manifest.optionalDependencies[name.replace("{arch}", arch)] = version;
+            if (arches.length === 0) manifest.dependencies[name] = version;
+        }
+        require("fs").writeFileSync("'"$work"'/package.json", JSON.stringify(manifest));
+    ' "$2" "$3"
+    day=$(printf %s "$3" | tr -d '"')
+    (cd "$work" && npm install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel=error \
+        --omit-lockfile-registry-resolved=true ${day:+"--before=$day"})
+    node -e '
+        const fs = require("fs");
+        const lock = JSON.parse(fs.readFileSync(process.argv[1]));
+        const is_there = (name) => Object.keys(lock.packages).some((place) => place.endsWith("node_modules/" + name));
+        for (const [place, one] of Object.entries(lock.packages)) {
+            if (place === "") continue;
+            // An optional package is passed over where the node that runs npm is not one of its engines; ours is another.
+            for (const field of ["engines", "funding", "license", "deprecated"]) delete one[field];
+            // npm ci insists on what is wanted, also where it was optional and the registry did not have it.
+            for (const name of Object.keys(one.optionalDependencies ?? {}).filter((name) => !is_there(name))) {
+                console.error(`lock-agents: the registry does not have ${name}, which ${place} would use if it were there`);
+                delete one.optionalDependencies[name];
+            }
+            if (one.resolved) throw new Error(`${place} names a registry`);
+            if (!one.integrity && !one.inBundle) throw new Error(`${place} has no hash`);
+        }
+        fs.writeFileSync(process.argv[2], JSON.stringify(lock, null, 1) + "\n");
+    ' "$work/package-lock.json" "$1"
+    rm -r "$work"
+}
+
+lock_pip() {
+    command -v uv >/dev/null 2>&1 || { echo "lock-agents: uv is missing (pip install uv)" >&2; exit 1; }
+    node -e 'console.log(JSON.parse(process.argv[1]).join("\n"))' "$2" |
+        uv pip compile - --quiet --universal --python-version "$(printf %s "$3" | tr -d '"')" --generate-hashes \
+            --only-binary :all: --no-header --no-annotate --no-emit-index-url --output-file "$1" >/dev/null
+}
+
+for file in agents/*.toml; do
+    id=$(basename "$file" .toml)
+    [ $# = 0 ] || case " $* " in *" $id "*) ;; *) continue ;; esac
+    npm=$(value npm "$file") pip=$(value pip "$file")
+    [ -n "$npm$pip" ] || continue
+    echo "lock-agents: $id" >&2
+    mkdir -p "agents/locks/$id"
+    [ -z "$npm" ] || lock_npm "$PWD/agents/locks/$id/package-lock.json" "$npm" "$(value before "$file")"
+    [ -z "$pip" ] || lock_pip "agents/locks/$id/requirements.txt" "$pip" "$(value python "$file")"
+done
