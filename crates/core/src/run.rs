@@ -35,6 +35,10 @@ pub enum ReasonCode {
     TimedOut,
     /// The machine's sandbox does not hold what it must.
     SandboxUnsafe,
+    /// What sandboxes are made with, such as a container engine, does not answer.
+    SandboxUnavailable,
+    /// The container image does not exist, may not be fetched, or lacks what a job needs.
+    ImageRefused,
     /// A process of the run was killed because there was no more memory for it.
     OutOfMemory,
     /// The run started more processes than the project allows.

@@ -110,7 +110,8 @@ impl Cgroups {
                 slots.made
             })
         };
-        let mut group = Cgroup { pool: Arc::clone(&self.0), slot, places: Vec::new(), before: [0; 2] };
+        let pool = Arc::clone(&self.0);
+        let mut group = Cgroup { pool, slot, places: Vec::new(), before: [0; 2], is_frozen: false };
         for place in &self.0.places {
             let folder = place.folder.join(slot.to_string());
             make_dir(&folder)?;
@@ -138,6 +139,7 @@ pub(crate) struct Cgroup {
     places: Vec<Place>,
     /// What others that had it have come up against.
     before: [u64; 2],
+    is_frozen: bool,
 }
 
 impl Cgroup {
@@ -148,6 +150,31 @@ impl Cgroup {
     pub(crate) fn doors(&self) -> io::Result<Vec<File>> {
         let open = |place: &Place| File::options().write(true).open(place.folder.join(place.version.door()));
         self.places.iter().map(open).collect()
+    }
+
+    /// Whether its processes can be frozen by it: groups of version 2 are their own freezers (since Linux 5.2), those of
+    /// version 1 have none, and their processes stay in the freezer that they were started in.
+    pub(crate) fn has_freezer(&self) -> bool {
+        self.freezer().is_some()
+    }
+
+    /// Stops its processes where they are, until [`Cgroup::thaw`]. False if they could not be held.
+    pub(crate) async fn freeze(&mut self) -> bool {
+        let Some(folder) = self.freezer() else { return false };
+        self.is_frozen = true;
+        version::freeze(&folder).await
+    }
+
+    /// Lets them go on.
+    pub(crate) fn thaw(&mut self) -> bool {
+        let thawed = self.freezer().is_some_and(|folder| version::thaw(&folder).is_ok());
+        self.is_frozen &= !thawed;
+        thawed
+    }
+
+    fn freezer(&self) -> Option<PathBuf> {
+        let place = self.places.iter().find(|place| place.version.has_freezer(&place.folder))?;
+        Some(place.folder.clone())
     }
 
     /// The limit that its processes have come up against.
@@ -173,7 +200,10 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        if self.places.len() == self.pool.places.len() && self.places.iter().all(|place| is_empty(&place.folder)) {
+        // Whoever has it next must not be stopped by it.
+        let is_usable = !self.is_frozen || self.thaw();
+        let is_whole = is_usable && self.places.len() == self.pool.places.len();
+        if is_whole && self.places.iter().all(|place| is_empty(&place.folder)) {
             self.pool.slots.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.slot);
         }
     }

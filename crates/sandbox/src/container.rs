@@ -8,13 +8,16 @@
 
 mod door;
 mod engine;
+mod image;
+mod info;
+mod order;
 mod program;
+mod rootfs;
 mod runtime;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,17 +26,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::ports::{Guarantee, Image, Layout, Sandbox, SandboxError, Spawn, Spawned};
 use journeyman_core::project::PullPolicy;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::sync::OnceCell;
 
 use crate::bubblewrap::{HOME, WORKSPACE};
-use crate::cgroup::{Cgroups, Controller};
-use crate::probe::{Trial, probe};
+use crate::cgroup::{Cgroup, Cgroups, Controller};
+use crate::probe::{Trial, none_holds, probe};
 use crate::shim::{Answer, Pass, Plan, converse};
 use crate::users::{UserRange, Users};
 use door::Door;
-use engine::{Engine, Order};
+use engine::Engine;
+use order::Order;
 use program::Program;
 use runtime::Runtime;
 
@@ -101,6 +104,9 @@ impl Container {
         let make = async || {
             let ContainerSettings { socket, owner, renew, folder, program, .. } = &self.settings;
             let engine = Engine::connect(socket, owner).await?;
+            if engine.info.is_rootless && self.users.is_some() {
+                return Err(rootless(socket));
+            }
             if *renew {
                 engine.remove_all().await?;
                 Door::remove_all(folder).map_err(|error| unavailable(&error))?;
@@ -123,7 +129,7 @@ impl Container {
     fn user(&self, engine: &Engine, workspace: &Path) -> io::Result<(u32, u32)> {
         Ok(match &self.users {
             Some(users) => (users.of(workspace)?, users.group()),
-            None if engine.is_rootless => (0, 0),
+            None if engine.info.is_rootless => (0, 0),
             None => (getuid().as_raw(), getgid().as_raw()),
         })
     }
@@ -153,7 +159,15 @@ impl Sandbox for Container {
             has_users: self.users.is_some(),
             mend: MEND,
         };
-        probe(&trial).await
+        match self.available().await {
+            Ok(()) => probe(&trial).await,
+            Err(error) => none_holds(&trial, &error.to_string()),
+        }
+    }
+
+    async fn available(&self) -> Result<(), SandboxError> {
+        let socket = &self.settings.socket;
+        info::ping(socket).await.map_err(|error| engine::unreachable(socket, &error))
     }
 
     fn layout(&self, _workspace: &Path, _home: &Path) -> Layout {
@@ -184,7 +198,7 @@ impl Sandbox for Container {
         let image = engine.image(&self.image(&spawn)?).await?;
         let user = self.user(engine, &spawn.workspace).map_err(failed)?;
         let door = Door::make(&self.settings.folder, user).map_err(failed)?;
-        let group = self.cgroups.take(spawn.resources).map_err(failed)?;
+        let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose().map_err(failed)?;
         let (readable, has_users) = (&self.settings.readable[..], self.users.is_some());
         let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, door: &door };
         let container = engine.start(&order).await?;
@@ -195,14 +209,14 @@ impl Sandbox for Container {
                 return Err(error);
             }
         };
-        let doors = if self.groups_are_used() { group.doors().map_err(failed)? } else { Vec::new() };
+        let doors = group.as_ref().map_or(Ok(Vec::new()), Cgroup::doors).map_err(failed)?;
         let mut running = Program::new(container, first, handle, group).map_err(failed)?;
         let plan = Plan {
             argv: self.started(runtime, spawn.argv),
             environment: environment(&image.environment, spawn.environment),
             directory: WORKSPACE.into(),
             listen: spawn.listen,
-            processes: spawn.resources.processes.filter(|_| !self.groups_are_used()),
+            processes: spawn.resources.processes.filter(|_| doors.is_empty()),
             file_bytes: spawn.resources.file_bytes,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
@@ -230,32 +244,6 @@ impl Container {
         self.users.is_some() && all.into_iter().all(|controller| self.cgroups.has(controller))
     }
 
-    /// Whether what we have mounted is where it belongs: engines follow links of an image, by which one of our folders may
-    /// have taken another's place, and so a program the shim's.
-    fn is_as_ordered(&self, first: Pid, order: &Order<'_>) -> io::Result<()> {
-        let root = PathBuf::from(format!("/proc/{}/root", first.as_raw_pid()));
-        let root = openat(CWD, &root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let runtime = &order.runtime.folder;
-        for (there, ours) in [
-            (runtime::INSIDE, runtime.clone()),
-            ("/etc/ld.so.preload", runtime.join("nothing")),
-            (door::INSIDE, order.door.folder().to_owned()),
-            (HOME, order.spawn.home.clone()),
-            (WORKSPACE, order.spawn.workspace.clone()),
-        ] {
-            let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-            let found = openat2(&root, there, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
-            let note = found.and_then(fstat).map_err(io::Error::from);
-            let ours = ours.metadata()?;
-            if !note.is_ok_and(|note| (note.st_dev, note.st_ino) == (ours.dev(), ours.ino())) {
-                let text =
-                    format!("the image has something else in the place of {there}, such as a link; take another");
-                return Err(io::Error::other(text));
-            }
-        }
-        Ok(())
-    }
-
     /// Waits for whoever comes through the door, who must be the container's first process, and looks where it is.
     async fn meet(
         &self,
@@ -265,7 +253,7 @@ impl Container {
     ) -> Result<(UnixStream, Pid, OwnedFd), SandboxError> {
         let come = tokio::select! {
             come = tokio::time::timeout(SET_UP_TIME, order.door.open()) => come,
-            said = engine.ended(container) => return Err(SandboxError::Unavailable(said)),
+            error = engine.ended(container) => return Err(error),
         };
         let (stream, peer) = match come {
             Ok(come) => come.map_err(|error| unavailable(&error))?,
@@ -280,7 +268,7 @@ impl Container {
             .and_then(|()| stream.set_write_timeout(Some(SET_UP_TIME)))
             .map_err(|error| unavailable(&error))?;
         let handle = pidfd_open(first, PidfdFlags::empty()).map_err(|error| unavailable(&error.into()))?;
-        self.is_as_ordered(first, order).map_err(|error| unavailable(&error))?;
+        rootfs::check(first, order)?;
         Ok((stream, first, handle))
     }
 }
@@ -305,6 +293,14 @@ fn environment(image: &BTreeMap<String, String>, own: BTreeMap<String, String>) 
         }
     }
     all
+}
+
+/// The error about an engine whose containers could not use the workspaces.
+fn rootless(socket: &Path) -> SandboxError {
+    SandboxError::Unavailable(format!(
+        "the container engine at {} is rootless and this service is root: its workspaces belong to users that such an engine          does not have; run the service as the user of the engine, or name the socket of root's engine (container-engine)",
+        socket.display()
+    ))
 }
 
 fn unavailable(error: &io::Error) -> SandboxError {

@@ -123,8 +123,8 @@ impl Process for Group {
         self.signal(Signal::STOP)
     }
 
-    fn resume(&mut self) {
-        self.signal(Signal::CONT);
+    async fn resume(&mut self) -> bool {
+        self.signal(Signal::CONT)
     }
 
     fn exhausted(&self) -> Option<Exhausted> {
@@ -201,7 +201,7 @@ mod tests {
         let before = lengths();
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(lengths(), before, "neither does");
-        spawned.process.resume();
+        assert!(spawned.process.resume().await);
         assert!(moves().await, "both do again");
         spawned.process.pause().await;
         let begun = Instant::now();

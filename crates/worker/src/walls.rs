@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use journeyman_core::job::Job;
-use journeyman_core::ports::{Containment, Sandbox};
+use journeyman_core::ports::{Containment, Sandbox, SandboxError};
 use journeyman_core::project::DEFAULT_AGENT;
 use journeyman_core::run::ReasonCode;
 
@@ -13,6 +13,9 @@ use crate::failure::Stopped;
 /// What was found wanting is looked at again after this: somebody may have mended it.
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// How long an answer to [`Walls::available`] counts: it is asked for by whoever likes, and by each run.
+const AVAILABLE_TIME: Duration = Duration::from_secs(1);
+
 /// What the names of models begin with that the built-in agent plays itself.
 const TEST_MODELS: &str = "test/";
 
@@ -20,31 +23,58 @@ const TEST_MODELS: &str = "test/";
 pub struct Walls {
     pub(crate) sandbox: Arc<dyn Sandbox>,
     given_up: Vec<String>,
-    /// The last look, and when it was.
-    seen: Mutex<Option<(Instant, Containment)>>,
+    /// The last look, and when it was; without a time if it says nothing about the next.
+    seen: Mutex<Option<(Option<Instant>, Containment)>>,
     /// One looks at a time.
     looking: tokio::sync::Mutex<()>,
+    /// The last answer of the sandbox, and when it was asked.
+    answer: tokio::sync::Mutex<Option<(Instant, Result<(), SandboxError>)>>,
 }
 
 impl Walls {
     /// A sandbox, and the names of guarantees that the configuration does without.
     #[must_use]
     pub fn new(sandbox: Arc<dyn Sandbox>, given_up: Vec<String>) -> Self {
-        Self { sandbox, given_up, seen: Mutex::default(), looking: tokio::sync::Mutex::default() }
+        let (seen, looking, answer) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        Self { sandbox, given_up, seen, looking, answer }
     }
 
-    /// What holds of it: tried once, and again where it was not enough.
+    /// Asks whether sandboxes can be made at this moment; a change is logged.
+    ///
+    /// # Errors
+    /// Why they cannot be made, such as [`SandboxError::EngineUnreachable`].
+    pub async fn available(&self) -> Result<(), SandboxError> {
+        let mut last = self.answer.lock().await;
+        if let Some((at, answer)) = &*last
+            && at.elapsed() < AVAILABLE_TIME
+        {
+            return answer.clone();
+        }
+        let answer = self.sandbox.available().await;
+        let was_available = last.as_ref().is_none_or(|(_, answer)| answer.is_ok());
+        match &answer {
+            Err(error) if was_available => tracing::error!(%error, "no sandbox can be made; runs wait for it"),
+            Ok(()) if !was_available => tracing::info!("sandboxes can be made again"),
+            _ => {}
+        }
+        *last = Some((Instant::now(), answer.clone()));
+        answer
+    }
+
+    /// What holds of it: tried once, and again where it was not enough, or is not available.
     pub async fn containment(&self) -> Containment {
         let _looking = self.looking.lock().await;
+        let is_available = self.available().await.is_ok();
         if let Some((at, containment)) = self.last()
-            && (containment.is_enough() || at.elapsed() < AGAIN)
+            && is_available
+            && (containment.is_enough() || at.is_some_and(|at| at.elapsed() < AGAIN))
         {
             return containment;
         }
         let guarantees = self.sandbox.probe().await;
         let containment = Containment { sandbox: self.sandbox.name(), guarantees, given_up: self.given_up.clone() };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = Some((Instant::now(), containment.clone()));
+        *seen = Some((is_available.then(Instant::now), containment.clone()));
         containment
     }
 
@@ -53,13 +83,14 @@ impl Walls {
         self.last().map(|(_, containment)| containment)
     }
 
-    fn last(&self) -> Option<(Instant, Containment)> {
+    fn last(&self) -> Option<(Option<Instant>, Containment)> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Refuses a job whose agent may not be run here. The test model, which does what its prompt says and no more, may
     /// do so in a sandbox that lacks something.
     pub(crate) async fn check(&self, job: &Job) -> Result<(), Stopped> {
+        self.available().await?;
         if job.agent == DEFAULT_AGENT && job.model.starts_with(TEST_MODELS) {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Gateway, Store, UpdateError};
+use journeyman_core::ports::{Blobs, Containing, Containment, Forges, Gateway, SandboxError, Store, UpdateError};
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
 use tokio::sync::Semaphore;
@@ -124,6 +124,10 @@ impl Containing for Host {
 
     fn seen(&self) -> Option<Containment> {
         self.walls.seen()
+    }
+
+    async fn available(&self) -> Result<(), SandboxError> {
+        self.walls.available().await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Health, numbers, the description of the interface.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use journeyman_http::document;
 use serde_json::{Value, json};
@@ -49,6 +50,19 @@ async fn what_holds_of_the_sandbox_is_told_to_administrators() {
     assert_eq!((&system["sandbox"]["kind"], &system["sandbox"]["enough"]), (&json!("paper"), &json!(true)));
     let ready = service.get("/readyz").await.json();
     assert_eq!(ready["sandbox"], json!({"kind": "paper", "enough": true, "lost": ["memory"]}));
+}
+
+#[tokio::test]
+async fn a_machine_that_can_make_no_sandbox_is_not_ready_and_lives() {
+    let service = service().await;
+    service.machine.is_away.store(true, Ordering::SeqCst);
+    let answer = service.get("/readyz").await;
+    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (503, "sandbox_unavailable"), "{answer:?}");
+    assert!(answer.text.contains("the container engine does not answer"), "{answer:?}");
+    assert!(!answer.text.contains("/run/"), "it is said to whoever asks: {answer:?}");
+    assert_eq!(service.get("/healthz").await.status.as_u16(), 200, "a restart would not help");
+    service.machine.is_away.store(false, Ordering::SeqCst);
+    assert_eq!(service.get("/readyz").await.status.as_u16(), 200);
 }
 
 #[test]

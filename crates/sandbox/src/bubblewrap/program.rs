@@ -76,10 +76,11 @@ impl Process for Program {
         }
     }
 
-    fn resume(&mut self) {
+    async fn resume(&mut self) -> bool {
         if let Some(first) = &self.first {
             first.resume();
         }
+        self.first.is_some()
     }
 
     fn exhausted(&self) -> Option<Exhausted> {

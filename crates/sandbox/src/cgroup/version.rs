@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use journeyman_core::ports::Resources;
 
@@ -9,6 +10,13 @@ use super::Controller;
 
 /// The length of a period in which processor time is counted out, in microseconds (the kernel's default).
 const PERIOD: u64 = 100_000;
+
+/// How often a group is looked at until all its processes stand still, and the time between.
+const FREEZER_ROUNDS: usize = 500;
+const FREEZER_PAUSE: Duration = Duration::from_millis(1);
+
+/// The file by which a group is frozen.
+const FREEZER: &str = "cgroup.freeze";
 
 /// Of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +143,11 @@ impl Version {
         }
     }
 
+    /// Whether a group stops its processes when it is told to.
+    pub(super) fn has_freezer(self, group: &Path) -> bool {
+        self == Self::Two && group.join(FREEZER).exists()
+    }
+
     /// How often the controller has refused something.
     pub(super) fn refusals(self, group: &Path, controller: Controller) -> Option<u64> {
         let (file, field) = match (self, controller) {
@@ -146,6 +159,25 @@ impl Version {
         let text = std::fs::read_to_string(group.join(file)).ok()?;
         text.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
     }
+}
+
+/// Freezes a group, and waits until all of its processes stand still; false if they do not.
+pub(super) async fn freeze(group: &Path) -> bool {
+    if std::fs::write(group.join(FREEZER), "1").is_err() {
+        return false;
+    }
+    for _ in 0..FREEZER_ROUNDS {
+        let events = std::fs::read_to_string(group.join("cgroup.events")).unwrap_or_default();
+        if events.lines().any(|line| line == "frozen 1") {
+            return true;
+        }
+        tokio::time::sleep(FREEZER_PAUSE).await;
+    }
+    false
+}
+
+pub(super) fn thaw(group: &Path) -> io::Result<()> {
+    std::fs::write(group.join(FREEZER), "0")
 }
 
 fn give(group: &Path, controller: Controller) -> io::Result<()> {
@@ -161,7 +193,59 @@ pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    /// A group of version 2 of this process's own, which needs no controller to be frozen; `None` where this process may
+    /// make none.
+    fn group(name: &str) -> Option<PathBuf> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mount = mounts.lines().find_map(|line| Mount::parse(line).filter(|mount| mount.kind == "cgroup2"))?;
+        let folder = Path::new(mount.point).join(format!("journeyman-test-{name}-{}", std::process::id()));
+        make_dir(&folder).ok()?;
+        Version::Two.has_freezer(&folder).then_some(folder)
+    }
+
+    #[tokio::test]
+    async fn processes_of_a_group_are_frozen_and_go_on() {
+        let Some(group) = group("freezer") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let count = dir.path().join("count");
+        let script = format!("while :; do echo x >> {}; sleep 0.001; done", count.display());
+        let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+        std::fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
+        let length = || std::fs::metadata(&count).map_or(0, |note| note.len());
+        let grows = async |from: u64| {
+            let looks = async {
+                while length() <= from {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), looks).await.is_ok()
+        };
+        assert!(grows(0).await);
+        assert!(freeze(&group).await);
+        let still = length();
+        let looks = tokio::time::timeout(Duration::from_millis(100), async {
+            while length() == still {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(looks.await.is_err(), "it goes on");
+        thaw(&group).unwrap();
+        assert!(grows(still).await);
+        // A frozen process can be killed, and is over before it moves.
+        assert!(freeze(&group).await);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        thaw(&group).unwrap();
+        while std::fs::remove_dir(&group).is_err() {
+            // The last `sleep` of the script ends by itself.
+            tokio::task::yield_now().await;
+        }
+        assert!(!freeze(&group).await, "a group that is gone cannot be frozen");
+    }
 
     #[test]
     fn the_own_group_is_found_in_either_version_and_in_a_container() {
