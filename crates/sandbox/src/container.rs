@@ -125,11 +125,12 @@ impl Container {
         })
     }
 
-    /// User and group inside, which are the same outside unless the engine has no root's rights: then they are ours.
+    /// User and group inside. They are the same outside, unless the engine is rootless and cannot give us our number: then
+    /// root inside is who we are outside.
     fn user(&self, engine: &Engine, workspace: &Path) -> io::Result<(u32, u32)> {
         Ok(match &self.users {
             Some(users) => (users.of(workspace)?, users.group()),
-            None if engine.info.is_rootless => (0, 0),
+            None if engine.info.is_rootless && !engine.info.keeps_user => (0, 0),
             None => (getuid().as_raw(), getgid().as_raw()),
         })
     }

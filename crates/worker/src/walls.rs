@@ -1,12 +1,13 @@
 //! Whether the machine's sandbox is what agents may be run in.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use journeyman_core::job::Job;
 use journeyman_core::ports::{Containment, Sandbox, SandboxError};
 use journeyman_core::project::DEFAULT_AGENT;
 use journeyman_core::run::ReasonCode;
+use tokio::time::Instant;
 
 use crate::failure::Stopped;
 
@@ -102,5 +103,87 @@ impl Walls {
             containment.sandbox, missing.name, missing.note, missing.name
         );
         Err(Stopped::may_pass(ReasonCode::SandboxUnsafe, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use async_trait::async_trait;
+    use journeyman_core::ports::{Guarantee, Layout, Spawn, Spawned};
+
+    use super::*;
+
+    /// A sandbox whose engine may be away.
+    #[derive(Default)]
+    struct Moody {
+        is_away: AtomicBool,
+        pings: AtomicU32,
+        probes: AtomicU32,
+    }
+
+    #[async_trait]
+    impl Sandbox for Moody {
+        fn name(&self) -> &'static str {
+            "moody"
+        }
+
+        async fn probe(&self) -> Vec<Guarantee> {
+            self.probes.fetch_add(1, Ordering::SeqCst);
+            let holds = !self.is_away.load(Ordering::SeqCst);
+            vec![Guarantee { name: "files", holds, note: String::new() }]
+        }
+
+        fn layout(&self, workspace: &Path, home: &Path) -> Layout {
+            Layout { workspace: workspace.into(), home: home.into() }
+        }
+
+        fn search_path(&self, host: &str) -> String {
+            host.to_owned()
+        }
+
+        fn has_own_network(&self) -> bool {
+            true
+        }
+
+        async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
+            Ok(())
+        }
+
+        async fn available(&self) -> Result<(), SandboxError> {
+            self.pings.fetch_add(1, Ordering::SeqCst);
+            if self.is_away.load(Ordering::SeqCst) {
+                return Err(SandboxError::EngineUnreachable("the container engine at /x does not answer".into()));
+            }
+            Ok(())
+        }
+
+        async fn spawn(&self, _: Spawn) -> Result<Spawned, SandboxError> {
+            Err(SandboxError::NotFound("anything".into()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_good_look_is_renewed_by_a_ping_and_a_bad_one_as_soon_as_the_engine_is_back() {
+        let sandbox = Arc::new(Moody::default());
+        let walls = Walls::new(sandbox.clone(), Vec::new());
+        let count = || (sandbox.pings.load(Ordering::SeqCst), sandbox.probes.load(Ordering::SeqCst));
+        assert!(walls.containment().await.is_enough() && walls.containment().await.is_enough());
+        assert_eq!(count(), (1, 1), "both are kept for a moment");
+        tokio::time::advance(AVAILABLE_TIME).await;
+        assert!(walls.containment().await.is_enough());
+        assert_eq!(count(), (2, 1), "a ping is enough");
+
+        sandbox.is_away.store(true, Ordering::SeqCst);
+        tokio::time::advance(AVAILABLE_TIME).await;
+        assert!(!walls.containment().await.is_enough() && walls.seen().is_some_and(|seen| !seen.is_enough()));
+        assert!(matches!(walls.available().await, Err(SandboxError::EngineUnreachable(_))));
+
+        sandbox.is_away.store(false, Ordering::SeqCst);
+        tokio::time::advance(AVAILABLE_TIME).await;
+        assert!(walls.containment().await.is_enough(), "what it was without an engine says nothing now");
+        assert!(walls.available().await.is_ok());
     }
 }

@@ -30,6 +30,8 @@ const LEAST_CPU: i64 = 10_000_000;
 pub(super) struct EngineInfo {
     /// Whether it runs without the rights of root: root in its containers is the user who runs it.
     pub(super) is_rootless: bool,
+    /// Whether it is such an engine, and can give that user the same number in a container (`keep-id`): only Podman can.
+    pub(super) keeps_user: bool,
     /// The number of processors that it has for containers.
     processors: Option<i64>,
     /// The controllers of control groups that it may use; `None` if it may use all.
@@ -61,18 +63,18 @@ impl EngineInfo {
 
     /// Reads the description that Docker and Podman have in common, and Podman's own.
     ///
-    /// Docker names `rootless` among its security options. Podman before 4.4 does not; there `Rootless` is a field of its
+    /// Docker names `rootless` among its security options. Podman 4.3 does not; there `Rootless` is a field of its
     /// own (`containers/podman`, pkg/api/handlers/compat/info.go).
     fn read(common: &Value, podman: Option<&Value>) -> Self {
-        let options = common["SecurityOptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let is_rootless = common["Rootless"].as_bool().unwrap_or_default()
-            || options.into_iter().any(|option| option.contains("rootless"));
+        let mut options = common["SecurityOptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let keeps_user = common["Rootless"].as_bool().unwrap_or_default();
+        let is_rootless = keeps_user || options.any(|option| option.contains("rootless"));
         let controllers = podman.and_then(|info| info.pointer("/host/cgroupControllers")).map(|list| {
             let names = list.as_array().into_iter().flatten();
             names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
         });
         let processors = common["NCPU"].as_i64().filter(|count| *count > 0);
-        Self { is_rootless, processors, controllers: controllers.filter(|_| is_rootless) }
+        Self { is_rootless, keeps_user, processors, controllers: controllers.filter(|_| is_rootless) }
     }
 
     /// The limits as far as this engine can give them. It refuses a container that asks for more processors than there
@@ -136,16 +138,17 @@ mod tests {
     fn a_rootless_engine_is_recognized_by_what_it_says() {
         let podman = |rootless: bool| json!({ "NCPU": 2, "Rootless": rootless, "SecurityOptions": ["name=seccomp"] });
         let docker = |option: &str| json!({ "NCPU": 2, "SecurityOptions": ["name=seccomp", option] });
-        for (common, is_rootless) in [
-            (podman(true), true),
-            (podman(false), false),
-            (docker("name=rootless"), true),
-            (docker("name=cgroupns"), false),
-            (json!({ "NCPU": 2 }), false),
+        for (common, is_rootless, keeps_user) in [
+            (podman(true), true, true),
+            (podman(false), false, false),
+            (docker("name=rootless"), true, false),
+            (docker("name=cgroupns"), false, false),
+            (json!({ "NCPU": 2 }), false, false),
         ] {
             let controllers = json!({ "host": { "cgroupControllers": ["memory", "pids"] } });
             let info = EngineInfo::read(&common, Some(&controllers));
-            assert_eq!((info.is_rootless, info.processors), (is_rootless, Some(2)), "{common}");
+            let EngineInfo { processors, .. } = info;
+            assert_eq!((info.is_rootless, info.keeps_user, processors), (is_rootless, keeps_user, Some(2)), "{common}");
             // Root has them all, whatever Podman lists.
             assert_eq!(info.controllers.is_some(), is_rootless, "{common}");
         }
@@ -198,7 +201,10 @@ mod tests {
             ping(&socket).await.unwrap();
             assert!(ping(&socket).await.unwrap_err().to_string().contains("503"));
             let info = EngineInfo::ask(&socket).await.unwrap();
-            assert_eq!(info, EngineInfo { is_rootless: true, processors: Some(4), controllers: None });
+            assert_eq!(
+                info,
+                EngineInfo { is_rootless: true, keeps_user: true, processors: Some(4), controllers: None }
+            );
             assert!(EngineInfo::ask(&socket).await.unwrap_err().to_string().contains("403: not for you"));
             assert_eq!(ping(&socket).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
         };

@@ -83,6 +83,7 @@ pub(super) fn body(owner: &str, info: &EngineInfo, order: &Order<'_>) -> Contain
             tmpfs: Some(HashMap::from([("/tmp".to_owned(), scratch)])),
             ulimits: Some(ulimits(order)),
             ipc_mode: Some("private".to_owned()),
+            userns_mode: info.keeps_user.then(|| "keep-id".to_owned()),
             init: Some(false),
             mounts: Some(mounts),
             ..HostConfig::default()

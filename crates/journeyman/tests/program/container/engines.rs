@@ -2,11 +2,12 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::program::given::open_folder;
@@ -47,7 +48,7 @@ impl Drop for Engine {
             while service.try_wait().is_ok_and(|exit| exit.is_none()) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            let _ = service.kill();
+            let _ = kill_process_group(Pid::from_child(service), Signal::KILL);
             let _ = service.wait();
         }
         if self.kind == Kind::RootlessPodman {
@@ -84,8 +85,8 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 fn is_there(program: &str) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default();
-    std::env::split_paths(&format!("{path}:/usr/sbin:/sbin")).any(|folder| folder.join(program).is_file())
+    let folders = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin"];
+    folders.iter().any(|folder| Path::new(folder).join(program).is_file())
 }
 
 fn start(kind: Kind) -> Result<Engine, String> {
@@ -197,7 +198,8 @@ impl Engine {
         let _ = std::fs::remove_file(&self.socket);
         let mut server = Command::new(&self.server[0]);
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        server.args(&self.server[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        // Rootless Podman is two processes.
+        server.args(&self.server[1..]).process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.service = Some(server.spawn().unwrap());
         let end = Instant::now() + PATIENCE;
         while self.answer("GET", "/_ping").is_none_or(|(status, _)| status != 200) {
@@ -213,8 +215,15 @@ impl Engine {
     /// Kills what serves; containers go on.
     pub(super) fn stop(&mut self) {
         let mut service = self.service.take().unwrap();
-        service.kill().unwrap();
+        kill_process_group(Pid::from_child(&service), Signal::KILL).unwrap();
         service.wait().unwrap();
+        // Docker's helper ends with it; while nobody has waited for that, the next would take it for alive.
+        let helper = self.dir.path().join("exec/containerd/containerd.pid");
+        if let Ok(number) = std::fs::read_to_string(&helper) {
+            let pid = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+            let _ = kill_process(pid, Signal::KILL);
+            std::fs::remove_file(helper).unwrap();
+        }
     }
 
     fn try_image(&self, tar: &[u8]) -> Result<(), String> {
