@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use journeyman_core::ports::{Exhausted, Resources};
 use rustix::fs::{FlockOperation, flock};
@@ -27,8 +28,9 @@ pub(crate) enum Controller {
 /// The folder of a service's groups begins so.
 const PREFIX: &str = "journeyman-";
 
-/// How often a folder is made that others take away.
-const ATTEMPTS: usize = 20;
+/// How often a folder is made that others take away, and the time between: the kernel takes a while to remove a group.
+const ATTEMPTS: usize = 50;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The groups of a service, one for each sandbox that there is at a time.
 ///
@@ -61,13 +63,25 @@ struct Place {
 }
 
 impl Place {
-    /// Makes the folder and locks it; `None` if somebody who looked for groups that are nobody's has removed it in
-    /// between, or it cannot be made.
+    /// Makes the folder and locks it, again where somebody who looks for groups that are nobody's removes it in between;
+    /// `None` if that cannot be done.
     fn make_and_lock(&self) -> Option<File> {
-        self.version.make(&self.folder, self.controller).ok()?;
-        let lock = lock(&self.folder)?;
-        let (ours, there) = (lock.metadata().ok()?, self.folder.metadata().ok()?);
-        (ours.ino() == there.ino()).then_some(lock)
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(ATTEMPT_PAUSE);
+            }
+            match self.version.make(&self.folder, self.controller) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                made => made.ok()?,
+            }
+            let lock = lock(&self.folder).and_then(|lock| Some((lock.metadata().ok()?.ino(), lock)));
+            if let Some((ours, lock)) = lock
+                && self.folder.metadata().is_ok_and(|there| there.ino() == ours)
+            {
+                return Some(lock);
+            }
+        }
+        None
     }
 }
 
@@ -85,7 +99,7 @@ impl Cgroups {
             let is_made = match &held {
                 Some(_) => version.make(&place.folder, controller).is_ok(),
                 None => {
-                    held = (0..ATTEMPTS).find_map(|_| place.make_and_lock());
+                    held = place.make_and_lock();
                     held.is_some()
                 }
             };
@@ -224,7 +238,8 @@ fn sweep(places: &[Place]) {
         let Some(name) = other.file_name().filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes())) else {
             continue;
         };
-        if lock(&other).is_some() {
+        // Held until they are gone: a service that begins in this moment makes them again.
+        if let Some(_lock) = lock(&other) {
             places.iter().filter_map(|place| place.folder.parent()).for_each(|parent| remove(&parent.join(name)));
         }
     }

@@ -109,9 +109,11 @@ impl Container {
             }
             if *renew {
                 engine.remove_all().await?;
-                Door::remove_all(folder).map_err(|error| unavailable(&error))?;
+                Door::remove_all(folder).map_err(|error| unavailable("old sockets could not be removed", &error))?;
             }
-            let runtime = Runtime::write(folder, program).map_err(|error| unavailable(&error))?;
+            let runtime = Runtime::write(folder, program);
+            let runtime =
+                runtime.map_err(|error| unavailable("this program could not be copied for containers", &error))?;
             Ok(Ready { engine, runtime })
         };
         self.ready.get_or_try_init(make).await
@@ -189,17 +191,21 @@ impl Sandbox for Container {
         self.ready().await?;
         let (users, folders) = (Arc::clone(users), folders.to_owned());
         let given = tokio::task::spawn_blocking(move || users.give(&folders)).await;
-        given.map_err(io::Error::other).and_then(|given| given).map_err(|error| unavailable(&error))
+        let given = given.map_err(io::Error::other).and_then(|given| given);
+        given.map_err(|error| unavailable("the workspace could not be given to a user of its own", &error))
     }
 
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
         let program = spawn.argv.first().cloned().unwrap_or_default();
         let Ready { engine, runtime } = self.ready().await?;
-        let failed = |error: io::Error| unavailable(&error);
+        let failed = |error: io::Error| unavailable("its streams could not be made", &error);
         let image = engine.image(&self.image(&spawn)?).await?;
-        let user = self.user(engine, &spawn.workspace).map_err(failed)?;
-        let door = Door::make(&self.settings.folder, user).map_err(failed)?;
-        let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose().map_err(failed)?;
+        let user = self.user(engine, &spawn.workspace);
+        let user = user.map_err(|error| unavailable("the user of the workspace is not known", &error))?;
+        let door = Door::make(&self.settings.folder, user);
+        let door = door.map_err(|error| unavailable("the socket of a container could not be made", &error))?;
+        let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose();
+        let group = group.map_err(|error| unavailable("no control group could be made", &error))?;
         let (readable, has_users) = (&self.settings.readable[..], self.users.is_some());
         let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, door: &door };
         let container = engine.start(&order).await?;
@@ -257,7 +263,7 @@ impl Container {
             error = engine.ended(container) => return Err(error),
         };
         let (stream, peer) = match come {
-            Ok(come) => come.map_err(|error| unavailable(&error))?,
+            Ok(come) => come.map_err(|error| unavailable("nothing came from the container", &error))?,
             Err(_) => return Err(SandboxError::Unavailable("the container did not begin in a minute".to_owned())),
         };
         let first = engine.first_process(container).await?;
@@ -267,8 +273,9 @@ impl Container {
         stream
             .set_read_timeout(Some(SET_UP_TIME))
             .and_then(|()| stream.set_write_timeout(Some(SET_UP_TIME)))
-            .map_err(|error| unavailable(&error))?;
-        let handle = pidfd_open(first, PidfdFlags::empty()).map_err(|error| unavailable(&error.into()))?;
+            .map_err(|error| unavailable("the socket of a container could not be used", &error))?;
+        let handle = pidfd_open(first, PidfdFlags::empty());
+        let handle = handle.map_err(|error| unavailable("a container could not be watched", &error.into()))?;
         rootfs::check(first, order)?;
         Ok((stream, first, handle))
     }
@@ -304,8 +311,8 @@ fn rootless(socket: &Path) -> SandboxError {
     ))
 }
 
-fn unavailable(error: &io::Error) -> SandboxError {
-    SandboxError::Unavailable(error.to_string())
+fn unavailable(what: &str, error: &io::Error) -> SandboxError {
+    SandboxError::Unavailable(format!("{what}: {error}"))
 }
 
 #[cfg(test)]

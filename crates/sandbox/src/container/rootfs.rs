@@ -22,7 +22,7 @@ const SHELL: &str = "/bin/sh";
 pub(super) fn check(first: Pid, order: &Order<'_>) -> Result<(), SandboxError> {
     let root = PathBuf::from(format!("/proc/{}/root", first.as_raw_pid()));
     let root = openat(CWD, &root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let root = root.map_err(|error| unavailable(&error.into()))?;
+    let root = root.map_err(|error| unavailable("the files of a container could not be looked at", &error.into()))?;
     is_as_ordered(&root, order)?;
     let path = order.image.environment.get("PATH").map_or(SEARCH, String::as_str);
     has_programs(&root, &order.image.name, path)
@@ -41,7 +41,8 @@ fn is_as_ordered(root: &OwnedFd, order: &Order<'_>) -> Result<(), SandboxError> 
         let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
         let found = openat2(root, there, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
         let note = found.and_then(fstat).map_err(io::Error::from);
-        let ours = ours.metadata().map_err(|error| unavailable(&error))?;
+        let ours =
+            ours.metadata().map_err(|error| unavailable("a folder for a container could not be looked at", &error))?;
         if !note.is_ok_and(|note| (note.st_dev, note.st_ino) == (ours.dev(), ours.ino())) {
             return Err(SandboxError::ImageRefused(format!(
                 "the image {} has something else in the place of {there}, such as a link; take another",
