@@ -41,7 +41,21 @@ pub(super) struct Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let last = log.len().saturating_sub(4096);
+            let _ = writeln!(
+                std::io::stderr(),
+                "the engine's log ends: {}",
+                String::from_utf8_lossy(&log.as_bytes()[last..])
+            );
+        }
         if let Some(service) = &mut self.service {
+            // What services have left that the test has killed.
+            for container in self.socket.exists().then(|| list(&self.socket, "")).into_iter().flatten() {
+                let id = container["Id"].as_str().unwrap_or_default();
+                answer(&self.socket, "DELETE", &format!("/v1.40/containers/{id}?force=true"));
+            }
             // It may have ended.
             let _ = kill_process(Pid::from_child(service), Signal::TERM);
             let end = Instant::now() + PATIENCE;
@@ -50,6 +64,12 @@ impl Drop for Engine {
             }
             let _ = kill_process_group(Pid::from_child(service), Signal::KILL);
             let _ = service.wait();
+        }
+        // What a killed one has mounted nobody unmounts, and its folder could not be removed.
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        for point in points.filter(|point| Path::new(point).starts_with(self.dir.path())) {
+            let _ = Command::new("umount").args(["--lazy", point]).status();
         }
         if self.kind == Kind::RootlessPodman {
             // The process that holds its namespace.
@@ -147,12 +167,12 @@ fn podman(dir: &Path, before: &[&str]) -> Result<Vec<Pair>, String> {
         return Err("it is not installed (make test-containers does that)".to_owned());
     }
     let address = format!("unix://{}", dir.join("engine.sock").display());
+    // The machine's own images and containers are left alone.
     let storage = |name: &str| dir.join(name).display().to_string();
     let (root, run) = (storage("storage"), storage("runroot"));
     let own = ["--root", &root, "--runroot", &run, "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"];
     let pair = |runtime: &&str| {
-        let own = if before.is_empty() { &[][..] } else { &own[..] };
-        let client = [before, &["podman", "--runtime", runtime], own].concat();
+        let client = [before, &["podman", "--runtime", runtime], &own[..]].concat();
         let server = [&client[..], &["system", "service", "--time=0", &address]].concat();
         (words(&client), words(&server))
     };
@@ -181,6 +201,22 @@ fn rootless(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
     podman(dir, &[&AS_USER[..], &own].concat())
 }
 
+/// Status and body of an answer; `None` where nobody answers.
+fn answer(socket: &Path, method: &str, path: &str) -> Option<(u16, String)> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.write_all(format!("{method} {path} HTTP/1.0\r\nHost: x\r\n\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// The containers that an engine has, whatever they do.
+fn list(socket: &Path, more: &str) -> Vec<Value> {
+    let answer = answer(socket, "GET", &format!("/v1.40/containers/json?all=true{more}"));
+    answer.and_then(|(_, body)| serde_json::from_str(&body).ok()).unwrap_or_default()
+}
+
 /// The words before a command by which it runs as [`USER`].
 const AS_USER: [&str; 7] = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "--"];
 
@@ -202,7 +238,7 @@ impl Engine {
         server.args(&self.server[1..]).process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.service = Some(server.spawn().unwrap());
         let end = Instant::now() + PATIENCE;
-        while self.answer("GET", "/_ping").is_none_or(|(status, _)| status != 200) {
+        while answer(&self.socket, "GET", "/_ping").is_none_or(|(status, _)| status != 200) {
             assert!(Instant::now() < end, "{:?} does not serve: {}", self.kind, self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -246,23 +282,12 @@ impl Engine {
         if output.status.success() { Ok(()) } else { Err(format!("it takes no image: {said}")) }
     }
 
-    /// Status and body of an answer; `None` where nobody answers.
-    fn answer(&self, method: &str, path: &str) -> Option<(u16, String)> {
-        let mut stream = UnixStream::connect(&self.socket).ok()?;
-        stream.write_all(format!("{method} {path} HTTP/1.0\r\nHost: x\r\n\r\n").as_bytes()).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-    }
-
     /// The states of the containers whose description names a folder, such as `running`.
     pub(super) fn states(&self, folder: &Path) -> Vec<String> {
         let filter = "%7B%22label%22%3A%5B%22journeyman.owner%22%5D%7D";
-        let (_, body) = self.answer("GET", &format!("/v1.40/containers/json?all=true&filters={filter}")).unwrap();
-        let list: Value = serde_json::from_str(&body).unwrap();
         let folder = folder.to_str().unwrap();
-        let own = list.as_array().unwrap().iter().filter(|container| container.to_string().contains(folder));
+        let all = list(&self.socket, &format!("&filters={filter}"));
+        let own = all.iter().filter(|container| container.to_string().contains(folder));
         own.map(|container| container["State"].as_str().unwrap().to_owned()).collect()
     }
 
