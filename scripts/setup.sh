@@ -3,7 +3,7 @@
 # (SQLite, the TLS library); with the
 # argument "test" also a PostgreSQL server, which the tests start for themselves, what sets clocks wrong and cuts
 # networks in the storm, and a browser with what drives it; with "test-agents" npm; with
-# "test-containers" Podman. Only Debian and its kin are known; elsewhere it says what to install by hand.
+# "test-containers" Podman and Docker, and a user who runs rootless Podman. Only Debian and its kin are known; elsewhere it says what to install by hand.
 set -eu
 
 missing=""
@@ -20,9 +20,13 @@ if [ "${1:-}" = test ]; then
     command -v node >/dev/null 2>&1 || missing="$missing nodejs"
     command -v npm >/dev/null 2>&1 || missing="$missing npm"
 fi
-if [ "${1:-}" = test-containers ] && [ ! -e /run/docker.sock ]; then
+if [ "${1:-}" = test-containers ]; then
     command -v podman >/dev/null 2>&1 || missing="$missing podman"
-    command -v runc >/dev/null 2>&1 || missing="$missing runc"
+    # Either runs containers; some control groups only one of them knows.
+    [ -x /usr/bin/crun ] || missing="$missing crun"
+    [ -x /usr/sbin/runc ] || [ -x /usr/bin/runc ] || missing="$missing runc"
+    command -v newuidmap >/dev/null 2>&1 || missing="$missing uidmap"
+    [ -x /usr/sbin/dockerd ] || [ -x /usr/bin/dockerd ] || missing="$missing docker.io"
 fi
 if [ "${1:-}" = test-agents ]; then
     command -v npm >/dev/null 2>&1 || missing="$missing npm"
@@ -48,6 +52,12 @@ if [ -n "$missing" ]; then
     esac
     # shellcheck disable=SC2086 # a list of words
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing
+fi
+
+# Rootless Podman is run by a user with subordinate ids, which useradd gives to each.
+if [ "${1:-}" = test-containers ] && [ "$(id -u)" = 0 ] && ! grep -q '^journeyman-test:' /etc/subuid 2>/dev/null; then
+    echo "setup: making the user journeyman-test, who runs rootless Podman in the tests" >&2
+    /usr/sbin/useradd --no-create-home --shell /usr/sbin/nologin journeyman-test
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

@@ -1,6 +1,6 @@
 #!/bin/sh
 # An image for tests without a registry: a shell, git and a few tools out of this machine's own files. Prints it as a tar.
-# With the argument "link" its /home/agent leads elsewhere.
+# With the argument "link" its /home/agent leads elsewhere; with "no-git" it has no git.
 set -eu
 
 dir=$(mktemp -d)
@@ -22,5 +22,8 @@ sort -u "$dir/list" | tar -C / -chf - --no-recursion -T - 2>/dev/null | tar -C "
 echo "secret of the image" > "$dir/root/root/file"
 if [ "${1:-}" = link ]; then
     mkdir -p "$dir/root/home" "$dir/root/workspace" && ln -s /workspace "$dir/root/home/agent"
+fi
+if [ "${1:-}" = no-git ]; then
+    rm "$dir/root$(command -v git)"
 fi
 tar -C "$dir/root" -cf - .

@@ -35,6 +35,10 @@ pub enum ReasonCode {
     TimedOut,
     /// The machine's sandbox does not hold what it must.
     SandboxUnsafe,
+    /// What sandboxes are made with, such as a container engine, does not answer.
+    SandboxUnavailable,
+    /// The container image does not exist, may not be fetched, or lacks what a job needs.
+    ImageRefused,
     /// A process of the run was killed because there was no more memory for it.
     OutOfMemory,
     /// The run started more processes than the project allows.
@@ -97,13 +101,19 @@ pub enum ReasonCode {
     WorkspaceRefused,
     /// A fault of ours or of the machine.
     Internal,
+    /// A cause that a newer version has written and this one does not know.
+    #[serde(other)]
+    Unknown,
 }
 
 impl ReasonCode {
     /// Whether the machine that carried out the run may be the cause, so that another one may do better.
     #[must_use]
     pub const fn may_be_the_machines(self) -> bool {
-        matches!(self, Self::SandboxUnsafe | Self::AgentNotStarted | Self::DiskFull | Self::Internal)
+        matches!(
+            self,
+            Self::SandboxUnsafe | Self::SandboxUnavailable | Self::AgentNotStarted | Self::DiskFull | Self::Internal
+        )
     }
 }
 

@@ -8,13 +8,16 @@
 
 mod door;
 mod engine;
+mod image;
+mod info;
+mod order;
 mod program;
+mod rootfs;
 mod runtime;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,17 +26,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::ports::{Guarantee, Image, Layout, Sandbox, SandboxError, Spawn, Spawned};
 use journeyman_core::project::PullPolicy;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::sync::OnceCell;
 
 use crate::bubblewrap::{HOME, WORKSPACE};
-use crate::cgroup::{Cgroups, Controller, RECORD};
-use crate::probe::{Trial, probe};
+use crate::cgroup::{Cgroup, Cgroups, Controller, RECORD};
+use crate::probe::{Trial, none_holds, probe};
 use crate::shim::{Answer, Pass, Plan, converse};
 use crate::users::{UserRange, Users};
 use door::Door;
-use engine::{Engine, Order};
+use engine::Engine;
+use order::Order;
 use program::Program;
 use runtime::Runtime;
 
@@ -102,11 +105,16 @@ impl Container {
         let make = async || {
             let ContainerSettings { socket, owner, renew, folder, program, .. } = &self.settings;
             let engine = Engine::connect(socket, owner).await?;
+            if engine.info.is_rootless && self.users.is_some() {
+                return Err(rootless(socket));
+            }
             if *renew {
                 engine.remove_all().await?;
-                Door::remove_all(folder).map_err(|error| unavailable(&error))?;
+                Door::remove_all(folder).map_err(|error| unavailable("old sockets could not be removed", &error))?;
             }
-            let runtime = Runtime::write(folder, program).map_err(|error| unavailable(&error))?;
+            let runtime = Runtime::write(folder, program);
+            let runtime =
+                runtime.map_err(|error| unavailable("this program could not be copied for containers", &error))?;
             Ok(Ready { engine, runtime })
         };
         self.ready.get_or_try_init(make).await
@@ -120,11 +128,12 @@ impl Container {
         })
     }
 
-    /// User and group inside, which are the same outside unless the engine has no root's rights: then they are ours.
+    /// User and group inside. They are the same outside, unless the engine is rootless and cannot give us our number: then
+    /// root inside is who we are outside.
     fn user(&self, engine: &Engine, workspace: &Path) -> io::Result<(u32, u32)> {
         Ok(match &self.users {
             Some(users) => (users.of(workspace)?, users.group()),
-            None if engine.is_rootless => (0, 0),
+            None if engine.info.is_rootless && !engine.info.keeps_user => (0, 0),
             None => (getuid().as_raw(), getgid().as_raw()),
         })
     }
@@ -155,7 +164,15 @@ impl Sandbox for Container {
             has_users: self.users.is_some(),
             mend: MEND,
         };
-        probe(&trial).await
+        match self.available().await {
+            Ok(()) => probe(&trial).await,
+            Err(error) => none_holds(&trial, &error.to_string()),
+        }
+    }
+
+    async fn available(&self) -> Result<(), SandboxError> {
+        let socket = &self.settings.socket;
+        info::ping(socket).await.map_err(|error| engine::unreachable(socket, &error))
     }
 
     fn layout(&self, _workspace: &Path, _home: &Path) -> Layout {
@@ -176,17 +193,21 @@ impl Sandbox for Container {
         self.ready().await?;
         let (users, folders) = (Arc::clone(users), folders.to_owned());
         let given = tokio::task::spawn_blocking(move || users.give(&folders)).await;
-        given.map_err(io::Error::other).and_then(|given| given).map_err(|error| unavailable(&error))
+        let given = given.map_err(io::Error::other).and_then(|given| given);
+        given.map_err(|error| unavailable("the workspace could not be given to a user of its own", &error))
     }
 
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
         let program = spawn.argv.first().cloned().unwrap_or_default();
         let Ready { engine, runtime } = self.ready().await?;
-        let failed = |error: io::Error| unavailable(&error);
+        let failed = |error: io::Error| unavailable("its streams could not be made", &error);
         let image = engine.image(&self.image(&spawn)?).await?;
-        let user = self.user(engine, &spawn.workspace).map_err(failed)?;
-        let door = Door::make(&self.settings.folder, user).map_err(failed)?;
-        let group = self.cgroups.take(spawn.resources).map_err(failed)?;
+        let user = self.user(engine, &spawn.workspace);
+        let user = user.map_err(|error| unavailable("the user of the workspace is not known", &error))?;
+        let door = Door::make(&self.settings.folder, user);
+        let door = door.map_err(|error| unavailable("the socket of a container could not be made", &error))?;
+        let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose();
+        let group = group.map_err(|error| unavailable("no control group could be made", &error))?;
         let (readable, has_users) = (&self.settings.readable[..], self.users.is_some());
         let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, door: &door };
         let container = engine.start(&order).await?;
@@ -197,14 +218,14 @@ impl Sandbox for Container {
                 return Err(error);
             }
         };
-        let doors = if self.groups_are_used() { group.doors().map_err(failed)? } else { Vec::new() };
+        let doors = group.as_ref().map_or(Ok(Vec::new()), Cgroup::doors).map_err(failed)?;
         let mut running = Program::new(container, first, handle, group).map_err(failed)?;
         let plan = Plan {
             argv: self.started(runtime, spawn.argv),
             environment: environment(&image.environment, spawn.environment),
             directory: WORKSPACE.into(),
             listen: spawn.listen,
-            processes: spawn.resources.processes.filter(|_| !self.groups_are_used()),
+            processes: spawn.resources.processes.filter(|_| doors.is_empty()),
             file_bytes: spawn.resources.file_bytes,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
@@ -232,32 +253,6 @@ impl Container {
         self.users.is_some() && all.into_iter().all(|controller| self.cgroups.has(controller))
     }
 
-    /// Whether what we have mounted is where it belongs: engines follow links of an image, by which one of our folders may
-    /// have taken another's place, and so a program the shim's.
-    fn is_as_ordered(&self, first: Pid, order: &Order<'_>) -> io::Result<()> {
-        let root = PathBuf::from(format!("/proc/{}/root", first.as_raw_pid()));
-        let root = openat(CWD, &root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let runtime = &order.runtime.folder;
-        for (there, ours) in [
-            (runtime::INSIDE, runtime.clone()),
-            ("/etc/ld.so.preload", runtime.join("nothing")),
-            (door::INSIDE, order.door.folder().to_owned()),
-            (HOME, order.spawn.home.clone()),
-            (WORKSPACE, order.spawn.workspace.clone()),
-        ] {
-            let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-            let found = openat2(&root, there, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
-            let note = found.and_then(fstat).map_err(io::Error::from);
-            let ours = ours.metadata()?;
-            if !note.is_ok_and(|note| (note.st_dev, note.st_ino) == (ours.dev(), ours.ino())) {
-                let text =
-                    format!("the image has something else in the place of {there}, such as a link; take another");
-                return Err(io::Error::other(text));
-            }
-        }
-        Ok(())
-    }
-
     /// Waits for whoever comes through the door, who must be the container's first process, and looks where it is.
     async fn meet(
         &self,
@@ -267,10 +262,10 @@ impl Container {
     ) -> Result<(UnixStream, Pid, OwnedFd), SandboxError> {
         let come = tokio::select! {
             come = tokio::time::timeout(SET_UP_TIME, order.door.open()) => come,
-            said = engine.ended(container) => return Err(SandboxError::Unavailable(said)),
+            error = engine.ended(container) => return Err(error),
         };
         let (stream, peer) = match come {
-            Ok(come) => come.map_err(|error| unavailable(&error))?,
+            Ok(come) => come.map_err(|error| unavailable("nothing came from the container", &error))?,
             Err(_) => return Err(SandboxError::Unavailable("the container did not begin in a minute".to_owned())),
         };
         let first = engine.first_process(container).await?;
@@ -280,9 +275,10 @@ impl Container {
         stream
             .set_read_timeout(Some(SET_UP_TIME))
             .and_then(|()| stream.set_write_timeout(Some(SET_UP_TIME)))
-            .map_err(|error| unavailable(&error))?;
-        let handle = pidfd_open(first, PidfdFlags::empty()).map_err(|error| unavailable(&error.into()))?;
-        self.is_as_ordered(first, order).map_err(|error| unavailable(&error))?;
+            .map_err(|error| unavailable("the socket of a container could not be used", &error))?;
+        let handle = pidfd_open(first, PidfdFlags::empty());
+        let handle = handle.map_err(|error| unavailable("a container could not be watched", &error.into()))?;
+        rootfs::check(first, order)?;
         Ok((stream, first, handle))
     }
 }
@@ -309,8 +305,16 @@ fn environment(image: &BTreeMap<String, String>, own: BTreeMap<String, String>) 
     all
 }
 
-fn unavailable(error: &io::Error) -> SandboxError {
-    SandboxError::Unavailable(error.to_string())
+/// The error about an engine whose containers could not use the workspaces.
+fn rootless(socket: &Path) -> SandboxError {
+    SandboxError::Unavailable(format!(
+        "the container engine at {} is rootless and this service is root: its workspaces belong to users that such an engine          does not have; run the service as the user of the engine, or name the socket of root's engine (container-engine)",
+        socket.display()
+    ))
+}
+
+fn unavailable(what: &str, error: &io::Error) -> SandboxError {
+    SandboxError::Unavailable(format!("{what}: {error}"))
 }
 
 #[cfg(test)]

@@ -128,7 +128,9 @@ impl Process for Group {
         false
     }
 
-    fn resume(&mut self) {}
+    async fn resume(&mut self) -> bool {
+        true
+    }
 
     fn exhausted(&self) -> Option<Exhausted> {
         None

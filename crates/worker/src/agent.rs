@@ -26,7 +26,7 @@ use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
 use crate::redaction::whole_lines;
-use crate::room::Room;
+use crate::room::{Patience, Room};
 use crate::run::gone;
 use crate::ways::Ways;
 use crate::worker::Host;
@@ -136,8 +136,7 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
 /// The agent that waits, if it can go on; else it is ended.
 async fn fit(waiting: Option<Agent>, start: &Start, gateway: &dyn Gateway) -> Option<Agent> {
     let mut agent = waiting?;
-    if agent.start == *start && agent.lives() && agent.ways.resume(gateway).is_ok() {
-        agent.process.resume();
+    if agent.start == *start && agent.lives() && agent.ways.resume(gateway).is_ok() && agent.process.resume().await {
         return Some(agent);
     }
     agent.end().await;
@@ -151,7 +150,7 @@ impl Agent {
         if let Some(door) = &door {
             door.put_into(&mut spawn);
         }
-        let mut spawned = stage.room.start(spawn).await?;
+        let mut spawned = stage.room.start(spawn, stage.signals(), Patience::BEFORE_TURN).await?;
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
         let streams = Streams { stdin: Box::new(Sender::from_owned_fd(spawned.stdin)?), stdout: Box::new(stdout) };
         let mut listeners = spawned.listeners.into_iter();

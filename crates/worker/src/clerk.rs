@@ -24,7 +24,7 @@ use crate::failure::Stopped;
 use crate::lease::Signals;
 use crate::limits;
 use crate::mirror::Mirror;
-use crate::room::Room;
+use crate::room::{Patience, Room};
 use crate::survey::first_odd_entry;
 use crate::workspace::Workspace;
 
@@ -139,7 +139,8 @@ impl<'a> Clerk<'a> {
         let mut resources = room.resources;
         resources.file_bytes = Some(resources.file_bytes.unwrap_or_default().max(PACK_BYTES));
         let home = workspace.desk.clone();
-        let spawned = room.start(Spawn { home, resources, ..room.spawn(argv, environment) }).await?;
+        let spawn = Spawn { home, resources, ..room.spawn(argv, environment) };
+        let spawned = room.start(spawn, signals, Patience::AFTER_TURN).await?;
         let stdout = Receiver::from_owned_fd(spawned.stdout)?.take(WORD_BYTES);
         Ok(Self {
             signals,

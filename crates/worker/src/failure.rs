@@ -111,6 +111,10 @@ impl From<SandboxError> for Stopped {
             SandboxError::Unavailable(_) => {
                 Self::may_pass(ReasonCode::SandboxUnsafe, format!("{error}; journeyman doctor says more"))
             }
+            SandboxError::EngineUnreachable(_) => Self::may_pass(ReasonCode::SandboxUnavailable, error.to_string()),
+            SandboxError::ImageMissing(_) | SandboxError::ImageRefused(_) => {
+                Self::failed(ReasonCode::ImageRefused, error.to_string())
+            }
             SandboxError::NotFound(_) | SandboxError::Failed { .. } => {
                 let text = format!("{error}; check the agent's command in the configuration");
                 Self::failed(ReasonCode::AgentNotStarted, text)

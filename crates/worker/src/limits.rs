@@ -178,7 +178,9 @@ mod tests {
             false
         }
 
-        fn resume(&mut self) {}
+        async fn resume(&mut self) -> bool {
+            true
+        }
 
         fn exhausted(&self) -> Option<Exhausted> {
             None

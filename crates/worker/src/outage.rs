@@ -58,7 +58,9 @@ const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
         ReasonCode::ModelUnavailable | ReasonCode::ModelRateLimited | ReasonCode::ModelTimedOut if may_pass => {
             Verdict::Hold(Kind::Outage, HoldCause::Model)
         }
-        ReasonCode::DiskFull | ReasonCode::SandboxUnsafe if may_pass => Verdict::Wait(Kind::Outage),
+        ReasonCode::DiskFull | ReasonCode::SandboxUnsafe | ReasonCode::SandboxUnavailable if may_pass => {
+            Verdict::Wait(Kind::Outage)
+        }
         _ if !may_pass => Verdict::Final,
         // Nothing was asked of the agent yet, or no more is: trying again costs nothing and does nothing twice.
         _ if !matches!(stage, Stage::Prompting) => Verdict::Wait(Kind::Outage),
@@ -132,7 +134,8 @@ mod tests {
     fn what_may_pass_is_waited_for_and_what_the_agent_did_is_not() {
         use ReasonCode::{
             AgentExited, CredentialRefused, DiskFull, Internal, ModelUnauthorized, ModelUnavailable, PushRefused,
-            RepositoryEmpty, RepositoryNotFound, RepositoryUnreachable, SandboxUnsafe, SetupFailed, UnknownRef,
+            RepositoryEmpty, RepositoryNotFound, RepositoryUnreachable, SandboxUnavailable, SandboxUnsafe, SetupFailed,
+            UnknownRef,
         };
         use Stage::{Preparing, Prompting, Publishing};
         for (code, may_pass, stage, expected) in [
@@ -144,6 +147,7 @@ mod tests {
             (ModelUnauthorized, false, Prompting, Verdict::Hold(Kind::Refusal, HoldCause::Model)),
             (DiskFull, true, Prompting, Verdict::Wait(Kind::Outage)),
             (SandboxUnsafe, true, Preparing, Verdict::Wait(Kind::Outage)),
+            (SandboxUnavailable, true, Prompting, Verdict::Wait(Kind::Outage)),
             (Internal, true, Preparing, Verdict::Wait(Kind::Outage)),
             (Internal, true, Publishing, Verdict::Wait(Kind::Outage)),
             (Internal, true, Prompting, Verdict::Attempt),

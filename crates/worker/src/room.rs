@@ -3,14 +3,37 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use journeyman_core::egress::Allowlist;
-use journeyman_core::ports::{Image, Layout, Resources, Sandbox, Spawn, Spawned};
+use journeyman_core::ports::{Image, Layout, Resources, Sandbox, SandboxError, Spawn, Spawned};
+use tokio::time::Instant;
 
 use crate::failure::Stopped;
+use crate::lease::Signals;
 use crate::space::Space;
 use crate::ways;
 use crate::workspace::Workspace;
+
+/// The first pause before an engine that did not answer is asked again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long a start waits for a container engine that does not answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// The time until it is given up.
+    time: Duration,
+    /// The time that is left of it once the worker shuts down.
+    after_shutdown: Duration,
+}
+
+impl Patience {
+    /// Before the turn nothing is lost: the message waits as well.
+    pub(crate) const BEFORE_TURN: Self = Self { time: Duration::from_secs(60), after_shutdown: Duration::ZERO };
+    /// A turn that is over has cost time and money, and its tree is kept as long as this.
+    pub(crate) const AFTER_TURN: Self = Self { time: Duration::from_secs(600), after_shutdown: Duration::from_secs(5) };
+}
 
 /// A job's room.
 pub(crate) struct Room {
@@ -43,8 +66,9 @@ impl Room {
         }
     }
 
-    pub(crate) async fn start(&self, spawn: Spawn) -> Result<Spawned, Stopped> {
-        Ok(self.sandbox.spawn(spawn).await?)
+    /// Starts a program; where the container engine does not answer, as soon as it does again.
+    pub(crate) async fn start(&self, spawn: Spawn, signals: &Signals, patience: Patience) -> Result<Spawned, Stopped> {
+        start(&*self.sandbox, spawn, signals, patience).await
     }
 
     /// The same for a program that may reach out; where it finds the way is among its variables.
@@ -72,5 +96,125 @@ impl Room {
     pub(crate) async fn furnish(&self) -> Result<(), Stopped> {
         let Workspace { tree, home, desk, .. } = &self.workspace;
         Ok(self.sandbox.adopt(&[tree.clone(), home.clone(), desk.clone()]).await?)
+    }
+}
+
+async fn start(sandbox: &dyn Sandbox, spawn: Spawn, signals: &Signals, patience: Patience) -> Result<Spawned, Stopped> {
+    let shutdown = async {
+        signals.shutdown.cancelled().await;
+        tokio::time::sleep(patience.after_shutdown).await;
+    };
+    tokio::pin!(shutdown);
+    let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+    loop {
+        let error = match sandbox.spawn(spawn.clone()).await {
+            Err(error @ SandboxError::EngineUnreachable(_)) => error,
+            other => return Ok(other?),
+        };
+        let left = patience.time.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Err(error.into());
+        }
+        tracing::warn!(workspace = %spawn.workspace.display(), %error, "a program waits for the container engine");
+        tokio::select! {
+            () = tokio::time::sleep(pause.min(left)) => pause = (pause * 2).min(LONGEST_PAUSE),
+            () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
+            () = &mut shutdown => return Err(Stopped::HandedBack),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use async_trait::async_trait;
+    use journeyman_core::ports::Guarantee;
+    use journeyman_core::run::ReasonCode;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// An engine that does not answer for so many calls, and then has another answer.
+    struct Away(AtomicU32);
+
+    #[async_trait]
+    impl Sandbox for Away {
+        fn name(&self) -> &'static str {
+            "away"
+        }
+
+        async fn probe(&self) -> Vec<Guarantee> {
+            Vec::new()
+        }
+
+        fn layout(&self, workspace: &Path, home: &Path) -> Layout {
+            Layout { workspace: workspace.into(), home: home.into() }
+        }
+
+        fn search_path(&self, host: &str) -> String {
+            host.to_owned()
+        }
+
+        fn has_own_network(&self) -> bool {
+            true
+        }
+
+        async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
+            Ok(())
+        }
+
+        async fn spawn(&self, _: Spawn) -> Result<Spawned, SandboxError> {
+            let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            Err(match left {
+                Ok(_) => SandboxError::EngineUnreachable("the engine at /x does not answer".into()),
+                Err(_) => SandboxError::ImageMissing("it answers".into()),
+            })
+        }
+    }
+
+    fn signals() -> Signals {
+        let [stop, lost, shutdown] = std::array::from_fn(|_| CancellationToken::new());
+        Signals { stop, lost, shutdown }
+    }
+
+    /// How a start ends where the engine is away for so many calls, and the seconds until then.
+    async fn start(calls: u32, signals: &Signals, patience: Patience) -> (Stopped, u64) {
+        let begun = Instant::now();
+        let started = super::start(&Away(AtomicU32::new(calls)), Spawn::default(), signals, patience).await;
+        let Err(stopped) = started else { panic!("nothing starts") };
+        (stopped, begun.elapsed().as_secs())
+    }
+
+    fn failed(stopped: &Stopped) -> (ReasonCode, bool) {
+        let Stopped::Failed { reason, retry } = stopped else { panic!("{stopped}") };
+        (reason.code, *retry)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_waits_for_an_engine_that_comes_back_and_for_nothing_else() {
+        let signals = signals();
+        let (stopped, seconds) = start(10, &signals, Patience::AFTER_TURN).await;
+        assert_eq!(failed(&stopped), (ReasonCode::ImageRefused, false), "{stopped}");
+        assert!((30..60).contains(&seconds), "{seconds}");
+        let (stopped, seconds) = start(0, &signals, Patience::AFTER_TURN).await;
+        assert_eq!((failed(&stopped), seconds), ((ReasonCode::ImageRefused, false), 0), "{stopped}");
+        for patience in [Patience::BEFORE_TURN, Patience::AFTER_TURN] {
+            let (stopped, seconds) = start(u32::MAX, &signals, patience).await;
+            assert_eq!(failed(&stopped), (ReasonCode::SandboxUnavailable, true), "{stopped}");
+            assert_eq!(seconds, patience.time.as_secs());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_waits_ends_with_its_run() {
+        let lost = signals();
+        lost.lost.cancel();
+        assert!(matches!(start(u32::MAX, &lost, Patience::AFTER_TURN).await, (Stopped::LeaseLost, 0)));
+        let shutdown = signals();
+        shutdown.shutdown.cancel();
+        assert!(matches!(start(u32::MAX, &shutdown, Patience::BEFORE_TURN).await, (Stopped::HandedBack, 0)));
+        assert!(matches!(start(u32::MAX, &shutdown, Patience::AFTER_TURN).await, (Stopped::HandedBack, 5)));
     }
 }

@@ -25,7 +25,7 @@ use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
 use crate::limits;
 use crate::redaction::whole_lines;
-use crate::room::Room;
+use crate::room::{Patience, Room};
 use crate::ways::Ways;
 
 /// Bytes of its output that are kept.
@@ -45,7 +45,8 @@ async fn set_up(
 ) -> Result<(), Stopped> {
     let Some(command) = &settings.setup else { return Ok(()) };
     let argv = ["/bin/sh", "-c", command].map(str::to_owned).to_vec();
-    let spawned = room.start(room.spawn_with_egress(argv, environment.clone())).await?;
+    let spawn = room.spawn_with_egress(argv, environment.clone());
+    let spawned = room.start(spawn, signals, Patience::BEFORE_TURN).await?;
     let Spawned { stdin, stdout, stderr, listeners, mut process } = spawned;
     let mut ways = Ways::open(gateway, listeners.into_iter().next(), room.egress.clone(), None)?;
     drop(stdin);

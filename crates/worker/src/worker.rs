@@ -10,7 +10,9 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{Blobs, Containing, Containment, Forges, FreeSpace, Gateway, Store, UpdateError};
+use journeyman_core::ports::{
+    Blobs, Containing, Containment, Forges, FreeSpace, Gateway, SandboxError, Store, UpdateError,
+};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::IdGen;
 use journeyman_git::Git;
@@ -154,6 +156,10 @@ impl Containing for Host {
 
     fn free_space(&self) -> Option<FreeSpace> {
         self.space.free()
+    }
+
+    async fn available(&self) -> Result<(), SandboxError> {
+        self.walls.available().await
     }
 }
 

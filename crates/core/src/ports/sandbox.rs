@@ -55,6 +55,9 @@ pub trait Containing: Send + Sync {
 
     /// The free space where it keeps workspaces, if it can tell.
     fn free_space(&self) -> Option<FreeSpace>;
+
+    /// Asks whether programs can be started at this moment, as [`Sandbox::available`] does.
+    async fn available(&self) -> Result<(), SandboxError>;
 }
 
 /// Free space on a disk, and how much of it is kept.
@@ -162,6 +165,15 @@ pub enum SandboxError {
     /// The sandbox itself could not be made.
     #[error("no sandbox could be made: {0}")]
     Unavailable(String),
+    /// The container engine does not answer. Nothing is wrong with the program: it can be started once the engine is back.
+    #[error("{0}")]
+    EngineUnreachable(String),
+    /// The image does not exist, or its registry does not give it to this machine; asking again changes nothing.
+    #[error("{0}")]
+    ImageMissing(String),
+    /// The image exists, but programs of a job cannot be run in it; asking again changes nothing.
+    #[error("{0}")]
+    ImageRefused(String),
     /// Anything else.
     #[error("the program {program:?} could not be started: {detail}")]
     Failed {
@@ -196,8 +208,8 @@ pub trait Process: Send + Sync {
     /// for: what the host reads meanwhile stays as it is. False if the back end cannot promise that.
     async fn pause(&mut self) -> bool;
 
-    /// Lets it go on.
-    fn resume(&mut self);
+    /// Lets it go on. False if it could not be reached: then it is good for nothing but [`Process::end`].
+    async fn resume(&mut self) -> bool;
 
     /// The limit that it has come up against so far, if the back end can tell.
     fn exhausted(&self) -> Option<Exhausted>;
@@ -232,6 +244,12 @@ pub trait Sandbox: Send + Sync {
     /// Gives folders, which no program in a sandbox has had before or the same ones had, to those that will run with
     /// the first of them as their workspace.
     async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError>;
+
+    /// Asks whether what sandboxes are made with answers at this moment; cheap, and no substitute for
+    /// [`Sandbox::probe`].
+    async fn available(&self) -> Result<(), SandboxError> {
+        Ok(())
+    }
 
     /// Starts a program.
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError>;

@@ -45,9 +45,17 @@ async fn healthz() -> Json<serde_json::Value> {
 }
 
 /// The store answers: requests can be served. The sandbox is told of too, once it was tried, and the disk of the workspaces:
-/// where that is not enough, no run is claimed.
+/// where that is not enough, no run is claimed. Where jobs are carried out, sandboxes can be made.
 async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiError> {
     app.services.store.ready().await?;
+    if let Some(machine) = &app.services.machine {
+        // Nobody has said who asks: what the log and administrators are told may name folders.
+        machine.available().await.map_err(|_| {
+            let text = "no sandbox can be made, because the container engine does not answer; jobs wait until it does, \
+                        and the log, journeyman doctor and GET /v2/system say more";
+            ApiError::away("sandbox_unavailable", text)
+        })?;
+    }
     let seen = app.services.machine.as_ref().and_then(|machine| machine.seen());
     let sandbox = seen.map(|found| {
         let lost: Vec<&str> = found.guarantees.iter().filter(|one| !one.holds).map(|one| one.name).collect();

@@ -1,7 +1,7 @@
 //! A service over a store in memory, and a client that calls it without a socket.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,6 +22,7 @@ use journeyman_core::ports::{
     AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, Forge, ForgeError,
     Forges, FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, KeyStore,
     ModelMeter, ModelTotals, Passwords, PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError,
+    SandboxError,
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::LocalPull;
@@ -140,12 +141,16 @@ impl Passwords for NoPasswords {
 
 /// A machine whose sandbox was not tried yet.
 #[derive(Default)]
-struct PaperMachine(AtomicU64);
+pub(crate) struct PaperMachine {
+    tries: AtomicU64,
+    /// Whether its container engine does not answer.
+    pub(crate) is_away: AtomicBool,
+}
 
 #[async_trait]
 impl Containing for PaperMachine {
     async fn containment(&self) -> Containment {
-        self.0.store(1, Ordering::SeqCst);
+        self.tries.store(1, Ordering::SeqCst);
         let note = |text: &str| text.to_owned();
         let guarantees = vec![
             Guarantee { name: "files", holds: true, note: note("none") },
@@ -155,7 +160,12 @@ impl Containing for PaperMachine {
     }
 
     fn seen(&self) -> Option<Containment> {
-        (self.0.load(Ordering::SeqCst) == 1).then(|| self.containment().now_or_never())?
+        (self.tries.load(Ordering::SeqCst) == 1).then(|| self.containment().now_or_never())?
+    }
+
+    async fn available(&self) -> Result<(), SandboxError> {
+        let text = "the container engine at /run/engine.sock does not answer: Connection refused";
+        if self.is_away.load(Ordering::SeqCst) { Err(SandboxError::EngineUnreachable(text.into())) } else { Ok(()) }
     }
 
     fn free_space(&self) -> Option<FreeSpace> {
@@ -206,6 +216,7 @@ pub(crate) struct Service {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) engine: Engine,
     pub(crate) world: Arc<World>,
+    pub(crate) machine: Arc<PaperMachine>,
     pub(crate) key: String,
     pub(crate) shutdown: CancellationToken,
 }
@@ -242,7 +253,7 @@ impl Answer {
 pub(crate) async fn service() -> Service {
     let (world, store) = (Arc::new(World::default()), Arc::new(MemoryStore::default()));
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
-    let outside = Arc::new(Outside);
+    let (outside, machine) = (Arc::new(Outside), Arc::new(PaperMachine::default()));
     let services = Services {
         engine: engine.clone(),
         store: store.clone(),
@@ -254,7 +265,7 @@ pub(crate) async fn service() -> Service {
         passwords: Arc::new(NoPasswords),
         provider: None,
         clock: world.clone(),
-        machine: Some(Arc::new(PaperMachine::default())),
+        machine: Some(machine.clone()),
         models: Some(Arc::new(PaperMeter)),
         connections: Some(Arc::new(PaperMeter)),
     };
@@ -269,7 +280,7 @@ pub(crate) async fn service() -> Service {
     };
     let shutdown = CancellationToken::new();
     let router = router(services, settings, shutdown.clone());
-    let mut service = Service { router, store, engine, world, key: String::new(), shutdown };
+    let mut service = Service { router, store, engine, world, machine, key: String::new(), shutdown };
     service.key = service.make_key(|_| {}).await;
     let made = service.post("/v2/projects", r#"{"id":"shop","repository":"local:shop"}"#).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");

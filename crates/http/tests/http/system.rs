@@ -1,6 +1,7 @@
 //! Health, numbers, the description of the interface.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use journeyman_http::document;
 use serde_json::{Value, json};
@@ -68,6 +69,19 @@ async fn a_disk_below_its_reserve_is_told_of() {
     for line in ["journeyman_disk_free_bytes 10", "journeyman_disk_reserve_bytes 20"] {
         assert!(metrics.contains(line), "{metrics}");
     }
+}
+
+#[tokio::test]
+async fn a_machine_that_can_make_no_sandbox_is_not_ready_and_lives() {
+    let service = service().await;
+    service.machine.is_away.store(true, Ordering::SeqCst);
+    let answer = service.get("/readyz").await;
+    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (503, "sandbox_unavailable"), "{answer:?}");
+    assert!(answer.text.contains("the container engine does not answer"), "{answer:?}");
+    assert!(!answer.text.contains("/run/"), "it is said to whoever asks: {answer:?}");
+    assert_eq!(service.get("/healthz").await.status.as_u16(), 200, "a restart would not help");
+    service.machine.is_away.store(false, Ordering::SeqCst);
+    assert_eq!(service.get("/readyz").await.status.as_u16(), 200);
 }
 
 #[test]

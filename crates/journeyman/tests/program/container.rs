@@ -1,82 +1,15 @@
-//! The back end `container`, where an engine answers: one that is there, or Podman started for the test.
+//! The back end `container`, with each engine that this machine can run ([`engines`]).
 
-use std::io::Write;
+mod engines;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, is_running, open_folder, site_with};
+use self::engines::{Engine, IMAGE, Kind, engine, image};
+use super::given::{Service, Site, is_running, site_with, wrapped};
 use super::models::{Models, create, last_run};
-
-const IMAGE: &str = "localhost/journeyman-test:latest";
-
-/// An engine with the image, until it is dropped.
-struct Engine {
-    socket: PathBuf,
-    _dir: tempfile::TempDir,
-    service: Option<Child>,
-    /// The program, with the words before its commands.
-    program: Vec<String>,
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        if let Some(service) = &mut self.service {
-            // It may have ended.
-            let _ = service.kill();
-            let _ = service.wait();
-        }
-    }
-}
-
-/// One that can run the image; `None`, and a word about it, where there is none.
-fn engine() -> Option<Engine> {
-    let dir = open_folder();
-    let image =
-        Command::new("sh").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/test-image.sh")).output().unwrap();
-    assert!(image.status.success(), "{}", String::from_utf8_lossy(&image.stderr));
-    let works = |engine: &[&str]| {
-        let command = |arguments: &[&str]| {
-            let mut command = Command::new(engine[0]);
-            command.args(&engine[1..]).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
-            command
-        };
-        let import = ["import", "--change", "ENV FLAVOUR=plain", "-", IMAGE];
-        let Ok(mut child) = command(&import).stdin(Stdio::piped()).spawn() else { return false };
-        // An engine that does not answer reads nothing.
-        let _ = child.stdin.take().unwrap().write_all(&image.stdout);
-        let run =
-            ["run", "--rm", "--network=none", "--ulimit=nofile=1024", "--ulimit=nproc=1024", IMAGE, "sh", "-c", ":"];
-        child.wait().unwrap().success() && command(&run).status().unwrap().success()
-    };
-    if Path::new("/run/docker.sock").exists() && works(&["docker"]) {
-        let program = vec!["docker".to_owned()];
-        return Some(Engine { socket: "/run/docker.sock".into(), _dir: dir, service: None, program });
-    }
-    // Some machines have control groups that only one of them knows.
-    let runtime = ["crun", "runc"].into_iter().find(|runtime| works(&["podman", "--runtime", runtime]));
-    let Some(runtime) = runtime else {
-        #[expect(clippy::print_stderr, reason = "to whoever runs the tests")]
-        {
-            eprintln!("skipped: no engine (make test-containers installs Podman)");
-        }
-        return None;
-    };
-    let socket = dir.path().join("podman.sock");
-    let address = format!("unix://{}", socket.display());
-    let mut service = Command::new("podman");
-    service.args(["--runtime", runtime, "system", "service", "--time=0", &address]).stderr(Stdio::null());
-    let program = ["podman", "--runtime", runtime].map(str::to_owned).into();
-    let engine = Engine { socket, _dir: dir, service: Some(service.spawn().unwrap()), program };
-    let end = Instant::now() + Duration::from_secs(30);
-    while !engine.socket.exists() {
-        assert!(Instant::now() < end, "podman does not serve");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Some(engine)
-}
 
 fn site(engine: &Engine, more: &str) -> Site {
     site_with(&format!(
@@ -92,17 +25,21 @@ fn patch(service: &Service, body: Value) {
 
 /// How many containers of the site there are.
 fn containers(engine: &Engine, site: &Site) -> usize {
-    let stream = std::os::unix::net::UnixStream::connect(&engine.socket).unwrap();
-    let mut stream = stream;
-    let filter = "%7B%22label%22%3A%5B%22journeyman.owner%22%5D%7D";
-    let request = format!("GET /v1.40/containers/json?all=true&filters={filter} HTTP/1.0\r\nHost: x\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    let list: Value = serde_json::from_str(&body[body.find('[').unwrap()..=body.rfind(']').unwrap()]).unwrap();
-    let own = site.dir.path().to_str().unwrap();
-    list.as_array().unwrap().iter().filter(|container| container.to_string().contains(own)).count()
+    engine.states(site.dir.path()).len()
+}
+
+/// Waits for something that is to come.
+fn until(service: &Service, job: &str, what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: {:#}\n{}", service.events(job), service.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// How many attempts at a job's messages there were.
+fn runs(service: &Service, job: &str) -> usize {
+    service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().len()
 }
 
 fn home(site: &Site, job: &str) -> PathBuf {
@@ -110,11 +47,21 @@ fn home(site: &Site, job: &str) -> PathBuf {
 }
 
 #[test]
-fn agents_run_in_containers_of_their_projects_image() {
-    let Some(engine) = engine() else { return };
+fn agents_run_in_containers_of_podman() {
+    agents_run(Kind::Podman, "6173");
+}
+
+#[test]
+fn agents_run_in_containers_of_docker() {
+    agents_run(Kind::Docker, "6174");
+}
+
+/// Jobs in containers of an engine that is root's; `seconds` tells processes of the two tests apart.
+fn agents_run(kind: Kind, seconds: &str) {
+    let Some(engine) = engine(kind) else { return };
     let models = Models::that_runs("echo $FLAVOUR > flavour.txt; ls /run/journeyman > ~/shown");
     let tables = format!("[models.anthropic]\nbase-url = \"{}\"\nkey-file = \"KEY\"\n", models.server.url);
-    let key = engine._dir.path().join("key");
+    let key = engine.dir.path().join("key");
     std::fs::write(&key, "sk-x").unwrap();
     let site = site(&engine, &tables.replace("KEY", key.to_str().unwrap()));
 
@@ -129,11 +76,14 @@ fn agents_run_in_containers_of_their_projects_image() {
 
     // What a program sees, and what of the host it does not.
     let service = site.start();
-    patch(&service, json!({ "setup": "id > ~/setup; echo $PPID >> ~/setup" }));
+    patch(&service, json!({ "setup": "id > ~/setup; echo $PPID >> ~/setup", "limits": { "cpuMillis": 1_000_000 } }));
     let look = "id -un; cat /proc/net/dev; ls HIDDEN /var/lib/journeyman /run/docker.sock 2>&1 | cat; touch /usr/x /root/x /etc/x 2>&1; \
                 cat /proc/1/environ 2>&1; grep -E 'Cap(Prm|Bnd)|NoNewPrivs|Seccomp:' /proc/self/status; mount | head -0; echo end";
     let look = look.replace("HIDDEN", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    let job = service.create(&format!("[[run ({look}) > seen.txt]]"));
+    // In a group of its own, so that it outlives the command.
+    let tick = "perl -e 'setpgrp(0, 0); exit if fork; while (1) { open(F, qq(>>$ENV{HOME}/ticks)); print F qq(x); close F; \
+                select(undef, undef, undef, 0.001) }' > /dev/null 2>&1;";
+    let job = service.create(&format!("[[run {tick} ({look}) > seen.txt]]"));
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     let seen = site.file(&site.branch(), "seen.txt").unwrap();
     assert!(seen.starts_with("agent\n") && seen.ends_with("end\n"), "{seen}");
@@ -144,11 +94,26 @@ fn agents_run_in_containers_of_their_projects_image() {
     assert!(!Path::new("/usr/x").exists());
     assert!(std::fs::read_to_string(home(&site, &job).join("setup")).unwrap().contains("uid=20000"));
 
-    // A follow-up finds the agent waiting, and its work committed.
-    service.send(&job, "[[append seen.txt|more]]");
+    // It stands still with all that it has started, and a follow-up finds it waiting, and its work committed.
+    if Path::new("/sys/fs/cgroup/freezer").exists() {
+        until(&service, &job, "it is not paused", || engine.states(site.dir.path()) == ["paused"]);
+    }
+    let ticks = || std::fs::metadata(home(&site, &job).join("ticks")).unwrap().len();
+    // A write that the kernel had begun may still end; who goes on writes a thousand times in a second.
+    let stands_still = || {
+        let (before, end) = (ticks(), Instant::now() + Duration::from_secs(1));
+        while Instant::now() < end && ticks() == before {
+            std::thread::yield_now();
+        }
+        ticks() == before
+    };
+    until(&service, &job, "it goes on", stands_still);
+    let before = ticks();
+    service.send(&job, "[[run echo more >> seen.txt; sleep 0.1]]");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert!(site.file(&site.branch(), "seen.txt").unwrap().ends_with("end\nmore\n"));
     assert_eq!(service.count(&job, "agent.session"), 1);
+    assert!(ticks() > before, "what it has started goes on with it");
 
     // A model is called through the door, by our own agent in a system that is not ours.
     let called = create(&service, "anthropic/m", "hello");
@@ -167,27 +132,20 @@ fn agents_run_in_containers_of_their_projects_image() {
         json!({ "limits": { "memoryBytes": null }, "sandbox": { "image": "localhost/none:1", "pull": "never" } }),
     );
     let lost = service.create("x");
-    service.until(&lost, "run.started", 1);
-    let reason = || last_run(&service, &lost)["reason"].clone();
-    let end = Instant::now() + Duration::from_secs(60);
-    while reason()["text"].is_null() {
-        assert!(Instant::now() < end, "{:#}", service.events(&lost));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    assert!(reason()["text"].as_str().unwrap().contains("there is no image localhost/none:1"), "{}", reason());
-    service.call("POST", &format!("{lost}/cancel"), None);
+    assert_eq!(service.settled(&lost)["status"], "failed", "{:#}", service.events(&lost));
+    let reason = last_run(&service, &lost)["reason"].clone();
+    assert_eq!(reason["code"], "image_refused", "{reason}");
+    assert!(reason["text"].as_str().unwrap().contains("there is no image localhost/none:1"), "{reason}");
+    assert_eq!(runs(&service, &lost), 1, "it is said once");
 
     // What a killed service leaves is gone with the next, which ends what it has itself.
     patch(&service, json!({ "sandbox": { "image": null } }));
-    let long = service.create("[[run touch ~/begun; sleep 6173]]");
-    let end = Instant::now() + Duration::from_secs(60);
-    while !home(&site, &long).join("begun").exists() {
-        assert!(Instant::now() < end, "{:#}", service.events(&long));
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(is_running(&["sleep", "6173"]));
+    let long = service.create("[[run touch ~/begun; sleep SECONDS]]".replace("SECONDS", seconds).as_str());
+    until(&service, &long, "it did not begin", || home(&site, &long).join("begun").exists());
+    until(&service, &long, "it did not go on", || is_running(&["sleep", seconds]));
     service.kill();
-    while is_running(&["sleep", "6173"]) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while is_running(&["sleep", seconds]) {
         assert!(Instant::now() < end, "it outlives its service");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -204,24 +162,99 @@ fn agents_run_in_containers_of_their_projects_image() {
 }
 
 #[test]
-fn an_image_in_which_our_places_lead_elsewhere_is_refused() {
-    let Some(engine) = engine() else { return };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/test-image.sh");
-    let made = Command::new("sh").args([script, "link"]).output().unwrap();
-    let import = |name: &str, change: &str| {
-        let mut command = Command::new(&engine.program[0]);
-        command.args(&engine.program[1..]).args(["import", "--change", change, "-", name]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(&made.stdout).unwrap();
-        assert!(child.wait().unwrap().success());
+fn agents_run_in_containers_of_rootless_podman() {
+    let Some(engine) = engine(Kind::RootlessPodman) else { return };
+    let lost = "sandbox-allow-degraded = [\"memory\", \"process-count\", \"cpu\"]\n";
+    let site = site(&engine, lost);
+    if rustix::process::geteuid().is_root() {
+        // Root's workspaces belong to users that such an engine does not have.
+        let output = site.run(&["doctor"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!output.status.success() && text.contains("is rootless and this service is root"), "{text}");
+        std::fs::remove_dir_all(site.path("data/sandbox")).unwrap_or_default();
+    }
+    engine.give(site.dir.path());
+
+    let output = wrapped(engine.wrapper(), &site.command(&["doctor", "--json"])).output().unwrap();
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let holds = |name: &str| {
+        let mut all = findings.as_array().unwrap().iter();
+        all.any(|one| one["check"].as_str().unwrap().ends_with(name) && one["health"] == "ok")
     };
-    import("localhost/journeyman-link:latest", "ENV A=b");
-    import("localhost/journeyman-volume:latest", "VOLUME /data");
+    for name in ["files", "network", "environment", "lifetime", "privileges", "system-calls"] {
+        assert!(holds(name), "{name}: {findings:#}");
+    }
+
+    // More processors than there are, and limits for which rootless engines may have no control groups.
+    let service = site.start_wrapped(engine.wrapper());
+    patch(
+        &service,
+        json!({ "setup": "id -u > ~/setup", "limits": { "cpuMillis": 1_000_000, "memoryBytes": 1 << 30 } }),
+    );
+    let job = service.create("[[run id -u > who.txt; grep -E 'Cap(Prm|Bnd)' /proc/self/status > rights.txt]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}\n{}", service.events(&job), service.log());
+    let diff = service.text(&format!("{job}/diff"));
+    assert!(!diff.contains("+0\n") && diff.matches("0000000000000000").count() == 2, "{diff}");
+    service.send(&job, "[[append who.txt|more]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert!(service.text(&format!("{job}/diff")).contains("+more"));
+}
+
+#[test]
+fn a_finished_turn_waits_for_podman_to_come_back() {
+    a_finished_turn_waits(Kind::Podman);
+}
+
+#[test]
+fn a_finished_turn_waits_for_docker_to_come_back() {
+    a_finished_turn_waits(Kind::Docker);
+}
+
+fn a_finished_turn_waits(kind: Kind) {
+    let Some(mut engine) = engine(kind) else { return };
     let site = site(&engine, "");
-    for (image, word) in
-        [("link", "something else in the place of /home/agent"), ("volume", "declares volumes (/data)")]
-    {
-        let image = format!("localhost/journeyman-{image}:latest");
+    let service = site.start();
+    assert_eq!(service.call("GET", "/readyz", None).0, 200);
+    let job = service.create("[[run touch ~/begun; until [ -e ~/go ]; do sleep 0.02; done; echo kept > kept.txt]]");
+    until(&service, &job, "it did not begin", || home(&site, &job).join("begun").exists());
+    engine.stop();
+    until(&service, &job, "it is ready without an engine", || {
+        let (status, answer) = service.call("GET", "/readyz", None);
+        status == 503 && answer["code"] == "sandbox_unavailable"
+    });
+    std::fs::write(home(&site, &job).join("go"), "").unwrap();
+    until(&service, &job, "nothing waits", || service.log().contains("waits for the container engine"));
+    assert_eq!(service.get(&job)["status"], "active");
+    engine.serve();
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}\n{}", service.events(&job), service.log());
+    assert_eq!(site.file(&site.branch(), "kept.txt").unwrap(), "kept\n");
+    assert_eq!(runs(&service, &job), 1, "the turn was not repeated");
+    until(&service, &job, "it is not ready with an engine", || service.call("GET", "/readyz", None).0 == 200);
+    until(&service, &job, "more than the agent is left", || containers(&engine, &site) <= 1);
+}
+
+#[test]
+fn an_image_that_cannot_be_used_is_refused_by_podman() {
+    images_are_refused(Kind::Podman);
+}
+
+#[test]
+fn an_image_that_cannot_be_used_is_refused_by_docker() {
+    images_are_refused(Kind::Docker);
+}
+
+/// Images in which our places lead elsewhere, which declare volumes, or which have no git.
+fn images_are_refused(kind: Kind) {
+    let Some(engine) = engine(kind) else { return };
+    let (link, no_git) = (image(&["link"]), image(&["no-git"]));
+    let site = site(&engine, "");
+    for (name, tar, change, word) in [
+        ("link", &link, "ENV A=b", "something else in the place of /home/agent"),
+        ("volume", &link, "VOLUME /data", "declares volumes (/data)"),
+        ("no-git", &no_git, "ENV A=b", "has no git in its search path"),
+    ] {
+        let image = format!("localhost/journeyman-{name}:latest");
+        engine.import(&image, change, tar).unwrap();
         let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
         std::fs::write(site.path("config.toml"), config.replace(IMAGE, &image)).unwrap();
         let output = site.run(&["doctor"]);
@@ -230,6 +263,15 @@ fn an_image_in_which_our_places_lead_elsewhere_is_refused() {
         std::fs::write(site.path("config.toml"), config).unwrap();
         assert_eq!(containers(&engine, &site), 0, "{image}: nothing is left of it");
     }
+    // A project's own is refused before its turn, once.
+    let service = site.start();
+    patch(&service, json!({ "sandbox": { "image": "localhost/journeyman-no-git:latest" } }));
+    let job = service.create("[[run touch ~/begun]]");
+    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
+    let reason = last_run(&service, &job)["reason"].clone();
+    assert_eq!(reason["code"], "image_refused", "{reason}");
+    assert!(reason["text"].as_str().unwrap().contains("has no git in its search path"), "{reason}");
+    assert_eq!((runs(&service, &job), home(&site, &job).join("begun").exists()), (1, false));
 }
 
 #[test]

@@ -83,11 +83,12 @@ impl Process for Program {
         self.paused
     }
 
-    fn resume(&mut self) {
+    async fn resume(&mut self) -> bool {
         if let Some(group) = &self.group {
             group.thaw();
         }
         self.paused = false;
+        self.first.is_some()
     }
 
     fn exhausted(&self) -> Option<Exhausted> {

@@ -53,6 +53,11 @@ impl Cgroup {
         self.thaw();
     }
 
+    /// Whether the group can be frozen.
+    pub(crate) fn has_freezer(&self) -> bool {
+        self.freezer().is_some()
+    }
+
     fn freezer(&self) -> Option<&Place> {
         self.places.iter().find(|place| place.controller == Controller::Freezer)
     }

@@ -18,6 +18,10 @@ use crate::open_files::deleted_bytes;
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long a killed program is waited for that could not be let go on before: a frozen process of control groups of
+/// version 1 takes a KILL only when it is thawed, and then before anything else.
+const FROZEN_TIME: Duration = Duration::from_secs(2);
+
 /// One container. Dropped, it is killed and removed.
 pub(super) struct Program {
     /// `None` once it was removed.
@@ -25,30 +29,23 @@ pub(super) struct Program {
     first: First,
     /// Readable when its first process has ended.
     over: AsyncFd<OwnedFd>,
-    group: Cgroup,
+    /// The group that its processes have entered; `None` if they have stayed in the engine's.
+    group: Option<Cgroup>,
+    /// Whether it was asked to be paused and not let go on since.
+    is_paused: bool,
     /// The shim's: it says how the program has ended, and ends itself when we are gone.
     socket: Option<UnixStream>,
-    /// Whether its group is frozen.
-    paused: bool,
     exit: Option<Exit>,
 }
 
 impl Program {
-    pub(super) fn new(container: Started, pid: Pid, handle: OwnedFd, group: Cgroup) -> io::Result<Self> {
+    pub(super) fn new(container: Started, pid: Pid, handle: OwnedFd, group: Option<Cgroup>) -> io::Result<Self> {
         let over = handle.try_clone()?;
         // SAFETY: an `OwnedFd` has one number as long as it lives, and nobody else closes it.
         #[expect(unsafe_code, reason = "the descriptor must stay the same")]
         let over = unsafe { AsyncFd::register(over) }?;
-        let first = First::of(pid, handle);
-        Ok(Self { container: Some(container), first, over, group, socket: None, paused: false, exit: None })
-    }
-
-    fn kill(&mut self) {
-        self.first.kill();
-        if self.paused {
-            self.group.kill_frozen();
-        }
-        self.paused = false;
+        let (container, first) = (Some(container), First::of(pid, handle));
+        Ok(Self { container, first, over, group, is_paused: false, socket: None, exit: None })
     }
 
     /// The program has begun.
@@ -65,6 +62,18 @@ impl Program {
         let said = container.engine.said(&container.id).await;
         container.remove().await;
         if said.is_empty() { error.to_string() } else { said }
+    }
+
+    /// Our group that its processes are in, where it can be frozen.
+    fn freezer(&self) -> Option<&Cgroup> {
+        self.group.as_ref().filter(|group| group.has_freezer())
+    }
+
+    fn kill(&self) {
+        self.first.kill();
+        if let Some(group) = self.freezer().filter(|_| self.is_paused) {
+            group.kill_frozen();
+        }
     }
 
     /// As the shim has told; without a word it was killed.
@@ -89,45 +98,66 @@ impl Process for Program {
         *self.exit.insert(exit)
     }
 
+    /// By the engine, which has Linux freeze all processes of the container, the first among them; by ourselves where they
+    /// have left the engine's group for one of ours.
     async fn pause(&mut self) -> bool {
-        self.paused = self.group.freeze(self.first.pid()).await;
-        self.paused
+        let Some(container) = &self.container else { return false };
+        // It may take effect although no answer comes.
+        self.is_paused = true;
+        match self.freezer() {
+            Some(group) => group.freeze(self.first.pid()).await,
+            None => container.engine.pause(&container.id).await,
+        }
     }
 
-    fn resume(&mut self) {
-        self.group.thaw();
-        self.paused = false;
+    async fn resume(&mut self) -> bool {
+        let Some(container) = &self.container else { return false };
+        let goes_on = match self.freezer() {
+            Some(group) => {
+                group.thaw();
+                true
+            }
+            None => container.engine.unpause(&container.id).await,
+        };
+        self.is_paused &= !goes_on;
+        goes_on
     }
 
     fn exhausted(&self) -> Option<Exhausted> {
-        self.group.exhausted()
+        self.group.as_ref().and_then(Cgroup::exhausted)
     }
 
     async fn deleted_bytes(&self, device: u64) -> u64 {
-        let in_group = self.group.processes();
+        let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
         let processes = if in_group.is_empty() { self.first.all() } else { in_group };
         // It fails only when the runtime shuts down.
         tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
     }
 
     async fn end(&mut self) -> Exit {
-        if self.paused {
-            self.kill();
-        }
         if self.exit.is_none() {
-            self.first.ask_to_end();
-        }
-        let exit = match tokio::time::timeout(GRACE, self.wait()).await {
-            Ok(exit) => exit,
-            Err(_) => {
+            if self.is_paused {
+                // Killed before it is let go on: it runs no more.
                 self.kill();
-                self.wait().await
+                self.resume().await;
+            } else {
+                self.first.ask_to_end();
             }
-        };
+        }
+        let mut ended = tokio::time::timeout(GRACE, self.wait()).await.ok();
+        if ended.is_none() {
+            self.kill();
+            ended = if self.is_paused {
+                tokio::time::timeout(FROZEN_TIME, self.wait()).await.ok()
+            } else {
+                Some(self.wait().await)
+            };
+        }
         if let Some(container) = self.container.take() {
             container.remove().await;
         }
-        exit
+        // One that is still there is frozen and has been killed: it does nothing any more, whenever it is thawed.
+        ended.unwrap_or(Exit::Signal(9))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::clerk::with_plain_git;
 use crate::failure::{Stopped, disk_full};
 use crate::lease::Signals;
 use crate::limits;
-use crate::room::Room;
+use crate::room::{Patience, Room};
 
 const SCRIPT: &str = include_str!("switch.sh");
 
@@ -42,7 +42,8 @@ pub(super) async fn switch(
     environment.insert("HEAD_COMMIT".to_owned(), turn.head.to_string());
     environment.insert("BRANCH".to_owned(), turn.branch.clone());
     let spawn = Spawn { home: workspace.desk.clone(), ..room.spawn(argv, environment) };
-    let Spawned { stdin, stdout, stderr, listeners: _, mut process } = room.start(spawn).await?;
+    let Spawned { stdin, stdout, stderr, listeners: _, mut process } =
+        room.start(spawn, signals, Patience::BEFORE_TURN).await?;
     drop(stdin);
     let (stdout, stderr) = (Receiver::from_owned_fd(stdout)?, Receiver::from_owned_fd(stderr)?);
     let mut printed = tokio::spawn(async { tokio::try_join!(read(stdout, 0), read(stderr, COMPLAINT_BYTES)) });

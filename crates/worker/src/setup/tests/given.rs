@@ -345,7 +345,9 @@ impl Process for Child {
         false
     }
 
-    fn resume(&mut self) {}
+    async fn resume(&mut self) -> bool {
+        true
+    }
 
     fn exhausted(&self) -> Option<Exhausted> {
         None

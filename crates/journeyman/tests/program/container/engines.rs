@@ -1,0 +1,310 @@
+//! Container engines, started for a test and ended with it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
+
+use crate::program::given::open_folder;
+
+pub(super) const IMAGE: &str = "localhost/journeyman-test:latest";
+
+/// Whoever runs rootless Podman where the tests are root's; `make test-containers` makes the user.
+const USER: &str = "journeyman-test";
+
+/// How long an engine may take to begin, and to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Podman,
+    RootlessPodman,
+    Docker,
+}
+
+/// An engine of the test's own, with the image.
+pub(super) struct Engine {
+    pub(super) socket: PathBuf,
+    pub(super) dir: tempfile::TempDir,
+    /// Its client, before the words of a command.
+    client: Vec<String>,
+    /// The command that serves.
+    server: Vec<String>,
+    service: Option<Child>,
+    kind: Kind,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let last = log.len().saturating_sub(4096);
+            let _ = writeln!(
+                std::io::stderr(),
+                "the engine's log ends: {}",
+                String::from_utf8_lossy(&log.as_bytes()[last..])
+            );
+        }
+        if let Some(service) = &mut self.service {
+            // What services have left that the test has killed.
+            for container in self.socket.exists().then(|| list(&self.socket, "")).into_iter().flatten() {
+                let id = container["Id"].as_str().unwrap_or_default();
+                answer(&self.socket, "DELETE", &format!("/v1.40/containers/{id}?force=true"));
+            }
+            // It may have ended.
+            let _ = kill_process(Pid::from_child(service), Signal::TERM);
+            let end = Instant::now() + PATIENCE;
+            while service.try_wait().is_ok_and(|exit| exit.is_none()) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = kill_process_group(Pid::from_child(service), Signal::KILL);
+            let _ = service.wait();
+        }
+        // What a killed one has mounted nobody unmounts, and its folder could not be removed.
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        for point in points.filter(|point| Path::new(point).starts_with(self.dir.path())) {
+            let _ = Command::new("umount").args(["--lazy", point]).status();
+        }
+        if self.kind == Kind::RootlessPodman {
+            // The process that holds its namespace.
+            let _ = self.command(&["system", "migrate"]).status();
+        }
+    }
+}
+
+/// Starts an engine that can run the image; `None`, and a word about it, where this machine cannot.
+pub(super) fn engine(kind: Kind) -> Option<Engine> {
+    match start(kind) {
+        Ok(engine) => Some(engine),
+        Err(reason) => {
+            #[expect(clippy::print_stderr, reason = "to whoever runs the tests")]
+            {
+                eprintln!("SKIPPED: {kind:?} was not tested: {reason}");
+            }
+            None
+        }
+    }
+}
+
+/// The image, or another that differs by an argument of the script.
+pub(super) fn image(arguments: &[&str]) -> Vec<u8> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/test-image.sh");
+    let made = Command::new("sh").arg(script).args(arguments).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    made.stdout
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn is_there(program: &str) -> bool {
+    let folders = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin"];
+    folders.iter().any(|folder| Path::new(folder).join(program).is_file())
+}
+
+fn start(kind: Kind) -> Result<Engine, String> {
+    let dir = open_folder();
+    let is_root = rustix::process::geteuid().is_root();
+    let engines = match kind {
+        Kind::Docker => docker(dir.path(), is_root)?,
+        Kind::Podman if !is_root => return Err("it needs root".to_owned()),
+        Kind::Podman => podman(dir.path(), &[])?,
+        Kind::RootlessPodman => rootless(dir.path(), is_root)?,
+    };
+    let mut engine = Engine {
+        socket: dir.path().join("engine.sock"),
+        dir,
+        client: Vec::new(),
+        server: Vec::new(),
+        service: None,
+        kind,
+    };
+    let (tar, mut last) = (image(&[]), String::new());
+    for (client, server) in engines {
+        (engine.client, engine.server) = (client, server);
+        engine.serve();
+        match engine.try_image(&tar) {
+            Ok(()) => return Ok(engine),
+            Err(error) => last = error,
+        }
+        engine.stop();
+    }
+    Err(last)
+}
+
+/// A client, and the server that it talks to.
+type Pair = (Vec<String>, Vec<String>);
+
+/// One of our own, which needs no network: `/run/docker.sock` may be anybody's.
+fn docker(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
+    if !is_root {
+        return Err("it needs root".to_owned());
+    }
+    if !is_there("dockerd") || !is_there("docker") {
+        return Err("it is not installed (make test-containers does that)".to_owned());
+    }
+    let path = |name: &str| dir.join(name).display().to_string();
+    let host = format!("unix://{}", path("engine.sock"));
+    let server = ["--data-root", &path("data"), "--exec-root", &path("exec"), "--pidfile", &path("pid")];
+    let alone =
+        ["--bridge=none", "--iptables=false", "--storage-driver=vfs", "--exec-opt", "native.cgroupdriver=cgroupfs"];
+    Ok(vec![(
+        words(&["docker", "--host", &host]),
+        words(&[&["dockerd", "--host", &host], &server[..], &alone].concat()),
+    )])
+}
+
+/// With each runtime: some machines have control groups that only one of them knows.
+fn podman(dir: &Path, before: &[&str]) -> Result<Vec<Pair>, String> {
+    if !is_there("podman") {
+        return Err("it is not installed (make test-containers does that)".to_owned());
+    }
+    let address = format!("unix://{}", dir.join("engine.sock").display());
+    // The machine's own images and containers are left alone.
+    let storage = |name: &str| dir.join(name).display().to_string();
+    let (root, run) = (storage("storage"), storage("runroot"));
+    let own = ["--root", &root, "--runroot", &run, "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"];
+    let pair = |runtime: &&str| {
+        let client = [before, &["podman", "--runtime", runtime], &own[..]].concat();
+        let server = [&client[..], &["system", "service", "--time=0", &address]].concat();
+        (words(&client), words(&server))
+    };
+    Ok(["crun", "runc"].iter().filter(|runtime| is_there(runtime)).map(pair).collect())
+}
+
+fn rootless(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
+    if !is_there("newuidmap") {
+        return Err("newuidmap is not installed (make test-containers does that)".to_owned());
+    }
+    let path = |name: &str| dir.join(name).display().to_string();
+    for name in ["home", "run"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    let variables = [format!("HOME={}", path("home")), format!("XDG_RUNTIME_DIR={}", path("run"))];
+    let own = ["env", "-i", &variables[0], &variables[1], "PATH=/usr/sbin:/usr/bin:/sbin:/bin"];
+    if !is_root {
+        return podman(dir, &own);
+    }
+    let has_user = std::fs::read_to_string("/etc/subuid").is_ok_and(|text| text.contains(&format!("{USER}:")));
+    if !has_user {
+        return Err(format!("there is no user {USER} with subordinate ids (make test-containers makes one)"));
+    }
+    let given = Command::new("chown").args(["-R", &format!("{USER}:{USER}")]).arg(dir).status().unwrap();
+    assert!(given.success());
+    podman(dir, &[&AS_USER[..], &own].concat())
+}
+
+/// Status and body of an answer; `None` where nobody answers.
+fn answer(socket: &Path, method: &str, path: &str) -> Option<(u16, String)> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.write_all(format!("{method} {path} HTTP/1.0\r\nHost: x\r\n\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// The containers that an engine has, whatever they do.
+fn list(socket: &Path, more: &str) -> Vec<Value> {
+    let answer = answer(socket, "GET", &format!("/v1.40/containers/json?all=true{more}"));
+    answer.and_then(|(_, body)| serde_json::from_str(&body).ok()).unwrap_or_default()
+}
+
+/// The words before a command by which it runs as [`USER`].
+const AS_USER: [&str; 7] = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "--"];
+
+impl Engine {
+    /// A command of its client.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.client[0]);
+        command.args(&self.client[1..]).args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// Begins to serve, also after [`Engine::stop`].
+    pub(super) fn serve(&mut self) {
+        // Of one that was killed.
+        let _ = std::fs::remove_file(&self.socket);
+        let mut server = Command::new(&self.server[0]);
+        let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        // Rootless Podman is two processes.
+        server.args(&self.server[1..]).process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.service = Some(server.spawn().unwrap());
+        let end = Instant::now() + PATIENCE;
+        while answer(&self.socket, "GET", "/_ping").is_none_or(|(status, _)| status != 200) {
+            assert!(Instant::now() < end, "{:?} does not serve: {}", self.kind, self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Kills what serves; containers go on.
+    pub(super) fn stop(&mut self) {
+        let mut service = self.service.take().unwrap();
+        kill_process_group(Pid::from_child(&service), Signal::KILL).unwrap();
+        service.wait().unwrap();
+        // Docker's helper ends with it; while nobody has waited for that, the next would take it for alive.
+        let helper = self.dir.path().join("exec/containerd/containerd.pid");
+        if let Ok(number) = std::fs::read_to_string(&helper) {
+            let pid = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+            let _ = kill_process(pid, Signal::KILL);
+            std::fs::remove_file(helper).unwrap();
+        }
+    }
+
+    fn try_image(&self, tar: &[u8]) -> Result<(), String> {
+        self.import(IMAGE, "ENV FLAVOUR=plain", tar)?;
+        let run =
+            ["run", "--rm", "--network=none", "--ulimit=nofile=1024", "--ulimit=nproc=1024", IMAGE, "sh", "-c", ":"];
+        let output = self.command(&run).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if output.status.success() { Ok(()) } else { Err(format!("it runs no container: {said}")) }
+    }
+
+    /// Makes an image of a tar.
+    pub(super) fn import(&self, name: &str, change: &str, tar: &[u8]) -> Result<(), String> {
+        let mut command = self.command(&["import", "--change", change, "-", name]);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // One that fails does not read to the end.
+        let _ = child.stdin.take().unwrap().write_all(tar);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if output.status.success() { Ok(()) } else { Err(format!("it takes no image: {said}")) }
+    }
+
+    /// The states of the containers whose description names a folder, such as `running`.
+    pub(super) fn states(&self, folder: &Path) -> Vec<String> {
+        let filter = "%7B%22label%22%3A%5B%22journeyman.owner%22%5D%7D";
+        let folder = folder.to_str().unwrap();
+        let all = list(&self.socket, &format!("&filters={filter}"));
+        let own = all.iter().filter(|container| container.to_string().contains(folder));
+        own.map(|container| container["State"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The command before those that are to run as the engine's user.
+    pub(super) fn wrapper(&self) -> Command {
+        let mut command = Command::new("env");
+        if self.kind == Kind::RootlessPodman && rustix::process::geteuid().is_root() {
+            command.args(AS_USER);
+        }
+        command
+    }
+
+    /// Gives a folder to the engine's user.
+    pub(super) fn give(&self, folder: &Path) {
+        if self.kind == Kind::RootlessPodman && rustix::process::geteuid().is_root() {
+            let owner = format!("{USER}:{USER}");
+            assert!(Command::new("chown").args(["-R", &owner]).arg(folder).status().unwrap().success());
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Images: whether one is there, fetching it, and what it says of itself.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use bollard::errors::Error;
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use futures::TryStreamExt;
+use journeyman_core::ports::{Image, SandboxError};
+use journeyman_core::project::PullPolicy;
+
+use super::engine::Engine;
+
+/// An image that is always to be fetched is, after this time.
+const FRESH: Duration = Duration::from_secs(600);
+
+/// How long fetching one may take.
+const PULL_TIME: Duration = Duration::from_secs(1800);
+
+/// Parts of what registries and engines say where there is no such image, in small letters.
+const MISSING: [&str; 5] =
+    ["manifest unknown", "name unknown", "repository does not exist", "no such image", "not known to registry"];
+
+/// The same where there is one that is not for us, or a name that names none.
+const REFUSED: [&str; 11] = [
+    "denied:",
+    "access denied",
+    "resource is denied",
+    "unauthorized",
+    "authentication required",
+    "no basic auth credentials",
+    "invalid username/password",
+    "invalid reference",
+    "must be lowercase",
+    "no matching manifest",
+    "did not resolve to an alias",
+];
+
+/// An image that is there.
+pub(super) struct Present {
+    pub(super) name: String,
+    /// The variables that it sets.
+    pub(super) environment: BTreeMap<String, String>,
+}
+
+impl Engine {
+    /// Makes sure that an image is there.
+    pub(super) async fn image(&self, image: &Image) -> Result<Present, SandboxError> {
+        let name = &image.name;
+        let is_fresh = || {
+            let fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+            fetched.get(name).is_some_and(|at| at.elapsed() < FRESH)
+        };
+        let there = self.docker.inspect_image(name).await;
+        let is_missing = matches!(&there, Err(Error::DockerResponseServerError { status_code: 404, .. }));
+        let fetch = match image.pull {
+            PullPolicy::Missing => is_missing,
+            PullPolicy::Always => !is_fresh(),
+            PullPolicy::Never if is_missing => {
+                return Err(SandboxError::ImageMissing(format!(
+                    "there is no image {name} on the container engine, and it is not fetched because sandbox.pull of the \
+                     project is \"never\"; fetch it there (docker pull, podman pull), or name another image"
+                )));
+            }
+            PullPolicy::Never => false,
+        };
+        let there = if fetch {
+            self.fetch(name).await?;
+            self.docker.inspect_image(name).await
+        } else {
+            there
+        };
+        let there = there.map_err(|error| self.not_given(&format!("there is no image {name}"), &error))?;
+        let config = there.config.unwrap_or_default();
+        let volumes = config.volumes.unwrap_or_default();
+        if !volumes.is_empty() {
+            let text = format!(
+                "the image {name} declares volumes ({}), which would be room without a limit; take one that declares none",
+                volumes.join(", ")
+            );
+            return Err(SandboxError::ImageRefused(text));
+        }
+        let variables = config.env.unwrap_or_default();
+        let split =
+            |variable: String| variable.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Ok(Present { name: name.clone(), environment: variables.into_iter().filter_map(split).collect() })
+    }
+
+    async fn fetch(&self, name: &str) -> Result<(), SandboxError> {
+        tracing::info!(image = name, "an image is fetched");
+        let options = CreateImageOptionsBuilder::new().from_image(&whole_name(name)).build();
+        let fetching = self.docker.create_image(Some(options), None, None).try_for_each(|_| async { Ok(()) });
+        let fetched = tokio::time::timeout(PULL_TIME, fetching).await;
+        let text = format!("the image {name} could not be fetched");
+        let fetched = fetched.map_err(|_| SandboxError::Unavailable(format!("{text} in half an hour")))?;
+        fetched.map_err(|error| self.not_given(&text, &error))?;
+        self.fetched.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Instant::now());
+        Ok(())
+    }
+
+    /// The error about an image that did not come about: another attempt helps where the engine or the registry is away,
+    /// and not where the registry has answered.
+    fn not_given(&self, what: &str, error: &Error) -> SandboxError {
+        let detail = || format!("{what}: {error}; name another image, or have the engine log in to its registry");
+        match judge(error) {
+            Some(Verdict::Missing) => SandboxError::ImageMissing(detail()),
+            Some(Verdict::Refused) => SandboxError::ImageRefused(detail()),
+            None => self.failed(what, error),
+        }
+    }
+}
+
+/// A final word about an image.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Missing,
+    Refused,
+}
+
+/// What an error says of an image; `None` if it says nothing final. Engines pass on the registry's words with whichever
+/// status, Podman even within an answer that began well, so the words count too.
+fn judge(error: &Error) -> Option<Verdict> {
+    let (status, text) = match error {
+        Error::DockerResponseServerError { status_code, message } => (*status_code, message),
+        Error::DockerStreamError { error } => (200, error),
+        _ => return None,
+    };
+    let text = text.to_lowercase();
+    let says = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+    // A limit of the registry passes, and a folder of the engine that is closed is not the image's fault.
+    if says(&["toomanyrequests", "permission denied"]) {
+        return None;
+    }
+    match status {
+        _ if says(&MISSING) => Some(Verdict::Missing),
+        _ if says(&REFUSED) => Some(Verdict::Refused),
+        404 => Some(Verdict::Missing),
+        400 | 401 | 403 => Some(Verdict::Refused),
+        _ => None,
+    }
+}
+
+/// The image that a name means, to the engine too: one without a tag means all tags when it is fetched (Docker Engine API,
+/// `ImageCreate`).
+fn whole_name(name: &str) -> String {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_tag_means_the_latest() {
+        for (name, whole) in [
+            ("debian", "debian:latest"),
+            ("localhost:5000/team/base", "localhost:5000/team/base:latest"),
+            ("debian:12", "debian:12"),
+            ("debian@sha256:00", "debian@sha256:00"),
+        ] {
+            assert_eq!(whole_name(name), whole);
+        }
+    }
+
+    #[test]
+    fn what_a_registry_has_answered_is_final_and_what_keeps_it_from_answering_is_not() {
+        let docker =
+            |status_code, message: &str| Error::DockerResponseServerError { status_code, message: message.into() };
+        let podman = |error: &str| Error::DockerStreamError { error: error.into() };
+        for (error, verdict) in [
+            (
+                docker(404, "manifest for debian:none not found: manifest unknown: manifest unknown"),
+                Some(Verdict::Missing),
+            ),
+            (
+                docker(
+                    404,
+                    "pull access denied for x, repository does not exist or may require 'docker login': denied",
+                ),
+                Some(Verdict::Missing),
+            ),
+            (docker(404, "No such image: localhost/none:1"), Some(Verdict::Missing)),
+            (docker(500, "unauthorized: authentication required"), Some(Verdict::Refused)),
+            (docker(500, "denied: requested access to the resource is denied"), Some(Verdict::Refused)),
+            (docker(400, "invalid reference format: repository name must be lowercase"), Some(Verdict::Refused)),
+            (docker(404, "no matching manifest for linux/arm64 in the manifest list entries"), Some(Verdict::Refused)),
+            (podman("reading manifest none in docker.io/library/debian: manifest unknown"), Some(Verdict::Missing)),
+            (
+                podman("reading manifest 1 in ghcr.io/a/b: denied: requested access to the resource is denied"),
+                Some(Verdict::Refused),
+            ),
+            (docker(500, "normalizing name for compat API: repository name must be lowercase"), Some(Verdict::Refused)),
+            (
+                docker(500, "Get \"https://localhost:5999/v2/\": dial tcp 127.0.0.1:5999: connect: connection refused"),
+                None,
+            ),
+            (docker(500, "toomanyrequests: You have reached your unauthorized pull rate limit"), None),
+            (docker(500, "mkdir /var/lib/docker/tmp: permission denied: unknown"), None),
+            (
+                podman("pinging container registry x: dial tcp: lookup nowhere.invalid on 10.0.0.1:53: no such host"),
+                None,
+            ),
+            (Error::RequestTimeoutError, None),
+        ] {
+            assert_eq!(judge(&error), verdict, "{error}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What a container engine says of itself: whether its root is root, and which limits it can give.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use journeyman_core::ports::Resources;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+/// How long the engine may take to say that it is there, and to say what it is.
+const PING_TIME: Duration = Duration::from_secs(5);
+const INFO_TIME: Duration = Duration::from_secs(60);
+
+/// The most bytes of such an answer.
+const ANSWER_BYTES: u64 = 1 << 20;
+
+/// The description that Docker and Podman have in common, in whichever version.
+const COMMON: &str = "/info";
+
+/// Podman's own description of itself, in the oldest version that all since Podman 4 serve. Docker has no such page.
+const PODMAN: &str = "/v4.0.0/libpod/info";
+
+/// The least share of a processor that engines take, in billionths.
+const LEAST_CPU: i64 = 10_000_000;
+
+/// A container engine, as it describes itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct EngineInfo {
+    /// Whether it runs without the rights of root: root in its containers is the user who runs it.
+    pub(super) is_rootless: bool,
+    /// Whether it is such an engine, and can give that user the same number in a container (`keep-id`): only Podman can.
+    pub(super) keeps_user: bool,
+    /// The number of processors that it has for containers.
+    processors: Option<i64>,
+    /// The controllers of control groups that it may use; `None` if it may use all.
+    controllers: Option<Vec<String>>,
+}
+
+/// Limits of a container as engines are given them; `None`: no limit.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ContainerLimits {
+    pub(super) memory_bytes: Option<i64>,
+    pub(super) processes: Option<i64>,
+    pub(super) nano_cpus: Option<i64>,
+}
+
+impl EngineInfo {
+    /// Asks the engine that listens on a socket.
+    pub(super) async fn ask(socket: &Path) -> io::Result<Self> {
+        let (status, common) = get(socket, COMMON, INFO_TIME).await?;
+        if status != 200 {
+            let text = String::from_utf8_lossy(&common).trim().to_owned();
+            return Err(io::Error::other(format!("it answers with status {status}: {text}")));
+        }
+        let podman = match get(socket, PODMAN, INFO_TIME).await? {
+            (200, body) => Some(serde_json::from_slice(&body)?),
+            _ => None,
+        };
+        Ok(Self::read(&serde_json::from_slice(&common)?, podman.as_ref()))
+    }
+
+    /// Reads the description that Docker and Podman have in common, and Podman's own.
+    ///
+    /// Docker names `rootless` among its security options. Podman 4.3 does not; there `Rootless` is a field of its
+    /// own (`containers/podman`, pkg/api/handlers/compat/info.go).
+    fn read(common: &Value, podman: Option<&Value>) -> Self {
+        let mut options = common["SecurityOptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let keeps_user = common["Rootless"].as_bool().unwrap_or_default();
+        let is_rootless = keeps_user || options.any(|option| option.contains("rootless"));
+        let controllers = podman.and_then(|info| info.pointer("/host/cgroupControllers")).map(|list| {
+            let names = list.as_array().into_iter().flatten();
+            names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        });
+        let processors = common["NCPU"].as_i64().filter(|count| *count > 0);
+        Self { is_rootless, keeps_user, processors, controllers: controllers.filter(|_| is_rootless) }
+    }
+
+    /// The limits as far as this engine can give them. It refuses a container that asks for more processors than there
+    /// are, and rootless Podman one that asks for a limit whose controller it was not given.
+    pub(super) fn limits(&self, resources: &Resources) -> ContainerLimits {
+        let can = |name: &str| self.controllers.as_ref().is_none_or(|all| all.iter().any(|one| one == name));
+        let cpus = resources.cpu_millis.filter(|_| can("cpu")).map(|millis| i64::from(millis) * 1_000_000);
+        let most = self.processors.map_or(i64::MAX, |count| count.saturating_mul(1_000_000_000));
+        ContainerLimits {
+            memory_bytes: resources
+                .memory_bytes
+                .filter(|_| can("memory"))
+                .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+            processes: resources.processes.filter(|_| can("pids")).map(i64::from),
+            nano_cpus: cpus.map(|cpus| cpus.min(most).max(LEAST_CPU)),
+        }
+    }
+}
+
+/// Asks whether an engine answers at this moment.
+pub(super) async fn ping(socket: &Path) -> io::Result<()> {
+    match get(socket, "/_ping", PING_TIME).await? {
+        (200, _) => Ok(()),
+        (status, _) => Err(io::Error::other(format!("it answers with status {status}"))),
+    }
+}
+
+/// Sends one request without a body on a connection of its own; status and body of the answer.
+async fn get(socket: &Path, path: &str, time: Duration) -> io::Result<(u16, Vec<u8>)> {
+    let exchange = async {
+        let mut stream = UnixStream::connect(socket).await?;
+        // To this version the answer ends with the connection and comes in one piece (RFC 9112).
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_BYTES).read_to_end(&mut answer).await?;
+        io::Result::Ok(answer)
+    };
+    let answer = match tokio::time::timeout(time, exchange).await {
+        Ok(answer) => answer?,
+        Err(_) => {
+            let text = format!("no answer in {} seconds", time.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+    };
+    let split = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let status = split.and_then(|end| std::str::from_utf8(&answer[..end]).ok()?.split(' ').nth(1)?.parse().ok());
+    match (split, status) {
+        (Some(end), Some(status)) => Ok((status, answer[end + 4..].to_vec())),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is not one of an HTTP server")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_rootless_engine_is_recognized_by_what_it_says() {
+        let podman = |rootless: bool| json!({ "NCPU": 2, "Rootless": rootless, "SecurityOptions": ["name=seccomp"] });
+        let docker = |option: &str| json!({ "NCPU": 2, "SecurityOptions": ["name=seccomp", option] });
+        for (common, is_rootless, keeps_user) in [
+            (podman(true), true, true),
+            (podman(false), false, false),
+            (docker("name=rootless"), true, false),
+            (docker("name=cgroupns"), false, false),
+            (json!({ "NCPU": 2 }), false, false),
+        ] {
+            let controllers = json!({ "host": { "cgroupControllers": ["memory", "pids"] } });
+            let info = EngineInfo::read(&common, Some(&controllers));
+            let EngineInfo { processors, .. } = info;
+            assert_eq!((info.is_rootless, info.keeps_user, processors), (is_rootless, keeps_user, Some(2)), "{common}");
+            // Root has them all, whatever Podman lists.
+            assert_eq!(info.controllers.is_some(), is_rootless, "{common}");
+        }
+    }
+
+    #[test]
+    fn more_than_the_engine_has_is_not_asked_for() {
+        let resources = |cpu_millis| Resources {
+            memory_bytes: Some(1 << 30),
+            processes: Some(48),
+            cpu_millis: Some(cpu_millis),
+            file_bytes: None,
+        };
+        let info = EngineInfo { processors: Some(2), ..EngineInfo::default() };
+        for (millis, nano) in [(8000, 2_000_000_000), (2000, 2_000_000_000), (1500, 1_500_000_000), (1, 10_000_000)] {
+            assert_eq!(info.limits(&resources(millis)).nano_cpus, Some(nano), "{millis}");
+        }
+        let unknown = EngineInfo::default().limits(&resources(8000));
+        assert_eq!(unknown.nano_cpus, Some(8_000_000_000));
+        let controllers = Some(vec!["memory".to_owned(), "pids".to_owned()]);
+        let few = EngineInfo { controllers, is_rootless: true, ..info.clone() }.limits(&resources(1000));
+        let expected = ContainerLimits { memory_bytes: Some(1 << 30), processes: Some(48), nano_cpus: None };
+        assert_eq!(few, expected);
+        let none = EngineInfo { controllers: Some(Vec::new()), is_rootless: true, ..info };
+        assert_eq!(none.limits(&resources(1000)), ContainerLimits::default());
+    }
+
+    #[tokio::test]
+    async fn an_engine_is_asked_and_one_that_does_not_answer_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("engine.sock");
+        assert_eq!(ping(&socket).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+        let listener = UnixListener::bind(&socket).unwrap();
+        let serve = async {
+            for answer in [
+                "HTTP/1.0 200 OK\r\nServer: x\r\n\r\nOK",
+                "HTTP/1.0 503 Service Unavailable\r\n\r\n",
+                "HTTP/1.0 200 OK\r\n\r\n{\"NCPU\":4,\"Rootless\":true}",
+                "HTTP/1.0 404 Not Found\r\n\r\n{}",
+                "HTTP/1.0 403 Forbidden\r\n\r\nnot for you",
+                "nonsense",
+            ] {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 256];
+                assert!(stream.read(&mut request).await.unwrap() > 0);
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        };
+        let ask = async {
+            ping(&socket).await.unwrap();
+            assert!(ping(&socket).await.unwrap_err().to_string().contains("503"));
+            let info = EngineInfo::ask(&socket).await.unwrap();
+            assert_eq!(
+                info,
+                EngineInfo { is_rootless: true, keeps_user: true, processors: Some(4), controllers: None }
+            );
+            assert!(EngineInfo::ask(&socket).await.unwrap_err().to_string().contains("403: not for you"));
+            assert_eq!(ping(&socket).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        };
+        tokio::join!(serve, ask);
+    }
+}

@@ -1,0 +1,122 @@
+//! The container that a program needs, in the words of the engine's interface.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, Mount, MountBindOptions, MountType, ResourcesUlimits,
+};
+use journeyman_core::ports::Spawn;
+use rustix::process::{Resource, getrlimit};
+
+use super::door::{self, Door};
+use super::image::Present;
+use super::info::EngineInfo;
+use super::runtime::{self, Runtime};
+use crate::bubblewrap::{HOME, WORKSPACE};
+use crate::shim::SUBCOMMAND;
+
+/// Descriptors that a process may have open.
+const DESCRIPTORS: i64 = 65_536;
+
+/// Bytes that `/tmp` and `/dev/shm` may have each; they count as memory too.
+const SCRATCH_BYTES: i64 = 1 << 30;
+
+/// The label of all containers of a data directory, whose value is the owner.
+pub(super) const LABEL: &str = "journeyman.owner";
+
+/// Variables by which a loader would be told to load more.
+const LOADER_VARIABLES: [&str; 5] = ["LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "LD_DEBUG=", "GLIBC_TUNABLES="];
+
+/// What to start.
+pub(super) struct Order<'a> {
+    pub(super) image: &'a Present,
+    pub(super) spawn: &'a Spawn,
+    pub(super) user: (u32, u32),
+    /// Whether nobody else is that user.
+    pub(super) has_users: bool,
+    pub(super) readable: &'a [PathBuf],
+    pub(super) runtime: &'a Runtime,
+    pub(super) door: &'a Door,
+}
+
+/// Describes the container of an order to an engine; limits that the engine cannot give are left out.
+pub(super) fn body(owner: &str, info: &EngineInfo, order: &Order<'_>) -> ContainerCreateBody {
+    let Order { image, spawn, user: (user, group), readable, runtime, door, .. } = order;
+    let inside = format!("{}/{}", door::INSIDE, door::SOCKET);
+    let entrypoint = runtime.words().into_iter().chain([SUBCOMMAND.to_owned(), inside]).collect();
+    let limits = info.limits(&spawn.resources);
+    let mut mounts = vec![
+        mount(&runtime.folder, runtime::INSIDE, true),
+        mount(&runtime.folder.join("nothing"), "/etc/ld.so.preload", true),
+        mount(door.folder(), door::INSIDE, true),
+        mount(&door.file("passwd"), "/etc/passwd", true),
+        mount(&door.file("group"), "/etc/group", true),
+        mount(&spawn.home, HOME, false),
+        mount(&spawn.workspace, WORKSPACE, false),
+    ];
+    for (paths, read_only) in [(*readable, true), (&spawn.readable[..], true), (&spawn.writable[..], false)] {
+        mounts.extend(paths.iter().map(|path| mount(path, &path.to_string_lossy(), read_only)));
+    }
+    let scratch = format!("rw,exec,nosuid,nodev,size={SCRATCH_BYTES},mode=1777");
+    ContainerCreateBody {
+        image: Some(image.name.clone()),
+        entrypoint: Some(entrypoint),
+        cmd: Some(Vec::new()),
+        env: Some(LOADER_VARIABLES.map(str::to_owned).into()),
+        user: Some(format!("{user}:{group}")),
+        working_dir: Some("/".to_owned()),
+        hostname: Some("sandbox".to_owned()),
+        // An image's own would run beside the shim and not below it.
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+        labels: Some(HashMap::from([(LABEL.to_owned(), owner.to_owned())])),
+        host_config: Some(HostConfig {
+            network_mode: Some("none".to_owned()),
+            readonly_rootfs: Some(true),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned(), "label=disable".to_owned()]),
+            memory: limits.memory_bytes,
+            memory_swap: limits.memory_bytes,
+            pids_limit: limits.processes,
+            nano_cpus: limits.nano_cpus,
+            shm_size: Some(SCRATCH_BYTES),
+            tmpfs: Some(HashMap::from([("/tmp".to_owned(), scratch)])),
+            ulimits: Some(ulimits(order)),
+            ipc_mode: Some("private".to_owned()),
+            userns_mode: info.keeps_user.then(|| "keep-id".to_owned()),
+            init: Some(false),
+            mounts: Some(mounts),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn limit(name: &str, most: i64) -> ResourcesUlimits {
+    ResourcesUlimits { name: Some(name.to_owned()), soft: Some(most), hard: Some(most) }
+}
+
+/// An engine's own defaults may be more than it may give.
+fn ulimits(order: &Order<'_>) -> Vec<ResourcesUlimits> {
+    let own = getrlimit(Resource::Nofile).maximum.and_then(|most| i64::try_from(most).ok()).unwrap_or(DESCRIPTORS);
+    let mut all = vec![limit("core", 0), limit("nofile", own.min(DESCRIPTORS))];
+    // Of the user, who is the workspace's own: an agent and git beside it. Another's would count with all that runs.
+    if order.has_users
+        && let Some(processes) = order.spawn.resources.processes
+    {
+        all.push(limit("nproc", i64::from(processes) * 2));
+    }
+    all
+}
+
+fn mount(from: &Path, to: &str, read_only: bool) -> Mount {
+    Mount {
+        source: Some(from.to_string_lossy().into_owned()),
+        target: Some(to.to_owned()),
+        typ: Some(MountType::BIND),
+        read_only: Some(read_only),
+        // What is mounted below on the host stays there.
+        bind_options: Some(MountBindOptions { non_recursive: Some(true), ..MountBindOptions::default() }),
+        ..Mount::default()
+    }
+}
