@@ -77,6 +77,8 @@ impl Walls {
         }
         let guarantees = self.sandbox.probe().await;
         let containment = Containment { sandbox: self.sandbox.name(), guarantees, given_up: self.given_up.clone() };
+        // The engine may have gone in the middle of it.
+        let is_available = is_available && (containment.is_enough() || self.sandbox.available().await.is_ok());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = Some((is_available.then(Instant::now), containment.clone()));
         containment
