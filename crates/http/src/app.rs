@@ -73,8 +73,8 @@ const BODIES_KIB: usize = 128 << 10;
 
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
-        let meters = (services.models.clone(), services.connections.clone());
-        let metrics = Metrics::new(&settings.version, meters, services.machine.is_some());
+        let (models, connections) = (services.models.clone(), services.connections.clone());
+        let metrics = Metrics::new(&settings.version, models, connections, services.machine.is_some());
         let (known, noted) = (Known::default(), Mutex::default());
         let bodies = Semaphore::new(BODIES_KIB);
         Self(Arc::new(Parts { services, settings, metrics, shutdown, known, bodies, noted }))

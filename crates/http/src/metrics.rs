@@ -81,7 +81,8 @@ impl Metrics {
     /// `has_disk`: whether this process keeps workspaces.
     pub(crate) fn new(
         version: &str,
-        (models, connections): (Option<Arc<dyn ModelMeter>>, Option<Arc<dyn ConnectionMeter>>),
+        models: Option<Arc<dyn ModelMeter>>,
+        connections: Option<Arc<dyn ConnectionMeter>>,
         has_disk: bool,
     ) -> Self {
         let mut registry = Registry::with_prefix("journeyman");

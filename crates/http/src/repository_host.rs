@@ -53,7 +53,7 @@ mod tests {
     fn only_an_administrator_names_such_a_host_and_the_audit_log_names_it() {
         let metadata = found("http://0xa9fea9fe/x");
         assert_eq!(judge(true, metadata.clone()).ok(), Some(metadata.clone()));
-        let refused = judge(false, metadata.clone()).err().expect("it is refused").into_response();
+        let refused = judge(false, metadata.clone()).err().map(IntoResponse::into_response).expect("it is refused");
         assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
         let problem = refused.extensions().get::<Problem>().expect("a problem");
         assert_eq!(problem.code, "repository_address_refused");

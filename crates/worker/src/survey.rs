@@ -63,8 +63,7 @@ const FOLDERS_OF_GIT: [&str; 4] = [".git", "objects", "refs", "reftable"];
 pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = openat(CWD, folder, flags, Mode::empty())?;
-    let mut seen = Survey::default();
-    seen.repository_is_plain = true;
+    let mut seen = Survey { repository_is_plain: true, ..Survey::default() };
     // A tree is read in the order in which the disk gives it, so the sum must not depend on the order.
     let mut sum = [0_u8; 32];
     let mut next = vec![PathBuf::new()];
@@ -267,7 +266,8 @@ mod tests {
 
     #[test]
     fn a_repository_that_may_keep_git_waiting_is_not_plain() {
-        let plant: [(&str, fn(&Tree)); 5] = [
+        type Plant = fn(&Tree);
+        let plant: [(&str, Plant); 5] = [
             ("HEAD", |tree| {
                 fs::remove_file(tree.path(".git/HEAD")).expect("a file");
                 tree.fifo(".git/HEAD");

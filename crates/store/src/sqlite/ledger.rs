@@ -120,10 +120,21 @@ pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<Option<Message>
 }
 
 /// What is kept in columns of its own.
-fn searched(job: &Job) -> (JobStatus, [Option<Timestamp>; 2], [Option<WorkerId>; 3], Option<ReasonCode>) {
-    let worker = job.lease().map(|lease| lease.worker);
-    let waiting = job.waiting().map(|(waiting, _)| waiting.reason.code);
-    (job.status(), [job.due_at(), job.rests_since()], [worker, job.prefers(), job.avoids()], waiting)
+fn searched(job: &Job) -> Searched {
+    Searched {
+        status: job.status(),
+        times: [job.due_at(), job.rests_since()],
+        workers: [job.lease().map(|lease| lease.worker), job.prefers(), job.avoids()],
+        waiting: job.waiting().map(|(waiting, _)| waiting.reason.code),
+    }
+}
+
+#[derive(PartialEq, Eq)]
+struct Searched {
+    status: JobStatus,
+    times: [Option<Timestamp>; 2],
+    workers: [Option<WorkerId>; 3],
+    waiting: Option<ReasonCode>,
 }
 
 fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
