@@ -25,7 +25,7 @@ from rig.session import Program, Session
 from rig.site import BENCH
 
 # Those that make many small files come first: see Session.drop.
-GROUPS = ["floor", "workspace", "dispatch", "turns", "sandbox", "start", "accept", "poll", "streams", "pages", "memory", "growth", "peers"]
+GROUPS = ["floor", "workspace", "dispatch", "turns", "durability", "sandbox", "start", "accept", "poll", "streams", "pages", "memory", "growth", "peers"]
 
 
 def main() -> int:

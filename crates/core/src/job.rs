@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
 use crate::job::command::TurnBegun;
-use crate::retry::LONGEST_BACKOFF;
+use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::run::Reason;
 use crate::time::{Timestamp, micros};
 
@@ -376,7 +376,7 @@ impl Job {
 
     /// Returns whether a worker may take the job now. Times are of clocks that may be set back, and on PostgreSQL of several
     /// machines: a message that waits is due whatever the time says, and an attempt that is to be repeated is due also where
-    /// it would begin later than the longest wait could let it.
+    /// it would begin later than the longest wait could let it, and a lease that would end later than any may is over.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         match &self.state {
@@ -384,7 +384,7 @@ impl Job {
             JobState::Active(Work::Retrying { not_before, .. }) => {
                 *not_before <= now || *not_before > now + LONGEST_BACKOFF
             }
-            JobState::Active(Work::Running { lease, .. }) => lease.until <= now,
+            JobState::Active(Work::Running { lease, .. }) => lease.until <= now || lease.until > now + LONGEST_LEASE,
             JobState::Completed | JobState::Failed(_) | JobState::Archived { .. } => false,
         }
     }

@@ -24,6 +24,9 @@ pub const OUTAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long it waits where the other side has refused: a credential, or a repository that is not there.
 pub const REFUSAL_PATIENCE: Duration = Duration::from_secs(30 * 60);
 
+/// A lease that ends later than this is one of a clock that was set back since: no worker may have a longer one.
+pub const LONGEST_LEASE: Duration = Duration::from_secs(30 * 60);
+
 /// The wait before a message is taken over from the worker that died as the `losses`th.
 #[must_use]
 pub fn takeover_delay(losses: u32) -> Duration {

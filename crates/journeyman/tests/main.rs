@@ -29,6 +29,8 @@ pub(crate) mod program {
     mod leftovers;
     mod machines;
     pub(crate) mod models;
+    mod outage;
+    mod power;
     mod real;
     mod replication;
     mod secrets;

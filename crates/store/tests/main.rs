@@ -14,6 +14,8 @@ mod differential;
 mod durability;
 #[path = "store/given.rs"]
 mod given;
+#[path = "store/holds.rs"]
+mod holds;
 #[path = "store/io_errors.rs"]
 mod io_errors;
 #[path = "store/postgres.rs"]

@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn entries_are_added_up_wherever_the_output_is_cut() {
-        let told = b"100644 blob aa    5000\ta\tb 9999999\x00040000 tree bb       -\tc\x00160000 commit cc       -\td\0";
+        let told =
+            b"100644 blob aa    5000\ta\tb 9999999\x00040000 tree bb       -\tc\x00160000 commit cc       -\td\0";
         for at in 0..told.len() {
             let mut counted = Counted::default();
             counted.take(&told[..at]);

@@ -194,7 +194,8 @@ impl Plan {
             return Err(Rejected::NotDue);
         }
         self.take_over();
-        if self.job.due_at().is_none_or(|due| due > self.now) {
+        // After many losses the next attempt waits.
+        if self.job.due_at().is_some() && !self.job.is_due(self.now) {
             return Ok(());
         }
         let (message, attempt) = match &self.job.state {

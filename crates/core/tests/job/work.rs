@@ -10,6 +10,7 @@ use journeyman_core::job::{JobState, JobStatus, Progress, Token};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES, takeover_delay};
 use journeyman_core::run::{ReasonCode, RunStatus, Usage};
+use journeyman_core::time::Timestamp;
 use uuid::Uuid;
 
 use super::given::{Case, LEASE, claim, completed, created, msg, running, sha};
@@ -317,4 +318,12 @@ fn a_worker_that_restarts_gives_its_leases_back() {
     assert_eq!(delivered(&case.claim()), Some(1), "it is taken over at once");
     let other = running().then(&Command::ReleaseLease(WorkerId::from_uuid(Uuid::from_u128(2))));
     assert!(other.job.due_at() > Some(other.now));
+}
+
+#[test]
+fn a_lease_of_a_clock_that_was_set_back_does_not_hold_the_job() {
+    let mut case = running();
+    case.now = Timestamp::from_micros(case.now.as_micros() - 3_600_000_000);
+    assert!(case.job.is_due(case.now));
+    assert_eq!(delivered(&case.claim()), Some(1));
 }

@@ -6,7 +6,7 @@ use axum::http::Method;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::JobOptions;
-use journeyman_core::job::command::{Outcome, Report};
+use journeyman_core::job::command::{NextAttempt, Outcome, Report};
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::JobStore;
@@ -184,4 +184,22 @@ async fn a_provider_that_reports_the_largest_number_of_tokens_breaks_no_page() {
     assert_eq!(shown, 3, "both runs, and their sum: {runs}");
     assert!(runs.contains("$18446744073709.55"), "{runs}");
     assert!(page(&house, id, "").await.contains("18446744073709.5 M in"));
+}
+
+#[tokio::test]
+async fn what_a_job_waits_for_is_shown_with_a_way_to_try_now() {
+    let house = shop().await;
+    let (engine, id) = (engine(&house), given(&house, "Fix it").await);
+    let worker = WorkerId::from_uuid(Uuid::from_u128(9));
+    let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
+    let reason = Reason::new(ReasonCode::RepositoryUnreachable, "the code host <b>is away</b>");
+    let (since, patience) = (house.world.now(), std::time::Duration::from_secs(3600));
+    let outcome = Outcome::Waiting { reason, since, patience, next: NextAttempt::Backoff(999) };
+    engine.report(id, claimed.lease.token, Report::Finished { outcome, usage: Usage::default() }).await.unwrap();
+    let shown = page(&house, id, "").await;
+    for part in ["Waiting to retry.", "the code host &#60;b&#62;is away", "Retry now", "waiting to retry"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let viewer = house.send(Some(Role::Viewer), Method::GET, &format!("/projects/shop/jobs/{id}"), "").await.body;
+    assert!(viewer.contains("Waiting to retry.") && !viewer.contains("Retry now"), "{viewer}");
 }

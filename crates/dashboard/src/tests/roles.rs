@@ -52,6 +52,7 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/jobs", "prompt=x", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/messages", "prompt=x", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/messages/msg_1/withdraw", "", [303, 303, 403]),
+    ("/projects/shop/jobs/JOB/retry", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/cancel", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/archive", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/unarchive", "", [303, 303, 403]),

@@ -5,6 +5,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
+use journeyman_core::job::command::{NextAttempt, Outcome, Report};
+use journeyman_core::ports::HoldStore;
+use journeyman_core::project::hold::{HoldCause, HoldFailure};
+use journeyman_core::run::{Reason, ReasonCode, Usage};
+use journeyman_core::time::Clock;
 use serde_json::json;
 
 use super::given::service;
@@ -62,6 +67,43 @@ async fn a_message_does_in_each_state_what_the_contract_says() {
 }
 
 #[tokio::test]
+async fn what_a_job_waits_for_is_told_and_can_be_tried_now() {
+    let service = service().await;
+    let job = service.job("first").await;
+    service.post(&format!("{job}/message"), r#"{"prompt":"second"}"#).await;
+    let details = service.get(&format!("{job}/details")).await.json();
+    assert_eq!((&details["waiting"], &details["queueLength"]), (&json!(null), &json!(2)), "{details:#}");
+    assert_eq!(details.as_object().unwrap().len(), 10);
+
+    let (id, token) = service.claim().await.unwrap();
+    let reason = Reason::new(ReasonCode::RepositoryUnreachable, "the code host is away");
+    let (since, patience) = (service.world.now(), Duration::from_secs(3600));
+    let outcome = Outcome::Waiting { reason: reason.clone(), since, patience, next: NextAttempt::Backoff(999) };
+    service.engine.report(id, token, Report::Finished { outcome, usage: Usage::default() }).await.unwrap();
+    let details = service.get(&format!("{job}/details")).await.json();
+    let waiting = &details["waiting"];
+    assert_eq!(waiting["reason"], json!({"code": "repository_unreachable", "text": "the code host is away"}));
+    assert_eq!((&waiting["attempts"], &waiting["projectOnHold"]), (&json!(1), &json!(false)), "{details:#}");
+    let metrics = service.get("/metrics").await.text;
+    assert!(metrics.contains("journeyman_jobs_waiting{cause=\"repository_unreachable\"} 1"), "{metrics}");
+
+    assert!(service.claim().await.is_none(), "it waits");
+    let retried = service.post(&format!("{job}/retry"), "").await;
+    assert_eq!((retried.status.as_u16(), retried.json()["status"].clone()), (200, json!("active")));
+    assert!(service.claim().await.is_some(), "now");
+    assert_eq!(service.get(&format!("{job}/details")).await.json()["waiting"], json!(null), "an attempt runs");
+
+    // A project on hold shows at jobs that were not tried yet.
+    let other = service.job("other").await;
+    let at = service.world.now();
+    let failure = HoldFailure { reason, cause: HoldCause::Fetch, started_at: at, at, permille: 0 };
+    service.store.hold_project("shop".parse().unwrap(), failure).await.unwrap().unwrap();
+    let waiting = service.get(&format!("{other}/details")).await.json()["waiting"].clone();
+    assert_eq!((&waiting["projectOnHold"], &waiting["messageId"]), (&json!(true), &json!(null)), "{waiting:#}");
+    assert!(service.get("/metrics").await.text.contains("journeyman_projects_on_hold 1"));
+}
+
+#[tokio::test]
 async fn messages_have_receipts_and_can_be_withdrawn_while_they_wait() {
     let service = service().await;
     let job = service.job("first").await;
@@ -71,7 +113,7 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_wait() {
     let messages = listed["messages"].as_array().unwrap();
     assert_eq!((messages[0]["status"].clone(), messages[1]["status"].clone()), (json!("delivered"), json!("queued")));
     assert_eq!(messages[0]["author"], "ci");
-    assert_eq!(messages[0].as_object().unwrap().len(), 12);
+    assert_eq!(messages[0].as_object().unwrap().len(), 13);
     let path = |number: usize| format!("{job}/message/{}", messages[number]["id"].as_str().unwrap());
     let late = service.call("DELETE", &path(0), "", |_| {}).await;
     assert_eq!((late.status.as_u16(), late.code()), (409, "message_already_delivered".to_owned()));

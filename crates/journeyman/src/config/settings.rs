@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use ipnet::IpNet;
 use journeyman_core::agent::Agents;
 use journeyman_core::ports::Retention;
+use journeyman_core::retry::LONGEST_LEASE;
 use journeyman_gateway::ModelSettings;
 use journeyman_identity::oidc::OidcSettings;
 use journeyman_sandbox::{GUARANTEES, UserRange};
@@ -152,6 +153,9 @@ impl Settings {
         let lease = layer.lease.map_or(Duration::from_secs(30), |span| span.0);
         if lease < SHORTEST_LEASE {
             bail!("lease must be at least 3s: a busy machine needs some time for a heartbeat");
+        }
+        if lease > LONGEST_LEASE / 2 {
+            bail!("lease must be at most 15m: that long a run waits whose machine is gone");
         }
         let usual = Patience::default();
         let patience = Patience {
@@ -407,6 +411,7 @@ mod tests {
             (Layer { sandbox_users: Some(0), ..Layer::default() }, "sandbox-users"),
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),
             (Layer { lease: Some("1s".parse().expect("a span")), ..Layer::default() }, "lease"),
+            (Layer { lease: Some("16m".parse().expect("a span")), ..Layer::default() }, "lease"),
             (Layer { database_url: Some("postgres://u:hush@h/d".into()), ..Layer::default() }, "JOURNEYMAN_MASTER_KEY"),
             (Layer { database_url: Some("postgres:u:hush@h/d".into()), ..Layer::default() }, "database-url"),
             (Layer { database_connections: Some(1), ..Layer::default() }, "database-connections"),

@@ -58,7 +58,8 @@ fn check_messages(job: &Remembered, messages: &[Value], breach: &mut impl FnMut(
     }
     for message in messages {
         match message["status"].as_str().unwrap() {
-            "finished" => {}
+            // By a client; that nothing came of it is seen on the branch.
+            "finished" | "cancelled" | "withdrawn" => {}
             // The promise has an end: a message is given up when worker after worker died over it.
             "failed" => {}
             other => breach(format!("{} is {other} although the system is quiet", text_of(message))),

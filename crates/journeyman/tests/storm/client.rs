@@ -62,6 +62,8 @@ impl Client {
         while Instant::now() < end {
             if self.jobs.is_empty() || self.jobs.len() < 6 && self.chance.random_bool(0.15) {
                 self.create();
+            } else if self.chance.random_bool(0.1) {
+                self.cancel();
             } else {
                 self.send();
             }
@@ -86,6 +88,13 @@ impl Client {
             let path = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
             self.jobs.push(Remembered { path, messages: vec![Sent { text, known: Known::Accepted }] });
         }
+    }
+
+    /// Whatever the answer, a message is finished with its commits or cancelled without any.
+    fn cancel(&mut self) {
+        let job = self.chance.random_range(0..self.jobs.len());
+        let path = format!("{}/cancel", self.jobs[job].path);
+        self.call(&path, &json!({}), None);
     }
 
     fn send(&mut self) {

@@ -13,7 +13,7 @@ use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
     UpdateError,
 };
-use journeyman_core::retry::LONGEST_BACKOFF;
+use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
@@ -63,7 +63,7 @@ pub(super) const DUE_JOB: &str = "
              ORDER BY due_at, id LIMIT 8)
             UNION ALL
             (SELECT id, due_at FROM jobs
-             WHERE jobs.project = shares.project AND due_at > $1 AND worker IS NULL
+             WHERE jobs.project = shares.project AND due_at > $1 AND (worker IS NULL OR due_at > $6)
                  AND (prefers IS NULL OR prefers = $2 OR due_at > $4)
                  AND (avoids IS NULL OR avoids <> $2 OR due_at > $4)
                  AND (due_at > $5 OR state::json #>> '{state,active}' = 'waiting')
@@ -76,7 +76,7 @@ pub(super) const DUE_JOB: &str = "
     SELECT jobs.id, jobs.state, jobs.project, heads.most, heads.probe_at
     FROM heads JOIN jobs ON jobs.id = heads.id
     WHERE jobs.due_at <= $1
-        OR (jobs.worker IS NULL AND (jobs.due_at > $5 OR jobs.state::json #>> '{state,active}' = 'waiting'))
+        OR ((jobs.worker IS NULL OR jobs.due_at > $6) AND (jobs.due_at > $5 OR jobs.state::json #>> '{state,active}' = 'waiting'))
     ORDER BY heads.live, heads.due_at, heads.id LIMIT 1
     FOR UPDATE OF jobs SKIP LOCKED";
 
@@ -119,9 +119,11 @@ impl JobStore for PostgresStore {
     async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
         let session = Session::open(&self.pool).await?;
         let (now, worker) = (query.now.as_micros(), query.worker.to_string());
-        let times = [query.now - PATIENCE, query.now + PATIENCE, query.now + LONGEST_BACKOFF];
-        let [waited, early, never] = times.map(Timestamp::as_micros);
-        let mut found = session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited, early, never)]).await?;
+        let ClaimQuery { now: at, .. } = query;
+        let times = [at - PATIENCE, at + PATIENCE, at + LONGEST_BACKOFF, at + LONGEST_LEASE];
+        let [waited, early, never, leased] = times.map(Timestamp::as_micros);
+        let mut found =
+            session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited, early, never, leased)]).await?;
         let row = found.pop().and_then(|mut rows| rows.pop());
         let (mut picked, mut hold) = (None, None);
         if let Some(row) = row
@@ -325,7 +327,7 @@ mod tests {
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
         // Each with the index that it is meant to use, and whether its rows must come in order out of it.
         let hot: [(&str, &str, &[&str], bool); 10] = [
-            (DUE_JOB, "jobs_due", &["50000", "'w'", "50000", "50000", "50000"], false),
+            (DUE_JOB, "jobs_due", &["50000", "'w'", "50000", "50000", "50000", "50000"], false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
             (LIST, "jobs_of_project", &list, true),

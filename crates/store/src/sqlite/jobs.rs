@@ -13,7 +13,7 @@ use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
     UpdateError,
 };
-use journeyman_core::retry::LONGEST_BACKOFF;
+use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -210,7 +210,7 @@ const DUE_JOB: &str = "
             ORDER BY due_at, id LIMIT 1
         ), (
             SELECT id FROM jobs
-            WHERE project = shares.project AND due_at > ?1 AND worker IS NULL
+            WHERE project = shares.project AND due_at > ?1 AND (worker IS NULL OR due_at > ?6)
                 AND (prefers IS NULL OR prefers = ?2 OR due_at > ?4)
                 AND (avoids IS NULL OR avoids <> ?2 OR due_at > ?4)
                 AND (due_at > ?5 OR state ->> '$.state.active' = 'waiting')
@@ -223,8 +223,9 @@ const DUE_JOB: &str = "
 
 fn due_job(db: &Connection, ClaimQuery { now, worker }: ClaimQuery) -> Result<Option<Job>, ReadError> {
     let mut query = db.prepare_cached(DUE_JOB)?;
-    let times = [now, now - PATIENCE, now + PATIENCE, now + LONGEST_BACKOFF].map(Timestamp::as_micros);
-    let mut rows = query.query(params![times[0], worker.to_string(), times[1], times[2], times[3]])?;
+    let times = [now, now - PATIENCE, now + PATIENCE, now + LONGEST_BACKOFF, now + LONGEST_LEASE];
+    let times = times.map(Timestamp::as_micros);
+    let mut rows = query.query(params![times[0], worker.to_string(), times[1], times[2], times[3], times[4]])?;
     rows.next()?.map(rows::job).transpose()
 }
 

@@ -1,0 +1,161 @@
+//! A power cut: what a receipt calls finished is on the disk, and the service goes on with what is there.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::given::{Service, Site, git, site};
+
+/// Mounts the image `$1` as the data directory `$2`, in a mount namespace of its own; an image that is empty gets what is
+/// there.
+const MOUNT: &str = r#"
+    set -e
+    image=$1 data=$2
+    shift 2
+    mkdir -p "$data.disk"
+    mount -o loop "$image" "$data.disk"
+    [ -e "$data.disk/journeyman.db" ] || cp -a "$data/." "$data.disk"
+    sync -f "$data.disk"
+    mount --bind "$data.disk" "$data"
+    exec "$@"
+"#;
+
+/// An ext4 file system in a file; `None` where this user may mount none.
+fn image(site: &Site, name: &str) -> Option<PathBuf> {
+    let path = site.path(name);
+    std::fs::File::create(&path).unwrap().set_len(512 << 20).unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let try_it = "mkdir -p \"$1.try\" && mount -o loop \"$1\" \"$1.try\"";
+    let is_made = run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+    if is_made && run("unshare", &["--mount", "sh", "-c", try_it, "sh"]) {
+        return Some(path);
+    }
+    let _ = writeln!(std::io::stderr(), "ignored: this user may not mount a file system in a file");
+    None
+}
+
+fn start_on(site: &Site, image: &Path) -> Service {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", MOUNT, "sh"]).arg(image).arg(site.path("data"));
+    site.start_wrapped(command)
+}
+
+/// The disk as it is at this moment, with nothing that only the kernel's memory holds.
+fn cut(site: &Site, service: Service, image: &Path, name: &str) -> PathBuf {
+    service.freeze();
+    // Written as careless programs do: it shows that a copy of the image lacks what was not synced.
+    let data = format!("/proc/{}/root{}", service.id(), site.path("data").display());
+    std::fs::write(Path::new(&data).join("unsynced"), "x").unwrap();
+    let copy = site.path(name);
+    std::fs::copy(image, &copy).unwrap();
+    service.thaw();
+    service.kill();
+    copy
+}
+
+/// The receipts of a job's messages, all of which must be finished.
+fn receipts(service: &Service, job: &str) -> Vec<Value> {
+    let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().clone();
+    for message in &messages {
+        assert_eq!(message["status"], "finished", "{message:#}\n{}", service.log());
+    }
+    messages
+}
+
+/// Each commit that a receipt names can be fetched from the built-in host with all that belongs to it.
+fn check_commits(site: &Site, service: &Service, receipts: &[Value], clone: &str) {
+    let address = service.url.replace("http://", &format!("http://me:{}@", site.key)) + "/git/shop.git";
+    git(site.dir.path(), &["clone", "--quiet", "--mirror", &address, clone]);
+    let clone = site.path(clone);
+    git(&clone, &["fsck", "--connectivity-only"]);
+    for commit in receipts.iter().flat_map(|receipt| receipt["commits"].as_array().unwrap()) {
+        git(&clone, &["cat-file", "-e", &format!("{}^{{tree}}", commit.as_str().unwrap())]);
+    }
+}
+
+#[test]
+fn what_a_receipt_calls_finished_survives_a_power_cut() {
+    let site = site();
+    let Some(mut disk) = image(&site, "disk-0.img") else { return };
+    let mut jobs: Vec<String> = Vec::new();
+    for round in 1..=3 {
+        let service = start_on(&site, &disk);
+        for job in &jobs {
+            let known = receipts(&service, job);
+            assert_eq!(known.len(), round - 1 - jobs.iter().position(|one| one == job).unwrap() / 2, "{job}");
+            check_commits(&site, &service, &known, &format!("clone-{round}-{}", job.rsplit('_').next().unwrap()));
+            service.send(job, &format!("[[write round.txt|{round}]]"));
+        }
+        let new = [1, 2].map(|number| service.create(&format!("[[write new-{round}-{number}.txt|{round}]]")));
+        jobs.extend(new);
+        for job in &jobs {
+            assert_eq!(service.settled(job)["status"], "completed", "{:#}\n{}", service.events(job), service.log());
+        }
+        let copy = cut(&site, service, &disk, &format!("disk-{round}.img"));
+        std::fs::remove_file(&disk).unwrap();
+        disk = copy;
+    }
+    let service = start_on(&site, &disk);
+    let data = format!("/proc/{}/root{}", service.id(), site.path("data").display());
+    let unsynced = std::fs::read(Path::new(&data).join("unsynced")).unwrap_or_default();
+    assert!(unsynced.is_empty(), "the control: what was not synced is lost with the power");
+    for job in &jobs {
+        receipts(&service, job);
+    }
+}
+
+/// The files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+fn mirror(site: &Site) -> PathBuf {
+    let mut mirrors = std::fs::read_dir(site.path("data/mirrors")).unwrap().flatten();
+    let mirror = mirrors.next().unwrap().path();
+    assert!(mirrors.next().is_none());
+    mirror
+}
+
+/// A job whose second message meets the mirror as `damage` leaves it: it goes on in its one attempt.
+fn goes_on_after(damage: impl Fn(&Path)) {
+    let site = site();
+    let service = site.start();
+    let job = service.create("[[write first.txt|1]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    damage(&mirror(&site));
+    service.send(&job, "[[write second.txt|2]]");
+    let other = service.create("[[write other.txt|3]]");
+    for job in [&job, &other] {
+        assert_eq!(service.settled(job)["status"], "completed", "{:#}\n{}", service.events(job), service.log());
+    }
+    let runs = service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().clone();
+    assert_eq!(runs.len(), 2, "one attempt for each message: {runs:#?}");
+    git(&mirror(&site), &["fsck", "--connectivity-only"]);
+}
+
+#[test]
+fn a_mirror_whose_objects_are_empty_is_made_again_by_the_attempt_that_meets_it() {
+    goes_on_after(|mirror| {
+        for file in files(&mirror.join("objects")) {
+            std::fs::remove_file(&file).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_mirror_that_was_removed_or_has_lost_its_head_is_made_again() {
+    goes_on_after(|mirror| std::fs::remove_dir_all(mirror).unwrap());
+    goes_on_after(|mirror| std::fs::write(mirror.join("HEAD"), "").unwrap());
+}

@@ -1,0 +1,183 @@
+//! Projects on hold, jobs that wait or avoid a worker, and leases of a worker that has restarted: the same on every store.
+
+use std::time::Duration;
+
+use journeyman_core::engine::Claimed;
+use journeyman_core::ids::{JobId, Sha};
+use journeyman_core::job::JobStatus;
+use journeyman_core::job::command::{Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
+use journeyman_core::ports::{PATIENCE, PROBE_TIME};
+use journeyman_core::project::hold::{HoldCause, HoldFailure};
+use journeyman_core::run::{Reason, ReasonCode, Usage};
+use journeyman_core::time::Clock;
+
+use crate::given::{House, all, free, new_job, project, prompt, shop, worker};
+
+const LEASE: Duration = Duration::from_secs(30);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn away() -> Reason {
+    Reason::new(ReasonCode::RepositoryUnreachable, "away")
+}
+
+async fn create(house: &House) -> JobId {
+    house.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap().record.id
+}
+
+async fn claim(house: &House, number: u128) -> Option<Claimed> {
+    house.engine.claim(worker(number), LEASE).await.unwrap()
+}
+
+/// The run meets a cause outside its message.
+async fn wait(house: &House, claimed: &Claimed, reason: Reason, next: NextAttempt) {
+    let outcome = Outcome::Waiting { reason, since: house.world.now(), patience: HOUR, next };
+    let report = Report::Finished { outcome, usage: Usage::default() };
+    house.engine.report(claimed.job.id, claimed.lease.token, report).await.unwrap();
+}
+
+/// As [`wait`], for a cause of the project.
+async fn hold(house: &House, claimed: &Claimed) {
+    let at = house.world.now();
+    let failure = HoldFailure { reason: away(), cause: HoldCause::Fetch, started_at: at, at, permille: 999 };
+    house.store.hold_project(shop(), failure).await.unwrap().unwrap();
+    wait(house, claimed, away(), NextAttempt::AfterHold).await;
+}
+
+#[tokio::test]
+async fn one_job_at_a_time_probes_a_project_on_hold() {
+    for house in all().await {
+        let name = house.name;
+        for _ in 0..3 {
+            create(&house).await;
+        }
+        let first = claim(&house, 1).await.expect("a job is due");
+        assert_eq!(first.hold, None, "{name}");
+        hold(&house, &first).await;
+        assert!(claim(&house, 2).await.is_none(), "{name}: the project is on hold");
+        assert_eq!(house.store.holds().await.unwrap()[&shop()].attempts, 1, "{name}");
+
+        house.world.pass(Duration::from_secs(2));
+        let probe = claim(&house, 2).await.expect("the probe is due");
+        assert_eq!(probe.hold.as_ref().map(|hold| hold.reason.code), Some(ReasonCode::RepositoryUnreachable), "{name}");
+        assert!(claim(&house, 1).await.is_none(), "{name}: one is enough");
+        // The machine with the probe dies: another may probe later.
+        house.world.pass(PROBE_TIME);
+        let probe = claim(&house, 1).await.expect("the next probe");
+        hold(&house, &probe).await;
+        assert_eq!(house.store.holds().await.unwrap()[&shop()].attempts, 2, "{name}");
+
+        house.store.probe_project(shop(), house.world.now()).await.unwrap();
+        assert!(claim(&house, 1).await.is_some(), "{name}: people want it now");
+        house.store.release_project(shop()).await.unwrap();
+        house.store.release_project(shop()).await.unwrap();
+        assert!(claim(&house, 1).await.is_some() && claim(&house, 1).await.is_some(), "{name}: all are due");
+        assert!(house.store.holds().await.unwrap().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_hold_goes_with_its_project() {
+    for house in all().await {
+        let at = house.world.now();
+        let failure = HoldFailure { reason: away(), cause: HoldCause::Push, started_at: at, at, permille: 0 };
+        assert!(house.store.hold_project(shop(), failure.clone()).await.unwrap().is_some(), "{}", house.name);
+        house.store.delete_project(shop()).await.unwrap();
+        assert!(house.store.holds().await.unwrap().is_empty(), "{}", house.name);
+        assert!(house.store.hold_project(shop(), failure).await.unwrap().is_none(), "{}: it is gone", house.name);
+    }
+}
+
+#[tokio::test]
+async fn what_waits_is_counted_and_can_be_tried_at_once() {
+    for house in all().await {
+        let name = house.name;
+        let job = create(&house).await;
+        let claimed = claim(&house, 1).await.unwrap();
+        wait(&house, &claimed, away(), NextAttempt::Backoff(999)).await;
+        let counts = house.store.waiting_jobs().await.unwrap();
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("repository_unreachable".to_owned(), 1)], "{name}");
+        assert!(claim(&house, 1).await.is_none(), "{name}");
+        house.engine.retry(&shop(), job).await.unwrap();
+        assert!(claim(&house, 1).await.is_some(), "{name}");
+        assert!(house.store.waiting_jobs().await.unwrap().is_empty(), "{name}: it is tried");
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_may_be_the_cause_gets_the_job_only_when_no_other_takes_it() {
+    for house in all().await {
+        let name = house.name;
+        create(&house).await;
+        let claimed = claim(&house, 1).await.unwrap();
+        wait(&house, &claimed, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
+        house.world.pass(Duration::from_secs(1));
+        assert!(claim(&house, 1).await.is_none(), "{name}: it waits for another machine");
+        let other = claim(&house, 2).await.expect("another takes it");
+        wait(&house, &other, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
+        house.world.pass(Duration::from_secs(2) + PATIENCE);
+        assert!(claim(&house, 2).await.is_some(), "{name}: no other is there");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_restarts_ends_its_own_leases_and_no_others() {
+    for house in all().await {
+        let name = house.name;
+        let (mine, other) = (create(&house).await, create(&house).await);
+        assert_eq!(claim(&house, 1).await.unwrap().job.id, mine, "{name}");
+        assert_eq!(claim(&house, 2).await.unwrap().job.id, other, "{name}");
+        assert_eq!(house.store.leased_jobs(worker(1)).await.unwrap(), [mine], "{name}");
+        assert_eq!(house.engine.release_leases(worker(1)).await.unwrap(), 1, "{name}");
+        assert_eq!(claim(&house, 1).await.unwrap().job.id, mine, "{name}: at once");
+        assert!(claim(&house, 1).await.is_none(), "{name}: the other goes on");
+    }
+}
+
+#[tokio::test]
+async fn a_lease_of_a_clock_that_was_set_back_is_over() {
+    for house in all().await {
+        create(&house).await;
+        assert!(claim(&house, 1).await.is_some(), "{}", house.name);
+        house.world.set_back(HOUR);
+        assert!(claim(&house, 2).await.is_some(), "{}: it need not wait for an hour that is over", house.name);
+    }
+}
+
+#[tokio::test]
+async fn a_receipt_names_the_message_whose_push_carried_its_commits() {
+    for house in all().await {
+        let name = house.name;
+        let sha = |digit: char| -> Sha { String::from(digit).repeat(40).parse().unwrap() };
+        let job = create(&house).await;
+        for (digit, before) in [('b', 'a'), ('c', 'b')] {
+            let claimed = claim(&house, 1).await.unwrap();
+            let token = claimed.lease.token;
+            let begun = TurnBegun {
+                branch: "journeyman/x".into(),
+                generation: 1,
+                base: sha('a'),
+                head: sha(before),
+                pushed: None,
+            };
+            let ended = Report::TurnEnded {
+                head: sha(digit),
+                commits: vec![sha(digit)],
+                kept: Kept::default(),
+                stopped: false,
+            };
+            let outcome = match digit {
+                'b' => Outcome::Failed { reason: Reason::new(ReasonCode::PushRefused, "no"), retry: None },
+                _ => Outcome::Published { pushed: Some(sha('c')), pull: Published::Nothing },
+            };
+            let finished = Report::Finished { outcome, usage: Usage::default() };
+            house.engine.report_all(job, token, vec![Report::TurnBegun(begun), ended, finished]).await.unwrap();
+            if digit == 'b' {
+                house.engine.add_message(&shop(), job, prompt("more"), free()).await.unwrap();
+            }
+        }
+        let messages = house.store.messages(job).await.unwrap();
+        assert_eq!(messages[0].published_with, Some(messages[1].id), "{name}");
+        assert_eq!((&messages[0].commits, &messages[1].commits), (&vec![sha('b')], &vec![sha('c')]), "{name}");
+        assert_eq!(house.store.job(job).await.unwrap().unwrap().status(), JobStatus::Completed, "{name}");
+    }
+}
