@@ -27,6 +27,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("idempotency_keys", "project, key"),
     ("rate_windows", "project, kind"),
     ("keys", "id"),
+    ("project_holds", "project"),
     ("audit", "number"),
     ("users", "id"),
     ("sessions", "hash"),

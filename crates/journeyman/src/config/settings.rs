@@ -400,7 +400,7 @@ mod tests {
         let role = Some(vec![Role::Worker]);
         let readable = Some(vec!["/tmp/x".into()]);
         let span = |text: &str| Some(text.parse().expect("a span"));
-        let cases: [(Layer, &str); 21] = [
+        let cases: [(Layer, &str); 22] = [
             (Layer { max_connections: Some(3), ..Layer::default() }, "max-connections"),
             (Layer { max_connections_per_address: Some(0), ..Layer::default() }, "max-connections-per-address"),
             (Layer { header_timeout: span("0s"), ..Layer::default() }, "header-timeout"),

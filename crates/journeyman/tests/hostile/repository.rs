@@ -311,7 +311,7 @@ for level in $(seq {depth}); do
     entry="040000 tree $(for name in 0 1 2 3 4 5 6 7 8 9; do printf '%s\t%s\n' "$entry" "$name"; done | git mktree)"
 done
 commit=$(echo bomb | git -c user.name=Ada -c user.email=ada@example.com commit-tree "${{entry##* }}" -p HEAD)
-git -c safe.directory='*' push -q "$1" "$commit:refs/heads/main""#
+git -c safe.directory='*' push -q "$1" "+$commit:refs/heads/main""#
     );
     let mut shell = Command::new("sh");
     shell.args(["-c", &script, "sh"]).arg(place.site.repository()).current_dir(place.site.path("people"));

@@ -38,6 +38,23 @@ impl Inmate {
         stat.rsplit(") ").next()?.chars().next()
     }
 
+    /// Whether it cannot move: it is stopped, or its control group is frozen.
+    pub(crate) fn is_held(&self) -> bool {
+        let Some(pid) = self.pid() else { return false };
+        let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_pid())).unwrap_or_default();
+        let says = |file: String, wanted: &str| {
+            std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line == wanted))
+        };
+        let is_frozen = groups.lines().any(|line| match line.splitn(3, ':').collect::<Vec<_>>().as_slice() {
+            [_, "", path] => ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+                .iter()
+                .any(|mount| says(format!("{mount}{path}/cgroup.events"), "frozen 1")),
+            [_, "freezer", path] => says(format!("/sys/fs/cgroup/freezer{path}/freezer.state"), "FROZEN"),
+            _ => false,
+        });
+        is_frozen || self.state() == Some('T')
+    }
+
     /// Whether it is there and not over.
     pub(crate) fn runs(&self) -> bool {
         !matches!(self.state(), None | Some('Z'))

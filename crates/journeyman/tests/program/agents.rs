@@ -122,16 +122,16 @@ fn an_agent_that_waits_paused_does_not_outlive_a_service_that_is_killed() {
     let site = site();
     let service = site.start();
     let agent = waiting_agent(&site, &service);
-    let until = |wanted: &[Option<char>]| {
+    let until = |is_so: &dyn Fn() -> bool| {
         let end = Instant::now() + Duration::from_secs(20);
-        while !wanted.contains(&agent.state()) {
+        while !is_so() {
             assert!(Instant::now() < end, "the agent is in state {:?}", agent.state());
             std::thread::sleep(Duration::from_millis(20));
         }
     };
-    until(&[Some('T')]);
+    until(&|| agent.is_held());
     service.kill();
-    until(&[None, Some('Z')]);
+    until(&|| !agent.runs());
 }
 
 /// An npm that knows one package, and says what it was asked for.

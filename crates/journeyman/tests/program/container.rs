@@ -71,7 +71,7 @@ fn agents_run(kind: Kind, seconds: &str) {
     let of_sandbox =
         findings.as_array().unwrap().iter().filter(|one| one["check"].as_str().unwrap().starts_with("sandbox"));
     let bad: Vec<&Value> = of_sandbox.clone().filter(|one| one["health"] != "ok").collect();
-    assert!(bad.is_empty() && of_sandbox.count() == 9, "{bad:#?}");
+    assert!(bad.is_empty() && of_sandbox.count() == 10, "{bad:#?}");
     assert_eq!(containers(&engine, &site), 0, "nothing is left of it");
 
     // What a program sees, and what of the host it does not.

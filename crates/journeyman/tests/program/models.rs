@@ -158,7 +158,7 @@ fn a_run_that_ends_by_its_model_says_so() {
         Some("not-there") => Reply::Fault(Fault::Status(404)),
         _ => Reply::Text("hello".to_owned()),
     });
-    let (_site, service) = served(&models, "");
+    let (_site, service) = served(&models, "refusal-patience = \"0s\"\n");
     for (model, code, word) in [
         ("anthropic/no-key", "model_unauthorized", "status 401"),
         ("anthropic/not-there", "model_refused", "status 404"),

@@ -65,7 +65,7 @@ fn messages_wait_for_a_code_host_that_is_away_and_one_of_them_probes_it() {
     let messages = service.get(&format!("{first}/messages"))["messages"].as_array().unwrap().clone();
     assert!(messages.iter().all(|message| message["status"] == "finished"), "{messages:#?}");
     let branch = service.get(&format!("{first}/details"))["branch"].as_str().unwrap().to_owned();
-    assert_eq!(git(&repository, &["show", &format!("{branch}:first.txt")]).trim(), "123", "in order");
+    assert_eq!(git(&repository, &["show", &format!("{branch}:first.txt")]).trim(), "1\n2\n3", "in order");
     assert_eq!(service.count(&first, "message.waiting"), 1);
     let attempts: usize = others.iter().map(|job| service.count(job, "run.started")).sum();
     assert!(attempts <= others.len() * 2 + 4, "one job probes for all: {attempts}");

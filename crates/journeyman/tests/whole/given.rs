@@ -11,13 +11,13 @@ use journeyman_blobs::Folder;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
-use journeyman_core::job::{Job, JobOptions, JobStatus};
+use journeyman_core::job::{Job, JobOptions, JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, Origin};
 use journeyman_core::ports::{
     Forges, Guarantee, JobStore, Layout, ProjectStore, PullStore, Sandbox, SandboxError, Spawn, Spawned, Store,
 };
 use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
-use journeyman_core::run::Run;
+use journeyman_core::run::{ReasonCode, Run};
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use journeyman_forge::CodeHosts;
 use journeyman_gateway::{Doors, ModelSettings, Models, SystemResolver};
@@ -360,6 +360,24 @@ impl House {
         match tokio::time::timeout(Duration::from_secs(60), settled).await {
             Ok(job) => job,
             Err(_) => panic!("the job stays active; its log: {:#?}", self.store.log(job, 0, 10_000).await),
+        }
+    }
+
+    /// Why the job failed or waits, once it does.
+    pub(crate) async fn settled_or_waiting(&self, job: JobId) -> (ReasonCode, String) {
+        let end = tokio::time::Instant::now() + Duration::from_secs(60);
+        loop {
+            let now = self.job(job).await;
+            let reason = match (&now.state, now.waiting()) {
+                (JobState::Failed(reason), _) => Some(reason.clone()),
+                (_, Some((waiting, _))) => Some(waiting.reason.clone()),
+                _ => None,
+            };
+            if let Some(reason) = reason {
+                return (reason.code, reason.text);
+            }
+            assert!(tokio::time::Instant::now() < end, "the job neither fails nor waits: {now:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 

@@ -36,7 +36,7 @@ async fn a_follow_up_finds_the_agent_running_and_one_after_its_death_a_new_one()
     let house = house().await;
     let id = house.create(&tells(&house, "agents")).await;
     house.settled(id).await;
-    assert_eq!(told(&house, "agents")[0].state(), Some('T'), "it waits without moving");
+    assert!(told(&house, "agents")[0].is_held(), "it waits without moving");
     house.send(id, &format!("{} [[append a|1]]", tells(&house, "agents"))).await;
     house.settled(id).await;
     let agents = told(&house, "agents");

@@ -312,8 +312,7 @@ async fn what_is_wrong_with_a_repository_is_said() {
         let options = journeyman_core::job::JobOptions::default();
         let new = journeyman_core::engine::NewJob { prompt, reference: None, model: None, agent: None, options };
         let made = house.engine.create_job(&project, new, journeyman_core::engine::Admission::default()).await.unwrap();
-        let job = house.settled(made.record.id).await;
-        let (said, text) = reason(&job);
+        let (said, text) = house.settled_or_waiting(made.record.id).await;
         assert_eq!(said, code, "{text}");
         assert!(text.contains(word), "{text}");
     }
