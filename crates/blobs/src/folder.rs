@@ -95,7 +95,7 @@ impl Blobs for Folder {
 
 fn put(file: &Path, target: &Path) -> io::Result<()> {
     let folder = target.parent().ok_or_else(|| io::Error::other("a blob needs a key"))?;
-    std::fs::create_dir_all(folder)?;
+    make_folder(folder)?;
     // Beside its place, because a name is only moved within one disk; readers see the whole file or none.
     let draft = target.with_extension("draft");
     if std::fs::rename(file, &draft).is_err() {
@@ -105,6 +105,21 @@ fn put(file: &Path, target: &Path) -> io::Result<()> {
     File::open(&draft)?.sync_all()?;
     std::fs::rename(&draft, target)?;
     File::open(folder)?.sync_all()
+}
+
+/// Makes a folder whose name survives a power cut, and those above it that are missing.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = folder.parent() {
+        make_folder(above)?;
+        std::fs::create_dir_all(folder)?;
+        if !above.as_os_str().is_empty() {
+            File::open(above)?.sync_all()?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds the files below `folder` that come behind `after`, in order.

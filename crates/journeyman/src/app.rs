@@ -213,17 +213,34 @@ fn places(settings: &Settings) -> Vec<(String, String)> {
 pub(crate) fn worker_id(settings: &Settings) -> anyhow::Result<WorkerId> {
     let path = settings.data_dir.join("worker.id");
     match std::fs::read_to_string(&path) {
-        Ok(text) => text.trim().parse().with_context(|| format!("{} holds no worker's id", path.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        // An earlier version did not sync the file: a power cut could leave it empty.
+        Ok(text) if !text.trim().is_empty() => {
+            text.trim().parse().with_context(|| format!("{} holds no worker's id", path.display()))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} cannot be read", path.display()))
+        }
+        _ => {
             let id = WorkerId::from_uuid(Machine.uuid(Machine.now()));
-            // Whole or not at all: a service that is killed now must be able to start again.
-            let draft = path.with_extension(format!("{}.draft", std::process::id()));
-            let written = std::fs::write(&draft, format!("{id}\n")).and_then(|()| std::fs::rename(&draft, &path));
-            written.with_context(|| format!("{} cannot be written", path.display()))?;
+            write_worker_id(&path, &id).with_context(|| format!("{} cannot be written", path.display()))?;
             Ok(id)
         }
-        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
+}
+
+/// Writes the file whole or not at all: a service that is killed now must be able to start again.
+fn write_worker_id(path: &Path, id: &WorkerId) -> io::Result<()> {
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    let mut file = File::create(&draft)?;
+    writeln!(file, "{id}")?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    sync_folder_of(path)
+}
+
+/// Syncs the folder that a file is in, so that the file's name survives a power cut.
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Keeps a second service out of a data directory, as long as the file is open: they would clear away each other's
@@ -294,6 +311,6 @@ fn make_master_key(path: &Path) -> anyhow::Result<()> {
     std::fs::remove_file(&draft).with_context(made)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error).with_context(made),
-        _ => Ok(()),
+        _ => sync_folder_of(path).with_context(made),
     }
 }

@@ -1,8 +1,9 @@
 //! What a service that was killed leaves behind is gone after the next start: files, folders, processes, control groups.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::given::{Service, Site, is_running, site};
 
@@ -105,7 +106,10 @@ fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
     ];
     for path in planted.iter().map(|path| site.path(path)) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, "x").unwrap();
+        let mut file = std::fs::File::create(path).unwrap();
+        file.write_all(b"x").unwrap();
+        // Of the service that was killed, not of the moment in which the next one begins.
+        file.set_modified(SystemTime::now() - PATIENCE).unwrap();
     }
     assert!(unfinished(&site).len() >= planted.len() - 2, "they are seen: {:#?}", unfinished(&site));
     let service = site.start();
