@@ -120,6 +120,6 @@ fn every_operation_is_described() {
             assert_eq!(named, in_path, "{method} {path}");
         }
     }
-    assert_eq!(operations.len(), 23, "{operations:?}");
+    assert_eq!(operations.len(), 25, "{operations:?}");
     assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
 }

@@ -289,9 +289,10 @@ async fn no_job_waits_for_an_hour_that_is_over_when_the_clock_is_set_back() {
             taken.push(claimed.job.id);
         }
         taken.sort();
-        let mut expected = [warm, retried, new];
+        // The one that runs, too: no lease is as long as what its own seems to have left, and its worker may be gone.
+        let mut expected = [warm, retried, running, new];
         expected.sort();
-        assert_eq!(taken, expected, "{name}: and not the one that runs");
+        assert_eq!(taken, expected, "{name}");
     }
 }
 
