@@ -95,9 +95,6 @@ fn agents_run(kind: Kind, seconds: &str) {
     assert!(std::fs::read_to_string(home(&site, &job).join("setup")).unwrap().contains("uid=20000"));
 
     // It stands still with all that it has started, and a follow-up finds it waiting, and its work committed.
-    if Path::new("/sys/fs/cgroup/freezer").exists() {
-        until(&service, &job, "it is not paused", || engine.states(site.dir.path()) == ["paused"]);
-    }
     let ticks = || std::fs::metadata(home(&site, &job).join("ticks")).unwrap().len();
     // A write that the kernel had begun may still end; who goes on writes a thousand times in a second.
     let stands_still = || {
