@@ -21,6 +21,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio_util::sync::CancellationToken;
 
+use crate::disk_limit::Disk;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
 use crate::limits;
@@ -90,6 +91,10 @@ async fn set_up(
     }
     if let Some(exhausted) = process.exhausted() {
         return Err(limits::reached(exhausted, &settings.limits));
+    }
+    // What it printed may be about another disk.
+    if let Some(stopped) = Disk::of(room, &settings.limits).failure("").await {
+        return Err(stopped);
     }
     printed.extend(complaints);
     Err(failed(exit, &printed))
