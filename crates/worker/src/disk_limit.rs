@@ -36,28 +36,26 @@ impl Disk {
     pub(crate) async fn by_kernel(&self) -> Option<Counted> {
         let bytes = self.sandbox.disk_usage(&self.folders[0]).await?;
         // At the limit it is used up too: the kernel refuses more soon after.
-        Some(if bytes < self.most { Counted::Bytes(bytes) } else { self.too_much(bytes) })
+        Some(if bytes < self.most { Counted::Bytes(bytes) } else { Counted::Stopped(self.too_much(bytes)) })
     }
 
-    fn too_much(&self, bytes: u64) -> Counted {
+    fn too_much(&self, bytes: u64) -> Stopped {
         let text = format!(
-            "the job has {bytes} bytes on the disk, those in removed files that are still open among them, and may have {}; \
-             raise limits.diskBytes of the project",
+            "the job needs more than {} bytes on the disk, removed files that are still open among them ({bytes} when it was \
+             stopped); raise limits.diskBytes of the project",
             self.most
         );
-        Counted::Stopped(Stopped::failed(ReasonCode::DiskLimit, text))
+        Stopped::failed(ReasonCode::DiskLimit, text)
     }
 
     /// Returns why a run ends one of whose programs has failed with `complaints`, if the disk is the reason. A program that the
-    /// kernel has refused more may end before anybody looks.
+    /// kernel has refused more may end before anybody looks. Only what git says counts as complaints: others may speak of
+    /// another disk.
     pub(crate) async fn failure(&self, complaints: &str) -> Option<Stopped> {
         let is_refused = complaints.contains("Disk quota exceeded");
         match self.by_kernel().await {
             Some(Counted::Stopped(stopped)) => Some(stopped),
-            Some(Counted::Bytes(bytes)) if is_refused => match self.too_much(bytes) {
-                Counted::Stopped(stopped) => Some(stopped),
-                Counted::Bytes(_) => None,
-            },
+            Some(Counted::Bytes(bytes)) if is_refused => Some(self.too_much(bytes)),
             // Not our limit: the file system's own for the service's user, or no room at all.
             None if is_refused => Some(disk_full()),
             _ if complaints.contains("No space left on device") => Some(disk_full()),

@@ -92,12 +92,9 @@ async fn set_up(
     if let Some(exhausted) = process.exhausted() {
         return Err(limits::reached(exhausted, &settings.limits));
     }
-    // What it printed may be about another disk.
-    if let Some(stopped) = Disk::of(room, &settings.limits).failure("").await {
-        return Err(stopped);
-    }
     printed.extend(complaints);
-    Err(failed(exit, &printed))
+    let disk = Disk::of(room, &settings.limits);
+    Err(disk.failure("").await.unwrap_or_else(|| failed(exit, &printed)))
 }
 
 fn failed(exit: Exit, printed: &[u8]) -> Stopped {
