@@ -24,6 +24,9 @@ const LEAST_MARGIN: u64 = 1 << 20;
 /// limit then, so its run ends with that reason.
 const MARGIN_PART: u64 = 20;
 
+/// The highest limit that file systems take, in bytes.
+const MOST: u64 = i64::MAX.cast_unsigned();
+
 /// The quotas of one file system.
 #[derive(Debug)]
 pub(crate) struct Quotas(OwnedFd);
@@ -45,7 +48,7 @@ struct Limits {
 impl Limits {
     fn of(disk_bytes: Option<u64>) -> Self {
         let Some(bytes) = disk_bytes else { return Self::default() };
-        let most = bytes.saturating_add((bytes / MARGIN_PART).max(LEAST_MARGIN));
+        let most = bytes.saturating_add((bytes / MARGIN_PART).max(LEAST_MARGIN)).min(MOST);
         Self { blocks: most / BLOCK_BYTES, entries: most / ENTRY_BYTES }
     }
 }
@@ -197,7 +200,7 @@ mod tests {
             let expected = Limits { blocks: most / 1024, entries: most / 4096 };
             assert_eq!(Limits::of(Some(bytes)), expected, "{bytes}");
         }
-        assert!(Limits::of(Some(u64::MAX)).blocks > 0, "no overflow");
+        assert_eq!(Limits::of(Some(u64::MAX)), Limits::of(Some(MOST)));
     }
 
     #[test]
@@ -250,6 +253,7 @@ mod tests {
             used() < empty + LEAST_MARGIN
         });
         assert!(is_given_back, "{} and {empty} before", used());
+        assert!(quotas.limit(USER, Some(u64::MAX)).unwrap(), "the file system takes the highest one");
         assert!(quotas.limit(USER, None).unwrap());
         let said = shell(dir.path(), "dd if=/dev/zero of=x bs=4k count=4096 && rm x && echo done");
         assert!(said.contains("done"), "{said}");

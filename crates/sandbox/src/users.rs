@@ -207,6 +207,8 @@ fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -230,6 +232,20 @@ mod tests {
         let quotas = Quotas::of(root.path()).unwrap();
         let given: Vec<u32> = (0..5).map(|_| users.fresh(&quotas).unwrap()).collect();
         assert_eq!(given, [100_001, 100_002, 100_003, 100_004, 100_001]);
+    }
+
+    #[test]
+    fn a_user_that_owns_something_elsewhere_on_the_disk_is_passed_over() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let quotas = Quotas::of(root.path()).unwrap();
+        if quotas.used(200_001).unwrap().is_none() {
+            let text = "IGNORED: this kernel has no quotas on the disk of temporary files; nothing was tested";
+            let _ = writeln!(std::io::stderr(), "{text}");
+            return;
+        }
+        std::os::unix::fs::chown(elsewhere.path(), Some(200_001), None).unwrap();
+        let users = Users::new(UserRange { first: 200_000, count: 5 }, vec![root.path().to_owned()]);
+        assert_eq!(users.fresh(&quotas).unwrap(), 200_002);
     }
 
     #[test]
