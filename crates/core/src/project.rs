@@ -175,6 +175,7 @@ impl LimitSettings {
             processes: Some(self.processes.unwrap_or(DEFAULT_PROCESSES)),
             cpu_millis: self.cpu_millis,
             file_bytes: Some(self.disk_bytes()),
+            disk_bytes: Some(self.disk_bytes()),
         }
     }
 

@@ -188,6 +188,7 @@ mod tests {
             (" ! [rejected]        x -> x (fetch first)", Failure::NonFastForward),
             (" ! [remote rejected] x -> x (pre-receive hook declined)", Failure::Refused),
             ("error: unable to write file: No space left on device", Failure::DiskFull),
+            ("fatal: write error: Disk quota exceeded", Failure::DiskFull),
             ("fatal: Unable to create '/m/packed-refs.lock': File exists.", Failure::LockHeld),
             ("git@h: Permission denied (publickey).", Failure::CredentialRefused),
             ("error: cannot open 'FETCH_HEAD': Permission denied", Failure::Other),

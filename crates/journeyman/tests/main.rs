@@ -10,6 +10,7 @@ mod hostile {
     mod limits;
     mod models;
     mod paused;
+    mod quota;
     mod repository;
     mod setup;
 }

@@ -31,7 +31,7 @@ use crate::cgroup::{Cgroups, Controller, RECORD};
 use crate::probe::{Trial, probe};
 use crate::search;
 use crate::shim::{Answer, Pass, Plan, converse};
-use crate::users::{UserRange, Users};
+use crate::users::{UserRange, Users, disk_usage, limit_disk};
 use launcher::Launcher;
 use program::Program;
 
@@ -185,10 +185,17 @@ impl Sandbox for Bubblewrap {
         })
     }
 
+    async fn disk_usage(&self, workspace: &Path) -> Option<u64> {
+        disk_usage(self.users.as_ref()?, workspace).await
+    }
+
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
         let program = spawn.argv.first().cloned().unwrap_or_default();
         let failed = |error: io::Error| SandboxError::Unavailable(error.to_string());
         self.prepare().await.map_err(failed)?;
+        if let Some(users) = &self.users {
+            limit_disk(users, &spawn).await.map_err(failed)?;
+        }
         let (command, socket) = self.command(&spawn).map_err(failed)?;
         let group = self.cgroups.take(spawn.resources).map_err(failed)?;
         let doors = group.doors().map_err(failed)?;

@@ -33,7 +33,7 @@ use crate::bubblewrap::{HOME, WORKSPACE};
 use crate::cgroup::{Cgroup, Cgroups, Controller, RECORD};
 use crate::probe::{Trial, none_holds, probe};
 use crate::shim::{Answer, Pass, Plan, converse};
-use crate::users::{UserRange, Users};
+use crate::users::{UserRange, Users, disk_usage, limit_disk};
 use door::Door;
 use engine::Engine;
 use order::Order;
@@ -197,6 +197,10 @@ impl Sandbox for Container {
         given.map_err(|error| unavailable("the workspace could not be given to a user of its own", &error))
     }
 
+    async fn disk_usage(&self, workspace: &Path) -> Option<u64> {
+        disk_usage(self.users.as_ref()?, workspace).await
+    }
+
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
         let program = spawn.argv.first().cloned().unwrap_or_default();
         let Ready { engine, runtime } = self.ready().await?;
@@ -204,6 +208,10 @@ impl Sandbox for Container {
         let image = engine.image(&self.image(&spawn)?).await?;
         let user = self.user(engine, &spawn.workspace);
         let user = user.map_err(|error| unavailable("the user of the workspace is not known", &error))?;
+        if let Some(users) = &self.users {
+            let limited = limit_disk(users, &spawn).await;
+            limited.map_err(|error| unavailable("the disk of a container could not be limited", &error))?;
+        }
         let door = Door::make(&self.settings.folder, user);
         let door = door.map_err(|error| unavailable("the socket of a container could not be made", &error))?;
         let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose();

@@ -24,6 +24,8 @@ pub(crate) struct Task {
     pub(crate) threads: usize,
     /// Bytes of memory to fill; it must not get that far.
     pub(crate) memory_bytes: usize,
+    /// Bytes to write to the workspace; the kernel must refuse the last of them. `None`: it is known not to.
+    pub(crate) disk_bytes: Option<u64>,
 }
 
 /// What was found, before memory is tried.
@@ -45,6 +47,8 @@ pub(crate) struct Findings {
     pub(crate) status: Vec<String>,
     /// Threads that came.
     pub(crate) threads: usize,
+    /// Whether the kernel refused what is too much for the disk.
+    pub(crate) has_quota: bool,
 }
 
 /// Looks around if the arguments say so.
@@ -81,7 +85,21 @@ fn look(task: &Task) -> Findings {
         first_environment: std::fs::read_to_string("/proc/1/environ").ok(),
         status: status.lines().map(str::to_owned).collect(),
         threads: start(task.threads),
+        has_quota: task.disk_bytes.is_some_and(has_quota),
     }
+}
+
+/// Whether so many bytes are more than this user may have here.
+fn has_quota(bytes: u64) -> bool {
+    const PIECE: usize = 64 << 10;
+    let name = ".journeyman-probe-disk";
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(name)?;
+        (0..bytes).step_by(PIECE).try_for_each(|_| file.write_all(&[0; PIECE]))
+    };
+    let refused = write().is_err_and(|error: io::Error| error.kind() == io::ErrorKind::QuotaExceeded);
+    let _ = std::fs::remove_file(name);
+    refused
 }
 
 /// Starts threads that wait; how many came.

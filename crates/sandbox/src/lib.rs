@@ -8,6 +8,7 @@ mod inspect;
 mod none;
 mod open_files;
 mod probe;
+mod quota;
 mod search;
 mod shim;
 mod tree;

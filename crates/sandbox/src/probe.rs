@@ -20,6 +20,10 @@ const MEMORY: u64 = 256 << 20;
 /// Threads that it may have.
 const PROCESSES: u32 = 48;
 
+/// Bytes on the disk that it may have where the kernel counts them, and those that it tries to have.
+const DISK: u64 = 1 << 20;
+const TOO_MUCH_DISK: u64 = 4 << 20;
+
 /// How long it may take.
 const TIME: Duration = Duration::from_secs(60);
 
@@ -75,11 +79,14 @@ async fn look(trial: &Trial<'_>) -> Result<(Findings, Option<Exhausted>), String
     std::fs::set_permissions(&trial.folder, std::fs::Permissions::from_mode(0o755)).map_err(text)?;
     let folders = [workspace.clone(), home.clone()];
     trial.back_end.adopt(&folders).await.map_err(|error| error.to_string())?;
+    // Where nobody counts there is nothing to try.
+    let is_counted = trial.back_end.disk_usage(&workspace).await.is_some();
     let task = Task {
         hidden: trial.hidden.clone(),
         port,
         threads: PROCESSES as usize + 16,
         memory_bytes: usize::try_from(MEMORY / 2 * 3).unwrap_or_default(),
+        disk_bytes: is_counted.then_some(TOO_MUCH_DISK),
     };
     let task = serde_json::to_string(&task).map_err(|error| error.to_string())?;
     let spawn = Spawn {
@@ -92,6 +99,7 @@ async fn look(trial: &Trial<'_>) -> Result<(Findings, Option<Exhausted>), String
             processes: Some(PROCESSES),
             cpu_millis: Some(8000),
             file_bytes: None,
+            disk_bytes: Some(DISK),
         },
         ..Spawn::default()
     };
@@ -190,8 +198,20 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
             "limited, and its end is told",
         ),
         limits(Controller::Cpu, true, "cpu", "limited"),
-        told("disk", true, DISK_NOTE, String::new()),
+        Guarantee { name: "disk", holds: true, note: disk_note(found.has_quota, trial.has_users) },
     ]
+}
+
+/// Says who sees to limits of the disk, and what to do to have the kernel do it.
+fn disk_note(has_quota: bool, has_users: bool) -> String {
+    if has_quota {
+        return "held by the kernel (user quota)".to_owned();
+    }
+    let root = if has_users { "" } else { "run the service as root, and " };
+    format!(
+        "{DISK_NOTE}. To have the kernel hold it, {root}mount the file system of the data directory with user quotas: ext4 with \
+         the feature quota (tune2fs -O quota, unmounted) and the mount option usrquota, XFS with the mount option uquota"
+    )
 }
 
 fn is_zero(hexadecimal: &str) -> bool {

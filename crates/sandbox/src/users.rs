@@ -9,11 +9,14 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use journeyman_core::ports::Spawn;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, chownat, openat, openat2, statat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
+
+use crate::quota::Quotas;
 
 /// Numbers of users that nobody else on the machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,24 +102,55 @@ impl Users {
         let Some(first) = folders.first() else { return Ok(()) };
         let user = match self.of(first) {
             Ok(user) => user,
-            Err(_) => self.fresh()?,
+            Err(_) => self.fresh(&Quotas::of(first)?)?,
         };
         folders.iter().try_for_each(|folder| give(folder, user, self.group()))
     }
 
-    /// One after the other, so that the folders need be looked at only when all have been given out once.
-    fn fresh(&self) -> io::Result<u32> {
+    /// Limits what the user of a workspace may own on its disk, where the kernel holds that.
+    pub(crate) fn limit(&self, workspace: &Path, disk_bytes: Option<u64>) -> io::Result<()> {
+        let user = self.of(workspace)?;
+        Quotas::of(workspace)?.limit(user, disk_bytes).map(drop)
+    }
+
+    /// Returns what the user of a workspace owns on its disk in bytes; `None` where the kernel does not count it.
+    pub(crate) fn disk_usage(&self, workspace: &Path) -> Option<u64> {
+        let user = self.of(workspace).ok()?;
+        Quotas::of(workspace).ok()?.used(user).ok()?
+    }
+
+    /// One after the other, so that the folders need be looked at only when all have been given out once. One that owns
+    /// something elsewhere on the disk is left out, because that would count as its workspace's.
+    fn fresh(&self, quotas: &Quotas) -> io::Result<u32> {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || Round { taken: owners(&self.roots), next: self.range.first + 1 };
         for again in [false, true] {
             let round = if again { round.insert(begin()) } else { round.get_or_insert_with(begin) };
-            if let Some(user) = (round.next..=self.range.last()).find(|user| !round.taken.contains(user)) {
+            let owns_nothing = |user: &u32| !matches!(quotas.used(*user), Ok(Some(1..)));
+            let is_free = |user: &u32| !round.taken.contains(user) && owns_nothing(user);
+            if let Some(user) = (round.next..=self.range.last()).find(is_free) {
                 round.next = user.saturating_add(1);
+                // Its last workspace may have had less.
+                quotas.limit(user, None)?;
                 return Ok(user);
             }
         }
         Err(io::Error::other("all users for sandboxes are taken; shorten workspace-idle"))
     }
+}
+
+/// Limits what a program's user may own on the disk, as [`Users::limit`] does; the disk may be slow.
+pub(crate) async fn limit_disk(users: &Arc<Users>, spawn: &Spawn) -> io::Result<()> {
+    let (users, workspace, disk_bytes) = (Arc::clone(users), spawn.workspace.clone(), spawn.resources.disk_bytes);
+    let limited = tokio::task::spawn_blocking(move || users.limit(&workspace, disk_bytes)).await;
+    limited.map_err(io::Error::other)?
+}
+
+/// Returns what [`Users::disk_usage`] does; the disk may be slow.
+pub(crate) async fn disk_usage(users: &Arc<Users>, workspace: &Path) -> Option<u64> {
+    let (users, workspace) = (Arc::clone(users), workspace.to_owned());
+    // It fails only when the runtime shuts down.
+    tokio::task::spawn_blocking(move || users.disk_usage(&workspace)).await.ok()?
 }
 
 /// The owners of what lies one and two levels below.
@@ -173,6 +207,8 @@ fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -193,8 +229,23 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let users = Users::new(UserRange { first: 100_000, count: 5 }, vec![root.path().to_owned()]);
         // They are free again in the next round, because nobody has a folder.
-        let given: Vec<u32> = (0..5).map(|_| users.fresh().unwrap()).collect();
+        let quotas = Quotas::of(root.path()).unwrap();
+        let given: Vec<u32> = (0..5).map(|_| users.fresh(&quotas).unwrap()).collect();
         assert_eq!(given, [100_001, 100_002, 100_003, 100_004, 100_001]);
+    }
+
+    #[test]
+    fn a_user_that_owns_something_elsewhere_on_the_disk_is_passed_over() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let quotas = Quotas::of(root.path()).unwrap();
+        if quotas.used(200_001).unwrap().is_none() {
+            let text = "IGNORED: this kernel has no quotas on the disk of temporary files; nothing was tested";
+            let _ = writeln!(std::io::stderr(), "{text}");
+            return;
+        }
+        std::os::unix::fs::chown(elsewhere.path(), Some(200_001), None).unwrap();
+        let users = Users::new(UserRange { first: 200_000, count: 5 }, vec![root.path().to_owned()]);
+        assert_eq!(users.fresh(&quotas).unwrap(), 200_002);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::acp::{self, AcpError, Connection, Limits, Streams, Update};
 use crate::discard::is_for_the_disk;
+use crate::disk_limit::Disk;
 use crate::executor::Assignment;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
@@ -172,7 +173,7 @@ impl Agent {
             }
             Err(stopped) => {
                 spawned.process.end().await;
-                Err(explain(stopped, &heard(complaints).await))
+                or_disk(stage, Err(explain(stopped, &heard(complaints).await))).await
             }
         }
     }
@@ -243,10 +244,22 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
         Some(exhausted) if !matches!(turn, Err(Stopped::LeaseLost | Stopped::HandedBack)) => {
             return Err(limits::reached(exhausted, limits));
         }
-        _ => models::judge(turn, failure)?,
+        _ => or_disk(stage, models::judge(turn, failure)).await?,
     };
     logged?;
     Ok(turn)
+}
+
+/// A failure for the disk, where an agent has failed that has used up what it may have there.
+async fn or_disk<T>(stage: &Stage<'_>, result: Result<T, Stopped>) -> Result<T, Stopped> {
+    let disk = Disk::of(stage.room, &stage.assignment.project.settings.limits);
+    match result {
+        Err(Stopped::Failed { reason, retry }) => {
+            let full = disk.failure("").await;
+            Err(full.unwrap_or(Stopped::Failed { reason, retry }))
+        }
+        result => result,
+    }
 }
 
 /// Notes what a turn has used: what we have counted, or where the agent calls its model by itself what it says.

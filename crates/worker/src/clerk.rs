@@ -20,6 +20,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 
+use crate::disk_limit::Disk;
 use crate::failure::Stopped;
 use crate::lease::Signals;
 use crate::limits;
@@ -238,8 +239,10 @@ impl<'a> Clerk<'a> {
         let complaints = tokio::time::timeout(Duration::from_secs(1), &mut self.complaints).await;
         let complaints = complaints.ok().and_then(Result::ok).unwrap_or_default();
         let complaints = if complaints.is_empty() { format!("it ended with {exit:?}") } else { complaints };
+        if let Some(stopped) = Disk::of(self.room, &self.limits).failure(&complaints).await {
+            return stopped;
+        }
         match exit {
-            Exit::Code(_) if complaints.contains("No space left on device") => crate::failure::disk_full(),
             // Its own git, or the shell over it, was killed by the machine or somebody on it.
             Exit::Signal(_) | Exit::Code(KILLED) => {
                 let text = format!("git was killed while it committed the files: {complaints}");

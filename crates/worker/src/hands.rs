@@ -15,9 +15,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use crate::agent::{self, Agent, Stage, Turn};
 use crate::branch::choose_branch;
 use crate::collect::{About, FILE_BYTES, Work, collect};
+use crate::disk_limit::{Counted, Disk};
 use crate::executor::{Assignment, Collected, Execution, Executor};
 use crate::failure::Stopped;
-use crate::limits::Counted;
 use crate::mirror::Mirror;
 use crate::publish::{Outgoing, Pushed, pull_request, push};
 use crate::redaction::Redactor;
@@ -27,7 +27,7 @@ use crate::setup::workspace::Preparation;
 use crate::survey::{Survey, survey};
 use crate::worker::Host;
 use crate::workspace::{Session, Workspace};
-use crate::{archive, bundle, limits, phase, recorded};
+use crate::{archive, bundle, phase, recorded};
 
 #[async_trait]
 impl Executor for Host {
@@ -223,8 +223,8 @@ impl Hands<'_> {
     async fn check_disk(&self) -> Result<(), Stopped> {
         let waiting = self.waiting.lock().await;
         let process = waiting.as_ref().map(Agent::process);
-        let most = self.assignment.project.settings.limits.disk_bytes();
-        let counted = async { Ok::<_, Stopped>(limits::disk(process, self.room.workspace.folders(), most).await) };
+        let disk = Disk::of(&self.room, &self.assignment.project.settings.limits);
+        let counted = async { Ok::<_, Stopped>(disk.check(process).await) };
         match phase::within(phase::LOOK, "counting what the workspace has on the disk", counted).await? {
             Counted::Bytes(_) => Ok(()),
             Counted::Stopped(stopped) => Err(stopped),

@@ -11,6 +11,7 @@ mod collect;
 mod diff;
 mod discard;
 mod disk;
+mod disk_limit;
 mod doors;
 mod executor;
 mod failure;

@@ -1,14 +1,12 @@
 //! What a run may use beside time: how it ends when it has used it up.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use journeyman_core::ports::{Exhausted, FreeSpace, Process};
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 
-use crate::disk::{Used, used};
+use crate::disk_limit::{Counted, Disk};
 use crate::failure::Stopped;
 use crate::room::Room;
 use crate::space::Growth;
@@ -52,7 +50,7 @@ pub(crate) fn reached(exhausted: Exhausted, limits: &LimitSettings) -> Stopped {
 /// A look now and then at what a run uses.
 pub(crate) struct Watch<'a> {
     limits: &'a LimitSettings,
-    folders: [PathBuf; 3],
+    disk: Disk,
     growth: Growth,
     /// When the disk is looked at again.
     next: Instant,
@@ -67,9 +65,9 @@ pub(crate) struct Watch<'a> {
 impl<'a> Watch<'a> {
     pub(crate) fn new(room: &Room, limits: &'a LimitSettings) -> Self {
         let now = Instant::now();
-        let (folders, growth) = (room.workspace.folders(), room.space.enter());
+        let (disk, growth) = (Disk::of(room, limits), room.space.enter());
         // The first look is at once: what is counted from is known then.
-        Self { limits, folders, growth, next: now, soonest: now, first: None, last: None }
+        Self { limits, disk, growth, next: now, soonest: now, first: None, last: None }
     }
 
     /// To be called every [`BEAT`]: why the run ends, if it does.
@@ -78,15 +76,21 @@ impl<'a> Watch<'a> {
             return Some(reached(exhausted, self.limits));
         }
         let (now, free) = (Instant::now(), self.growth.free());
-        if now >= self.next || now >= self.soonest && free.is_some_and(|free| self.has_reason(free)) {
-            let counted = disk(Some(process), self.folders.clone(), self.limits.disk_bytes()).await;
-            let took = now.elapsed();
-            self.next = Instant::now() + DISK_BEAT.max(took * DISK_PART);
-            self.soonest = Instant::now() + BEAT.max(took * HURRIED_PART);
-            match counted {
-                Counted::Bytes(bytes) => self.note(bytes),
-                Counted::Stopped(stopped) => return Some(stopped),
+        let counted = match self.disk.by_kernel().await {
+            Some(counted) => Some(counted),
+            None if now >= self.next || now >= self.soonest && free.is_some_and(|free| self.has_reason(free)) => {
+                let counted = self.disk.count(Some(process)).await;
+                let took = now.elapsed();
+                self.next = Instant::now() + DISK_BEAT.max(took * DISK_PART);
+                self.soonest = Instant::now() + BEAT.max(took * HURRIED_PART);
+                Some(counted)
             }
+            None => None,
+        };
+        match counted {
+            Some(Counted::Bytes(bytes)) => self.note(bytes),
+            Some(Counted::Stopped(stopped)) => return Some(stopped),
+            None => {}
         }
         self.growth.stop(free?, now)
     }
@@ -117,110 +121,11 @@ pub(crate) async fn watch(process: &dyn Process, room: &Room, limits: &LimitSett
     }
 }
 
-/// What was counted on the disk.
-pub(crate) enum Counted {
-    /// So many bytes, which a run may have.
-    Bytes(u64),
-    /// Why the run ends.
-    Stopped(Stopped),
-}
-
-/// Counts what folders have on the disk, and what a program holds open there that was removed from them.
-pub(crate) async fn disk(process: Option<&dyn Process>, folders: [PathBuf; 3], most: u64) -> Counted {
-    let stopped = |code, text: String| Counted::Stopped(Stopped::failed(code, text));
-    // A limit that cannot be kept is not one.
-    let failed = |error: std::io::Error| {
-        let text = format!("what the job has on the disk could not be counted: {error}");
-        Counted::Stopped(Stopped::may_pass(ReasonCode::Internal, text))
-    };
-    let deleted = match (process, folders[0].metadata()) {
-        (Some(process), Ok(note)) => process.deleted_bytes(note.dev()).await,
-        (None, _) => 0,
-        (_, Err(error)) => return failed(error),
-    };
-    let left = most.saturating_sub(deleted);
-    let counted = tokio::task::spawn_blocking(move || used(&folders, left)).await.map_err(std::io::Error::other);
-    match counted.flatten() {
-        Ok(Used::All(bytes)) if deleted <= most => Counted::Bytes(bytes + deleted),
-        Ok(Used::All(_) | Used::MoreThan(_)) => {
-            let text = format!(
-                "workspace and home of the job have more than {most} bytes, {deleted} of them in removed files that are still \
-                 open; raise limits.diskBytes of the project"
-            );
-            stopped(ReasonCode::DiskLimit, text)
-        }
-        Ok(Used::TooDeep) => {
-            let text = "folders are nested so deeply that what is in them cannot be counted; remove them";
-            stopped(ReasonCode::DiskLimit, text.to_owned())
-        }
-        Err(error) => failed(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use async_trait::async_trait;
-    use journeyman_core::ports::Exit;
-
     use super::*;
+    use crate::disk_limit::tests::{Holding, code, disk};
     use crate::space::Space;
-
-    /// A program that holds so many bytes in files that were removed.
-    struct Holding(u64);
-
-    #[async_trait]
-    impl Process for Holding {
-        async fn wait(&mut self) -> Exit {
-            std::future::pending().await
-        }
-
-        async fn pause(&mut self) -> bool {
-            false
-        }
-
-        async fn resume(&mut self) -> bool {
-            true
-        }
-
-        fn exhausted(&self) -> Option<Exhausted> {
-            None
-        }
-
-        async fn deleted_bytes(&self, _device: u64) -> u64 {
-            self.0
-        }
-
-        async fn end(&mut self) -> Exit {
-            Exit::Code(0)
-        }
-    }
-
-    fn folders(root: &tempfile::TempDir) -> [PathBuf; 3] {
-        ["tree", "home", "desk"].map(|name| {
-            let folder = root.path().join(name);
-            std::fs::create_dir_all(&folder).expect("a folder");
-            folder
-        })
-    }
-
-    #[tokio::test]
-    async fn what_a_program_holds_without_a_name_counts() {
-        const MOST: u64 = 8 << 20;
-        let root = tempfile::tempdir().expect("a folder");
-        let folders = folders(&root);
-        std::fs::write(folders[0].join("x"), vec![1; 1 << 20]).expect("a file");
-        for (held, is_too_much) in [(0, false), (6 << 20, false), (15 << 19, true), (9 << 20, true)] {
-            let counted = disk(Some(&Holding(held)), folders.clone(), MOST).await;
-            match counted {
-                Counted::Bytes(bytes) => assert!(!is_too_much && bytes >= held + (1 << 20), "{held}: {bytes}"),
-                Counted::Stopped(Stopped::Failed { reason, .. }) => {
-                    assert!(is_too_much && reason.code == ReasonCode::DiskLimit, "{held}: {}", reason.text);
-                    assert!(reason.text.contains(&held.to_string()), "{}", reason.text);
-                }
-                Counted::Stopped(other) => panic!("{other}"),
-            }
-        }
-    }
 
     #[tokio::test]
     async fn a_disk_that_fills_quickly_is_looked_at_before_it_is_time() {
@@ -229,8 +134,15 @@ mod tests {
         let growth = Space::new(root.path().to_owned(), Some(0)).enter();
         let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(3600));
         let last = Some((90, 1000));
-        let mut watch =
-            Watch { limits: &limits, folders: folders(&root), growth, next: later, soonest: now, first: None, last };
+        let mut watch = Watch {
+            limits: &limits,
+            disk: disk(&root, None, 100),
+            growth,
+            next: later,
+            soonest: now,
+            first: None,
+            last,
+        };
         let free = |free_bytes, reserve_bytes| FreeSpace { free_bytes, reserve_bytes };
         assert!(!watch.has_reason(free(990, 0)), "it may still use as much");
         assert!(watch.has_reason(free(989, 0)), "it may have used more than it may");
@@ -241,5 +153,25 @@ mod tests {
         watch.last = Some((0, 0));
         watch.soonest = Instant::now();
         assert!(watch.look(&Holding(0)).await.is_none(), "nothing is lost since, and it is not time");
+    }
+
+    #[tokio::test]
+    async fn what_the_kernel_counts_ends_a_run_at_any_look_and_nothing_is_looked_through() {
+        let root = tempfile::tempdir().expect("a folder");
+        let limits = LimitSettings { disk_bytes: Some(100), ..LimitSettings::default() };
+        for (used, ends) in [(99, false), (100, true), (105, true)] {
+            let growth = Space::new(root.path().to_owned(), Some(0)).enter();
+            let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(3600));
+            let disk = disk(&root, Some(used), 100);
+            // More than 100 for whoever looks through the folders.
+            std::fs::write(root.path().join("tree/x"), "x").expect("a file");
+            let mut watch = Watch { limits: &limits, disk, growth, next: now, soonest: later, first: None, last: None };
+            let stopped = watch.look(&Holding(0)).await;
+            assert_eq!(stopped.is_some(), ends, "{used}");
+            let Some(stopped) = stopped else { continue };
+            assert_eq!(code(&stopped), ReasonCode::DiskLimit);
+            let text = stopped.to_string();
+            assert!(text.contains(&used.to_string()) && text.contains("limits.diskBytes"), "{text}");
+        }
     }
 }

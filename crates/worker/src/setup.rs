@@ -21,6 +21,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio_util::sync::CancellationToken;
 
+use crate::disk_limit::Disk;
 use crate::failure::Stopped;
 use crate::lease::{Reporter, Signals};
 use crate::limits;
@@ -92,7 +93,8 @@ async fn set_up(
         return Err(limits::reached(exhausted, &settings.limits));
     }
     printed.extend(complaints);
-    Err(failed(exit, &printed))
+    let disk = Disk::of(room, &settings.limits);
+    Err(disk.failure("").await.unwrap_or_else(|| failed(exit, &printed)))
 }
 
 fn failed(exit: Exit, printed: &[u8]) -> Stopped {

@@ -126,7 +126,7 @@ impl Workspace {
             tokio::fs::remove_file(file).await?;
         }
         match restored {
-            Err(error) if error.kind() != std::io::ErrorKind::StorageFull => {
+            Err(error) if !is_full(&error) => {
                 tracing::warn!(home = %self.home.display(), %error, "an agent's session could not be restored");
                 remove_folder(&self.home).await?;
                 Ok(tokio::fs::create_dir_all(&self.home).await?)
@@ -222,6 +222,11 @@ impl Workspace {
             }
         }
     }
+}
+
+/// Whether the disk has no room, or none for the service.
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 async fn remove(file: &Path) -> Result<(), Stopped> {

@@ -136,6 +136,8 @@ pub struct Resources {
     pub cpu_millis: Option<u32>,
     /// Bytes of one file that it writes.
     pub file_bytes: Option<u64>,
+    /// Bytes of all that its user owns on the disk, where the back end has the kernel hold that; a little more is refused.
+    pub disk_bytes: Option<u64>,
 }
 
 /// A limit that a program has come up against.
@@ -249,6 +251,12 @@ pub trait Sandbox: Send + Sync {
     /// [`Sandbox::probe`].
     async fn available(&self) -> Result<(), SandboxError> {
         Ok(())
+    }
+
+    /// Returns the bytes that the kernel counts for programs with this workspace on its disk, removed files that are still
+    /// open among them; `None` where the kernel does not count.
+    async fn disk_usage(&self, _workspace: &Path) -> Option<u64> {
+        None
     }
 
     /// Starts a program.

@@ -161,6 +161,7 @@ mod tests {
             processes: Some(48),
             cpu_millis: Some(cpu_millis),
             file_bytes: None,
+            disk_bytes: None,
         };
         let info = EngineInfo { processors: Some(2), ..EngineInfo::default() };
         for (millis, nano) in [(8000, 2_000_000_000), (2000, 2_000_000_000), (1500, 1_500_000_000), (1, 10_000_000)] {

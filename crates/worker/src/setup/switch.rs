@@ -13,7 +13,8 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::read;
 use crate::clerk::with_plain_git;
-use crate::failure::{Stopped, disk_full};
+use crate::disk_limit::Disk;
+use crate::failure::Stopped;
 use crate::lease::Signals;
 use crate::limits;
 use crate::room::{Patience, Room};
@@ -64,8 +65,8 @@ pub(super) async fn switch(
         return Err(limits::reached(exhausted, limits));
     }
     let complaints = String::from_utf8_lossy(&complaints).replace('\0', "");
-    if complaints.contains("No space left on device") {
-        return Err(disk_full());
+    if let Some(stopped) = Disk::of(room, limits).failure(&complaints).await {
+        return Err(stopped);
     }
     Err(failed(&format!("git ended with {exit:?}: {}", complaints.trim())))
 }

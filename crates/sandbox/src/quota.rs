@@ -1,0 +1,261 @@
+//! User quotas (quotactl(2)): the kernel counts what a user owns on a file system, and refuses more than a limit. Nothing a
+//! program does hides a byte from it: removed files that are still open count, and so does every inode.
+//!
+//! Only where the service is root, the file system has user quotas and the kernel has `quotactl_fd` (Linux 5.14); elsewhere
+//! there is no limit, and what the user owns is not known.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+/// The unit of limits of space.
+const BLOCK_BYTES: u64 = 1024;
+
+/// What an inode counts as, as it does where folders are looked through.
+const ENTRY_BYTES: u64 = 4096;
+
+/// The least that the kernel's limit is above that of the project.
+const LEAST_MARGIN: u64 = 1 << 20;
+
+/// The same as a part of the project's limit. A program that the kernel refuses one more page has used more than the project's
+/// limit then, so its run ends with that reason.
+const MARGIN_PART: u64 = 20;
+
+/// The highest limit that file systems take, in bytes.
+const MOST: u64 = i64::MAX.cast_unsigned();
+
+/// The quotas of one file system.
+#[derive(Debug)]
+pub(crate) struct Quotas(OwnedFd);
+
+/// What a user owns, and the most it may own; 0: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Account {
+    bytes: u64,
+    entries: u64,
+    limits: Limits,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Limits {
+    blocks: u64,
+    entries: u64,
+}
+
+impl Limits {
+    fn of(disk_bytes: Option<u64>) -> Self {
+        let Some(bytes) = disk_bytes else { return Self::default() };
+        let most = bytes.saturating_add((bytes / MARGIN_PART).max(LEAST_MARGIN)).min(MOST);
+        Self { blocks: most / BLOCK_BYTES, entries: most / ENTRY_BYTES }
+    }
+}
+
+impl Quotas {
+    /// Opens those of the file system that a folder is on.
+    ///
+    /// # Errors
+    /// The folder cannot be opened.
+    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self(openat(CWD, folder, flags, Mode::empty())?))
+    }
+
+    /// Returns the bytes that a user owns, or 4096 for each of its inodes if that is more; `None` where nobody counts.
+    pub(crate) fn used(&self, user: u32) -> io::Result<Option<u64>> {
+        let account = self.account(user)?;
+        Ok(account.map(|account| account.bytes.max(account.entries.saturating_mul(ENTRY_BYTES))))
+    }
+
+    /// Limits a user to `disk_bytes` and a margin, and to as many inodes as would count as much; `None`: no limit. False
+    /// where the kernel has no quotas for it.
+    ///
+    /// # Errors
+    /// The file system has quotas, and this limit cannot be set.
+    pub(crate) fn limit(&self, user: u32, disk_bytes: Option<u64>) -> io::Result<bool> {
+        let limits = Limits::of(disk_bytes);
+        let Some(account) = self.account(user)? else { return Ok(false) };
+        // Mostly they are the same as for the program before, and the disk is left alone.
+        if account.limits == limits {
+            return Ok(true);
+        }
+        let wanted = libc::dqblk {
+            dqb_bhardlimit: limits.blocks,
+            dqb_bsoftlimit: 0,
+            dqb_curspace: 0,
+            dqb_ihardlimit: limits.entries,
+            dqb_isoftlimit: 0,
+            dqb_curinodes: 0,
+            dqb_btime: 0,
+            dqb_itime: 0,
+            dqb_valid: libc::QIF_LIMITS,
+        };
+        let mut wanted = MaybeUninit::new(wanted);
+        is_there(self.call(libc::Q_SETQUOTA, user, &mut wanted)).map_err(|error| {
+            let text = format!(
+                "the quota of user {user} could not be set to {} KiB and {} inodes: {error}; lower limits.diskBytes of the \
+                 project, or mount the file system of the data directory without user quotas",
+                limits.blocks, limits.entries
+            );
+            io::Error::new(error.kind(), text)
+        })
+    }
+
+    fn account(&self, user: u32) -> io::Result<Option<Account>> {
+        let mut found = MaybeUninit::<libc::dqblk>::zeroed();
+        let called = self.call(libc::Q_GETQUOTA, user, &mut found);
+        // XFS has no entry for a user that owns nothing and has no limit.
+        if called.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT)) {
+            return Ok(Some(Account::default()));
+        }
+        if !is_there(called)? {
+            return Ok(None);
+        }
+        // SAFETY: all fields are integers, for which zeros are values, and so is whatever the kernel has written there.
+        #[expect(unsafe_code, reason = "the kernel writes it")]
+        let found = unsafe { found.assume_init() };
+        Ok(Some(Account {
+            bytes: found.dqb_curspace,
+            entries: found.dqb_curinodes,
+            limits: Limits { blocks: found.dqb_bhardlimit, entries: found.dqb_ihardlimit },
+        }))
+    }
+
+    /// Carries out a command on the entry of a user: `Q_GETQUOTA` or `Q_SETQUOTA`, and no other.
+    fn call(&self, command: libc::c_int, user: u32, entry: &mut MaybeUninit<libc::dqblk>) -> io::Result<()> {
+        let command = libc::QCMD(command, libc::USRQUOTA);
+        // SAFETY: both commands take a descriptor, an id, and a pointer to one `struct if_dqblk` (linux/quota.h), whose layout
+        // `libc::dqblk` has. The kernel reads or writes no more than that, and keeps the pointer no longer than the call;
+        // `entry` is borrowed exclusively for as long, and the descriptor is open.
+        #[expect(unsafe_code, reason = "no safe function has this system call")]
+        let done =
+            unsafe { libc::syscall(libc::SYS_quotactl_fd, self.0.as_raw_fd(), command, user, entry.as_mut_ptr()) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Tells a kernel or a file system without quotas, or where they are not ours to set, from one where a call failed.
+fn is_there(called: io::Result<()>) -> io::Result<bool> {
+    // ENOSYS: no such system call, or no quotas on this kind of file system. ESRCH: they are not turned on. EPERM: we are root
+    // in a container only. EINVAL: not for users.
+    const NONE: [i32; 5] = [libc::ENOSYS, libc::ESRCH, libc::EOPNOTSUPP, libc::EPERM, libc::EINVAL];
+    match called {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error().is_some_and(|code| NONE.contains(&code)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    /// A number that no other test has.
+    const USER: u32 = 100_000;
+
+    const LIMIT: u64 = 4 << 20;
+
+    /// A folder of the user's own, with its limit; `None` where nobody holds it.
+    fn limited() -> Option<(tempfile::TempDir, Quotas)> {
+        let dir = tempfile::tempdir().unwrap();
+        let quotas = Quotas::of(dir.path()).unwrap();
+        std::os::unix::fs::chown(dir.path(), Some(USER), Some(USER)).ok()?;
+        if !quotas.limit(USER, Some(LIMIT)).unwrap() || !is_mounted_with_quotas(dir.path()) {
+            let _ = writeln!(
+                std::io::stderr(),
+                "IGNORED: this kernel has no quotas on {}; nothing was tested",
+                dir.path().display()
+            );
+            return None;
+        }
+        Some((dir, quotas))
+    }
+
+    /// Whether limits are kept where a folder is: ext4 may do no more than count.
+    fn is_mounted_with_quotas(folder: &Path) -> bool {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let last = mounts.filter(|words| folder.starts_with(words[1])).max_by_key(|words| words[1].len()).unwrap();
+        last[3].split(',').any(|option| option == "usrquota")
+    }
+
+    /// What the user's shell says of a script.
+    fn shell(dir: &Path, script: &str) -> String {
+        let mut command = Command::new("/bin/sh");
+        let said = command.args(["-c", script]).current_dir(dir).uid(USER).gid(USER).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr))
+    }
+
+    #[test]
+    fn the_kernel_has_a_little_more_than_the_project_and_no_limit_without_one() {
+        assert_eq!(Limits::of(None), Limits { blocks: 0, entries: 0 });
+        let mib = |count: u64| count << 20;
+        for (bytes, most) in [(0, mib(1)), (mib(4), mib(5)), (mib(1000), mib(1050))] {
+            let expected = Limits { blocks: most / 1024, entries: most / 4096 };
+            assert_eq!(Limits::of(Some(bytes)), expected, "{bytes}");
+        }
+        assert_eq!(Limits::of(Some(u64::MAX)), Limits::of(Some(MOST)));
+    }
+
+    #[test]
+    fn a_file_system_without_quotas_is_no_error() {
+        for code in [libc::ENOSYS, libc::ESRCH, libc::EOPNOTSUPP, libc::EPERM] {
+            assert!(!is_there(Err(io::Error::from_raw_os_error(code))).unwrap(), "{code}");
+        }
+        assert!(is_there(Ok(())).unwrap() && is_there(Err(io::Error::from_raw_os_error(libc::EIO))).is_err());
+        // The files of processes are on no disk.
+        let quotas = Quotas::of(Path::new("/proc/self")).unwrap_or_else(|_| Quotas::of(Path::new("/sys")).unwrap());
+        assert_eq!(quotas.used(USER).unwrap(), None);
+        assert!(!quotas.limit(USER, Some(LIMIT)).unwrap());
+    }
+
+    #[test]
+    fn the_kernel_refuses_more_than_the_limit_whatever_a_program_does() {
+        let Some((dir, quotas)) = limited() else { return };
+        let used = || quotas.used(USER).unwrap().unwrap();
+        let empty = used();
+        let most = LIMIT + LEAST_MARGIN;
+        // Each leaves nothing behind, and tells what was used meanwhile by waiting for a line.
+        for (how, script) in [
+            ("a file", "dd if=/dev/zero of=x bs=4k count=4096; rm x"),
+            ("a removed file", "exec 9> gone; rm gone; dd if=/dev/zero bs=4k count=4096 >&9"),
+            (
+                "a file in pieces",
+                "for i in 1 2 3 4 5 6 7 8 9; do dd if=/dev/zero of=x bs=1k count=1 seek=$((i * 4000)); \
+                                  dd if=/dev/zero of=y$i bs=64k count=16; done; rm x y*",
+            ),
+            ("inodes", "i=0; while [ $i -lt 2000 ]; do touch f$i || break; i=$((i + 1)); done; rm f*"),
+        ] {
+            let said = shell(dir.path(), script).to_lowercase();
+            assert!(said.contains("quota exceeded"), "{how}: {said}");
+        }
+        let held = "exec 9> gone; rm gone; dd if=/dev/zero bs=4k count=4096 >&9 2>&1; echo full; read word";
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", held]).current_dir(dir.path()).uid(USER).gid(USER);
+        let mut holder =
+            command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut lines = io::BufRead::lines(io::BufReader::new(holder.stdout.take().unwrap()));
+        assert!(lines.any(|line| line.unwrap() == "full"));
+        let full = used();
+        assert!(dir.path().read_dir().unwrap().next().is_none(), "no look at folders sees it");
+        assert!(full > LIMIT && full <= most, "{full} of {most}: the project's limit is passed, the kernel's is not");
+        drop(holder.stdin.take());
+        holder.wait().unwrap();
+        // XFS gives the room of a removed file back a moment later; a folder keeps the size that it had with many entries.
+        let is_given_back = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            used() < empty + LEAST_MARGIN
+        });
+        assert!(is_given_back, "{} and {empty} before", used());
+        assert!(quotas.limit(USER, Some(u64::MAX)).unwrap(), "the file system takes the highest one");
+        assert!(quotas.limit(USER, None).unwrap());
+        let said = shell(dir.path(), "dd if=/dev/zero of=x bs=4k count=4096 && rm x && echo done");
+        assert!(said.contains("done"), "{said}");
+    }
+}

@@ -1,0 +1,249 @@
+//! What a job may have on the disk: counted by the kernel where it does that, else by looking through its folders.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use journeyman_core::ports::{Process, Sandbox};
+use journeyman_core::project::LimitSettings;
+use journeyman_core::run::ReasonCode;
+
+use crate::disk::{Used, used};
+use crate::failure::{Stopped, disk_full};
+use crate::room::Room;
+
+/// What was counted on the disk.
+pub(crate) enum Counted {
+    /// So many bytes, which a run may have.
+    Bytes(u64),
+    /// Why the run ends.
+    Stopped(Stopped),
+}
+
+/// What a job has on the disk, and the most that it may have.
+pub(crate) struct Disk {
+    sandbox: Arc<dyn Sandbox>,
+    folders: [PathBuf; 3],
+    most: u64,
+}
+
+impl Disk {
+    pub(crate) fn of(room: &Room, limits: &LimitSettings) -> Self {
+        Self { sandbox: Arc::clone(&room.sandbox), folders: room.workspace.folders(), most: limits.disk_bytes() }
+    }
+
+    /// Returns what the kernel has counted, where it does; nothing is looked through.
+    pub(crate) async fn by_kernel(&self) -> Option<Counted> {
+        let bytes = self.sandbox.disk_usage(&self.folders[0]).await?;
+        // At the limit it is used up too: the kernel refuses more soon after.
+        Some(if bytes < self.most { Counted::Bytes(bytes) } else { Counted::Stopped(self.too_much(bytes)) })
+    }
+
+    fn too_much(&self, bytes: u64) -> Stopped {
+        let text = format!(
+            "the job needs more than {} bytes on the disk, removed files that are still open among them ({bytes} when it was \
+             stopped); raise limits.diskBytes of the project",
+            self.most
+        );
+        Stopped::failed(ReasonCode::DiskLimit, text)
+    }
+
+    /// Returns why a run ends one of whose programs has failed with `complaints`, if the disk is the reason. A program that the
+    /// kernel has refused more may end before anybody looks. Only what git says counts as complaints: others may speak of
+    /// another disk.
+    pub(crate) async fn failure(&self, complaints: &str) -> Option<Stopped> {
+        let is_refused = complaints.contains("Disk quota exceeded");
+        match self.by_kernel().await {
+            Some(Counted::Stopped(stopped)) => Some(stopped),
+            Some(Counted::Bytes(bytes)) if is_refused => Some(self.too_much(bytes)),
+            // Not our limit: the file system's own for the service's user, or no room at all.
+            None if is_refused => Some(disk_full()),
+            _ if complaints.contains("No space left on device") => Some(disk_full()),
+            _ => None,
+        }
+    }
+
+    /// Counts what is in the folders, and what a program holds open there that was removed from them.
+    pub(crate) async fn count(&self, process: Option<&dyn Process>) -> Counted {
+        let most = self.most;
+        let stopped = |code, text: String| Counted::Stopped(Stopped::failed(code, text));
+        // A limit that cannot be kept is not one.
+        let failed = |error: std::io::Error| {
+            let text = format!("what the job has on the disk could not be counted: {error}");
+            Counted::Stopped(Stopped::may_pass(ReasonCode::Internal, text))
+        };
+        let deleted = match (process, self.folders[0].metadata()) {
+            (Some(process), Ok(note)) => process.deleted_bytes(note.dev()).await,
+            (None, _) => 0,
+            (_, Err(error)) => return failed(error),
+        };
+        let (folders, left) = (self.folders.clone(), most.saturating_sub(deleted));
+        let counted = tokio::task::spawn_blocking(move || used(&folders, left)).await.map_err(std::io::Error::other);
+        match counted.flatten() {
+            Ok(Used::All(bytes)) if deleted <= most => Counted::Bytes(bytes + deleted),
+            Ok(Used::All(_) | Used::MoreThan(_)) => {
+                let text = format!(
+                    "workspace and home of the job have more than {most} bytes, {deleted} of them in removed files that are \
+                     still open; raise limits.diskBytes of the project"
+                );
+                stopped(ReasonCode::DiskLimit, text)
+            }
+            Ok(Used::TooDeep) => {
+                let text = "folders are nested so deeply that what is in them cannot be counted; remove them";
+                stopped(ReasonCode::DiskLimit, text.to_owned())
+            }
+            Err(error) => failed(error),
+        }
+    }
+
+    /// The same after a turn, with what the kernel has counted before it: folders that are nested too deeply are refused
+    /// there too.
+    pub(crate) async fn check(&self, process: Option<&dyn Process>) -> Counted {
+        match self.by_kernel().await {
+            Some(Counted::Stopped(stopped)) => Counted::Stopped(stopped),
+            _ => self.count(process).await,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::Path;
+
+    use async_trait::async_trait;
+    use journeyman_core::ports::{Exhausted, Exit, Guarantee, Layout, SandboxError, Spawn, Spawned};
+
+    use super::*;
+
+    /// A sandbox whose kernel says that so many bytes are used, or nothing.
+    struct Kernel(Option<u64>);
+
+    #[async_trait]
+    impl Sandbox for Kernel {
+        fn name(&self) -> &'static str {
+            "kernel"
+        }
+
+        async fn probe(&self) -> Vec<Guarantee> {
+            Vec::new()
+        }
+
+        fn layout(&self, workspace: &Path, home: &Path) -> Layout {
+            Layout { workspace: workspace.into(), home: home.into() }
+        }
+
+        fn search_path(&self, host: &str) -> String {
+            host.to_owned()
+        }
+
+        fn has_own_network(&self) -> bool {
+            true
+        }
+
+        async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
+            Ok(())
+        }
+
+        async fn disk_usage(&self, _: &Path) -> Option<u64> {
+            self.0
+        }
+
+        async fn spawn(&self, _: Spawn) -> Result<Spawned, SandboxError> {
+            Err(SandboxError::NotFound("anything".into()))
+        }
+    }
+
+    pub(crate) fn disk(root: &tempfile::TempDir, kernel: Option<u64>, most: u64) -> Disk {
+        Disk { sandbox: Arc::new(Kernel(kernel)), folders: folders(root), most }
+    }
+
+    /// A program that holds so many bytes in files that were removed.
+    pub(crate) struct Holding(pub(crate) u64);
+
+    #[async_trait]
+    impl Process for Holding {
+        async fn wait(&mut self) -> Exit {
+            std::future::pending().await
+        }
+
+        async fn pause(&mut self) -> bool {
+            false
+        }
+
+        async fn resume(&mut self) -> bool {
+            true
+        }
+
+        fn exhausted(&self) -> Option<Exhausted> {
+            None
+        }
+
+        async fn deleted_bytes(&self, _device: u64) -> u64 {
+            self.0
+        }
+
+        async fn end(&mut self) -> Exit {
+            Exit::Code(0)
+        }
+    }
+
+    fn folders(root: &tempfile::TempDir) -> [PathBuf; 3] {
+        ["tree", "home", "desk"].map(|name| {
+            let folder = root.path().join(name);
+            std::fs::create_dir_all(&folder).expect("a folder");
+            folder
+        })
+    }
+
+    pub(crate) fn code(stopped: &Stopped) -> ReasonCode {
+        let Stopped::Failed { reason, .. } = stopped else { panic!("{stopped}") };
+        reason.code
+    }
+
+    #[tokio::test]
+    async fn what_a_program_holds_without_a_name_counts() {
+        const MOST: u64 = 8 << 20;
+        let root = tempfile::tempdir().expect("a folder");
+        let disk = disk(&root, None, MOST);
+        std::fs::write(root.path().join("tree/x"), vec![1; 1 << 20]).expect("a file");
+        for (held, is_too_much) in [(0, false), (6 << 20, false), (15 << 19, true), (9 << 20, true)] {
+            let counted = disk.check(Some(&Holding(held))).await;
+            match counted {
+                Counted::Bytes(bytes) => assert!(!is_too_much && bytes >= held + (1 << 20), "{held}: {bytes}"),
+                Counted::Stopped(Stopped::Failed { reason, .. }) => {
+                    assert!(is_too_much && reason.code == ReasonCode::DiskLimit, "{held}: {}", reason.text);
+                    assert!(reason.text.contains(&held.to_string()), "{}", reason.text);
+                }
+                Counted::Stopped(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_ended_for_want_of_room_ends_its_run_with_that_reason() {
+        let root = tempfile::tempdir().expect("a folder");
+        let quota = "fatal: unable to write loose object file: Disk quota exceeded";
+        let full = "fatal: write error: No space left on device";
+        for (kernel, complaints, expected) in [
+            (Some(100), "killed", Some(ReasonCode::DiskLimit)),
+            (Some(99), "killed", None),
+            (Some(10), quota, Some(ReasonCode::DiskLimit)),
+            (None, quota, Some(ReasonCode::DiskFull)),
+            (Some(10), full, Some(ReasonCode::DiskFull)),
+            (None, full, Some(ReasonCode::DiskFull)),
+            (None, "killed", None),
+        ] {
+            let stopped = disk(&root, kernel, 100).failure(complaints).await;
+            assert_eq!(stopped.as_ref().map(code), expected, "{kernel:?} {complaints}");
+        }
+    }
+
+    #[tokio::test]
+    async fn after_a_turn_what_the_kernel_has_counted_is_enough_to_refuse_it() {
+        let root = tempfile::tempdir().expect("a folder");
+        assert!(matches!(disk(&root, Some(100), 100).check(None).await, Counted::Stopped(_)));
+        assert!(matches!(disk(&root, Some(99), 100).check(None).await, Counted::Bytes(0)));
+        std::fs::write(root.path().join("tree/x"), "more than 100 bytes, as each entry counts").expect("a file");
+        assert!(matches!(disk(&root, Some(99), 100).check(None).await, Counted::Stopped(_)));
+    }
+}
