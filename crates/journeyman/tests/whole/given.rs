@@ -203,6 +203,10 @@ impl Sandbox for Windowed {
         self.inner.adopt(folders).await
     }
 
+    async fn disk_usage(&self, workspace: &Path) -> Option<u64> {
+        self.inner.disk_usage(workspace).await
+    }
+
     async fn spawn(&self, mut spawn: Spawn) -> Result<Spawned, SandboxError> {
         spawn.writable.push(self.window.clone());
         self.inner.spawn(spawn).await
