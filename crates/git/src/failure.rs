@@ -158,6 +158,12 @@ impl GitError {
         matches!(self, Self::Failed { code: None, .. })
     }
 
+    /// Whether git has refused objects for modes of files that it never writes itself (`badFilemode` of git-fsck(1)).
+    #[must_use]
+    pub fn has_odd_modes(&self) -> bool {
+        matches!(self, Self::Failed { stderr, .. } if stderr.to_ascii_lowercase().contains("badfilemode"))
+    }
+
     /// What kind of failure it is.
     #[must_use]
     pub fn failure(&self) -> Failure {

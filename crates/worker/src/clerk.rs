@@ -59,6 +59,8 @@ pub(crate) struct Task<'a> {
     pub(crate) message: String,
     /// What the last commit of the turn carries, also where the agent has made it.
     pub(crate) trailer: String,
+    /// Whether the agent's commits are written again, with the modes of files that git writes itself.
+    pub(crate) normalize: bool,
     /// There are files with more bytes than this, which is the most that one may have.
     pub(crate) large_from: Option<u64>,
     /// Whether git may be run in the agent's own repository; without, its commits are lost and its files are not.
@@ -132,6 +134,7 @@ impl<'a> Clerk<'a> {
             ("CONFIG", CONFIG.to_owned()),
             ("REPOSITORY", if task.use_repository { "yes" } else { "no" }.to_owned()),
             ("SNAPSHOT", if task.snapshot { "yes" } else { "no" }.to_owned()),
+            ("NORMALIZE", if task.normalize { "yes" } else { "no" }.to_owned()),
             ("LARGE_FROM", task.large_from.map_or_else(String::new, |bytes| bytes.to_string())),
             ("MESSAGE", task.message.clone()),
             ("TRAILER", task.trailer.clone()),

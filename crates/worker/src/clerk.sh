@@ -42,6 +42,25 @@ if [ "$own" != "$BASE" ]; then
 fi
 # History that was rewritten cannot be pushed without force: then the files count, and become one commit.
 [ "$own" = "$BASE" ] || desk_git merge-base --is-ancestor "$BASE" "$own" 2>/dev/null </dev/null || own=$BASE
+if [ "$NORMALIZE" = yes ] && [ "$own" != "$BASE" ]; then
+	# Each of its commits is written again, oldest first, with the modes of files that git writes itself. An index that is
+	# made from a listing knows no tree to take over.
+	mkdir "$desk/own/new"
+	for commit in $(desk_git rev-list --reverse --topo-order "$own" "^$BASE" </dev/null); do
+		set --
+		for parent in $(desk_git rev-parse "$commit^@" </dev/null); do
+			[ ! -f "$desk/own/new/$parent" ] || read -r parent < "$desk/own/new/$parent"
+			set -- "$@" -p "$parent"
+		done
+		rm -f "$desk/index"
+		desk_git ls-tree -r -z --full-tree "$commit" </dev/null | desk_git update-index -z --index-info
+		files=$(desk_git write-tree </dev/null)
+		said() { desk_git show --no-patch --format="$1" "$commit" </dev/null; }
+		said %B | GIT_AUTHOR_NAME=$(said %an) GIT_AUTHOR_EMAIL=$(said %ae) GIT_AUTHOR_DATE=$(said %ad) \
+			desk_git commit-tree "$files" "$@" > "$desk/own/new/$commit"
+	done
+	read -r own < "$desk/own/new/$own"
+fi
 head=$own
 
 if [ "$SNAPSHOT" = yes ]; then

@@ -31,7 +31,8 @@ pub(crate) const FILE_BYTES: u64 = 100 << 20;
 /// What a turn adds is kept as single objects up to this many bytes, and as one pack beyond.
 const LOOSE_BYTES: u64 = 4 << 20;
 
-/// How git checks objects. By default it takes trees with modes that it never writes itself, such as 104755 (setuid).
+/// How git checks objects. By default it takes trees with modes that it never writes itself, such as 104755 (setuid);
+/// such commits are written again.
 const STRICT: &str = "--strict=badFilemode=error";
 
 /// Commits of one turn: all are named in the job's log.
@@ -82,24 +83,34 @@ pub(crate) async fn collect(
     }
     let file_bytes = about.limits.file_bytes.unwrap_or(FILE_BYTES);
     let title = journeyman_core::job::title_of(&about.message.prompt);
-    let task = Task {
+    let mut task = Task {
         base: &turn.head,
         snapshot: !about.only_committed,
         message: format!("{title}\n\nJourneyman-Job: {}\n{TRAILER}: {}\n", about.job.id, about.message.id),
         trailer: format!("{TRAILER}: {}", about.message.id),
+        normalize: false,
         large_from: (!seen.large.is_empty()).then_some(file_bytes),
         use_repository: seen.repository_is_plain,
         time: phase::commit_time(seen),
         limits: about.limits,
     };
-    let mut clerk = Clerk::start(room, environment, signals, &task).await?;
-    let head = clerk.found().await?;
-    if head == turn.head {
-        clerk.end().await;
-        return Ok(Work { head, commits: Vec::new(), settled: seen.repository_is_plain });
-    }
     let folders = mirror.folders().await?;
-    import(room, mirror).await?;
+    let (clerk, head) = loop {
+        let mut clerk = Clerk::start(room, environment, signals, &task).await?;
+        let head = clerk.found().await?;
+        if head == turn.head {
+            clerk.end().await;
+            return Ok(Work { head, commits: Vec::new(), settled: seen.repository_is_plain });
+        }
+        match import(room, mirror).await? {
+            Ok(()) => break (clerk, head),
+            Err(error) if !task.normalize && error.has_odd_modes() => {
+                clerk.end().await;
+                task.normalize = true;
+            }
+            Err(error) => return Err(not_taken(error)),
+        }
+    };
     let judged = judge(mirror, turn, about, &head, seen);
     let commits = phase::within(phase::JUDGE, "looking through the commits of the turn", judged).await?;
     // Before the turn's end is recorded: what is recorded is there after a power cut.
@@ -135,8 +146,8 @@ async fn judge(
 }
 
 /// Takes what the clerk has made into the mirror: objects that git finds whole, all of whose links lead to objects that are
-/// there.
-async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
+/// there. Inside is what git says against them.
+async fn import(room: &Room, mirror: &Mirror) -> Result<Result<(), GitError>, Stopped> {
     let desk = room.workspace.desk.clone();
     let pack = tokio::task::spawn_blocking(move || open_pack(&desk)).await.map_err(std::io::Error::other)??;
     let bytes = pack.metadata()?.len();
@@ -144,8 +155,7 @@ async fn import(room: &Room, mirror: &Mirror) -> Result<(), Stopped> {
     let take: &[&str] =
         if large { &["index-pack", "--stdin", STRICT, "--fix-thin"] } else { &["unpack-objects", "-q", STRICT] };
     let command = mirror.git.at(&mirror.path, take).stdin_file(pack);
-    command.timeout(phase::import_time(bytes)).run().await.map_err(not_taken)?;
-    Ok(())
+    Ok(command.timeout(phase::import_time(bytes)).run().await.map(|_| ()))
 }
 
 /// That git does not take a pack is the pack's fault, but where the machine kept it from trying.

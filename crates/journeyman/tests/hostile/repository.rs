@@ -197,6 +197,35 @@ fn control_git_waits_for_fifos() {
 }
 
 #[test]
+fn modes_that_git_does_not_write_itself_are_written_again() {
+    let place = place();
+    let odd = "printf a > x; chmod 755 x; printf b > y; git add x y; t=$(git cat-file tree $(git write-tree) | perl -0777 -pe \
+               's/100755 x/104755 x/; s/100644 y/100777 y/' | git hash-object -t tree -w --literally --stdin); \
+               c=$(git commit-tree -p HEAD -m odd $t); git update-ref HEAD $(GIT_AUTHOR_NAME=Ada git \
+               commit-tree -p $c -m more $t)";
+    for (what, prompt) in [
+        ("its commits alone", format!("[[run {odd}]]")),
+        ("and a file beside", format!("[[run {odd}]] [[write beside.txt|b]]")),
+    ] {
+        let (job, reason) = place.done(&prompt);
+        assert!(reason.is_null(), "{what}: {reason} {:#}", place.service.events(&job));
+        let branch = place.service.get(&format!("{job}/details"))["branch"].as_str().unwrap().to_owned();
+        let repository = place.site.repository();
+        let strict = ["-c", "fsck.badFilemode=error", "fsck", "--strict", "--no-dangling"];
+        git(&repository, &strict);
+        let files = git(&repository, &["ls-tree", &branch, "x", "y"]);
+        assert!(files.starts_with("100755 blob") && files.contains("\n100644 blob"), "{what}: {files}");
+        let log = git(&repository, &["log", "--format=%s by %an", &format!("main..{branch}")]);
+        assert!(log.contains("more by Ada") && log.contains("odd by"), "{what}: {log}");
+        // The next turn begins where this one ended.
+        place.service.send(&job, "[[run git status --porcelain > status.txt; git log -1 --format=%s >> status.txt]]");
+        assert_eq!(place.service.settled(&job)["status"], "completed", "{what}: {:#}", place.service.events(&job));
+        let status = git(&repository, &["show", &format!("{branch}:status.txt")]);
+        assert!(!status.contains(" x") && !status.contains(" y"), "{what}: {status}");
+    }
+}
+
+#[test]
 fn commits_that_git_finds_damaged_are_refused() {
     let place = place();
     let commit =
@@ -213,18 +242,6 @@ fn commits_that_git_finds_damaged_are_refused() {
             "a folder above",
             format!(
                 r#"{blob}; perl -e 'print "100644 ..\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
-            ),
-        ),
-        (
-            "a mode that is setuid",
-            format!(
-                r#"{blob}; perl -e 'print "104755 x\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
-            ),
-        ),
-        (
-            "a mode that all may write",
-            format!(
-                r#"{blob}; perl -e 'print "100777 x\0", pack("H*", $ARGV[0])' $b | git hash-object -t tree -w --literally --stdin"#
             ),
         ),
         (
