@@ -2,7 +2,7 @@
 # Installs what building and running need and what is missing: git, bubblewrap (the sandbox of agents) and a C compiler
 # (SQLite, the TLS library); with the
 # argument "test" also a PostgreSQL server, which the tests start for themselves, what sets clocks wrong and cuts
-# networks in the storm, and a browser with what drives it; with "test-agents" npm; with
+# networks in the storm, what makes disks for power cuts, and a browser with what drives it; with "test-agents" npm; with
 # "test-containers" Podman and Docker, and a user who runs rootless Podman. Only Debian and its kin are known; elsewhere it says what to install by hand.
 set -eu
 
@@ -15,6 +15,7 @@ command -v make >/dev/null 2>&1 || missing="$missing make"
 if [ "${1:-}" = test ]; then
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
     ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing libfaketime"
+    [ -x /usr/sbin/mkfs.ext4 ] || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
     command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
     command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
     command -v node >/dev/null 2>&1 || missing="$missing nodejs"

@@ -1,8 +1,9 @@
 # What the agent has done, as one pack of objects: run in a sandbox of its own, in the tree, with the git directory that the
 # service has made on the desk ("$2"), whose configuration is not the agent's.
 #
-# Prints "head <commit>", the one that holds everything, or "large <path>" for a file that is too large to be committed. Then waits for "settle <commit>", on which the agent's own repository is
-# to stand, and prints "settled". A process costs more than anything else here, so there are few.
+# Prints "head <commit>", the one that holds everything, or "large <path>" for a file that is too large to be committed. Then
+# waits for "settle <commit>", on which the agent's own repository is to stand, and prints "settled". A process costs more
+# than anything else here, so there are few.
 set -eu
 tree=$1 desk=$2
 # No git waits for what the service says next on stdin.
