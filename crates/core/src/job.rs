@@ -204,7 +204,7 @@ pub struct Waiting {
 pub struct Unpublished {
     /// The message.
     pub message: MessageId,
-    /// Its commits, oldest first; empty where they were rebased and have other names since.
+    /// The commits of the turn, oldest first; empty if a rebase changed their hashes.
     pub commits: Vec<Sha>,
 }
 
@@ -350,7 +350,7 @@ impl Job {
         }
     }
 
-    /// What the job's message waits for, and when the next attempt is due; `None` while an attempt runs.
+    /// Returns the cause that the job's message waits for and the time of the next attempt; `None` while an attempt runs.
     #[must_use]
     pub const fn waiting(&self) -> Option<(&Waiting, Timestamp)> {
         match &self.state {

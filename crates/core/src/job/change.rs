@@ -65,7 +65,7 @@ pub enum Row {
     InsertMessage(Message),
     /// A run has taken it; the time is kept where it was set before.
     MessageDelivered {
-        /// Which message.
+        /// The message that changes.
         id: MessageId,
         /// By which run.
         run: RunId,
@@ -74,7 +74,7 @@ pub enum Row {
     },
     /// It became final.
     MessageEnded {
-        /// Which message.
+        /// The message that changes.
         id: MessageId,
         /// How.
         status: MessageStatus,
@@ -85,13 +85,13 @@ pub enum Row {
         /// The pull request that carries it.
         pr_link: Option<String>,
     },
-    /// Its commits were published with those of a later message.
+    /// The commits of a message were published with those of a later message.
     MessagePublishedWith {
-        /// Which message.
+        /// The message that changes.
         id: MessageId,
         /// The later message.
         with: MessageId,
-        /// Its commits, where they kept their names.
+        /// The published commits; empty if a rebase changed their hashes.
         commits: Vec<Sha>,
         /// The pull request that carries them.
         pr_link: Option<String>,

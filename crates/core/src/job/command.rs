@@ -140,7 +140,7 @@ pub enum Outcome {
         reason: Reason,
         /// Since when the cause is known, which may be before this message's first attempt.
         since: Timestamp,
-        /// How long such a cause is waited for.
+        /// The time for which such a cause is retried before the message fails.
         patience: Duration,
         /// When to try again.
         next: NextAttempt,

@@ -249,7 +249,7 @@ impl Plan {
             Report::Heartbeat { lease_until } => self.emit(Event::LeaseRenewed { until: *lease_until }),
             // A follow-up mostly goes on where the job is: then there is nothing to store.
             Report::TurnBegun(turn) if self.job.is_ready_for(turn) => {}
-            // The commit of a turn that had ended was lost with its machine, and nobody wants it again.
+            // The turn had ended, but its commit was lost with its machine, and the job was archived: do not repeat it.
             Report::TurnBegun(turn) if delivery.archive_at.is_some() => {
                 self.emit(Event::TurnBegun(turn.clone()));
                 let reason = Reason::new(ReasonCode::Cancelled, "the job was archived before its work was published");

@@ -16,7 +16,7 @@ pub(super) struct Cause<'a> {
     pub(super) reason: &'a Reason,
     /// Since when it is known.
     pub(super) since: Timestamp,
-    /// How long it is waited for.
+    /// The time for which the cause is retried before the message fails.
     pub(super) patience: Duration,
 }
 
