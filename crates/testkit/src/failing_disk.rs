@@ -1,10 +1,11 @@
-//! A disk that fails when told to.
+//! A disk that fails on request.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A library that makes each fsync of a write-ahead log (a file whose name ends in `-wal`) fail with an I/O error as long as
-/// a file exists. What was written stays readable, as it does on a disk whose pages the kernel could not write.
+/// A library for `LD_PRELOAD` that makes each fsync of a write-ahead log (a file whose name ends in `-wal`) fail with
+/// an I/O error as long as a control file exists. Written data stays readable, as on a disk whose pages the kernel
+/// could not write.
 #[derive(Debug)]
 pub struct FailingDisk {
     library: PathBuf,
@@ -15,7 +16,7 @@ impl FailingDisk {
     /// Builds the library in a folder.
     ///
     /// # Panics
-    /// There is no C compiler.
+    /// No C compiler is installed.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         let (source, library) = (folder.join("failing_disk.c"), folder.join("failing_disk.so"));
@@ -26,24 +27,24 @@ impl FailingDisk {
         Self { library, control: folder.join("failing_disk.on") }
     }
 
-    /// The environment of a program that is to meet this disk.
+    /// Returns the environment variables for a program that is to use this disk.
     #[must_use]
     pub fn environment(&self) -> [(&'static str, &Path); 2] {
         [("LD_PRELOAD", &self.library), ("FAIL_SYNC", &self.control)]
     }
 
-    /// Begins to fail.
+    /// Makes the disk fail from now on.
     ///
     /// # Panics
-    /// The folder cannot be written.
+    /// The folder is not writable.
     pub fn fail(&self) {
         std::fs::write(&self.control, "").expect("the folder can be written");
     }
 
-    /// Works again.
+    /// Makes the disk work again.
     ///
     /// # Panics
-    /// It did not fail.
+    /// The disk was not failing.
     pub fn work(&self) {
         std::fs::remove_file(&self.control).expect("it fails");
     }

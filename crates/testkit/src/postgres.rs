@@ -60,7 +60,7 @@ impl Postgres {
         Self::start("", "keep")
     }
 
-    /// A server that follows this one, and that it waits for at each commit.
+    /// Starts a synchronous standby of this server.
     #[must_use]
     pub fn standby(&self) -> Self {
         let standby = Self::place("", "keep");
@@ -75,7 +75,7 @@ impl Postgres {
         standby
     }
 
-    /// Waits at each commit for the standby of that name, from now on; for none if it is empty.
+    /// Makes each commit wait for the standby with this name from now on, or for none if the name is empty.
     pub fn wait_for_standbys(&self, name: &str) {
         self.sql("postgres", &format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
         self.sql("postgres", "SELECT pg_reload_conf()");
@@ -88,7 +88,7 @@ impl Postgres {
         }
     }
 
-    /// Makes a standby the server that takes writes.
+    /// Promotes a standby to primary.
     pub fn promote(&self) {
         assert_eq!(self.sql("postgres", "SELECT pg_promote(true, 60)"), "t");
     }
@@ -103,7 +103,7 @@ impl Postgres {
         server
     }
 
-    /// A folder and a port, with no server yet.
+    /// Prepares a folder and a port, without starting a server.
     fn place(options: &'static str, files: &'static str) -> Self {
         let programs = programs();
         let dir = tempfile::Builder::new().prefix("journeyman-postgres-").tempdir().unwrap().keep();

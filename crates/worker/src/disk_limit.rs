@@ -1,4 +1,4 @@
-//! What a job may have on the disk: counted by the kernel where it does that, else by looking through its folders.
+//! The disk usage of a job: counted by the kernel if it can, otherwise by walking the job's folders.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -12,15 +12,15 @@ use crate::disk::{Used, used};
 use crate::failure::{Stopped, disk_full};
 use crate::room::Room;
 
-/// What was counted on the disk.
+/// The result of counting a job's disk usage.
 pub(crate) enum Counted {
-    /// So many bytes, which a run may have.
+    /// The usage in bytes, which is within the limit.
     Bytes(u64),
-    /// Why the run ends.
+    /// The reason why the run ends.
     Stopped(Stopped),
 }
 
-/// What a job has on the disk, and the most that it may have.
+/// The disk usage of a job, and its limit.
 pub(crate) struct Disk {
     sandbox: Arc<dyn Sandbox>,
     folders: [PathBuf; 3],
@@ -32,10 +32,10 @@ impl Disk {
         Self { sandbox: Arc::clone(&room.sandbox), folders: room.workspace.folders(), most: limits.disk_bytes() }
     }
 
-    /// Returns what the kernel has counted, where it does; nothing is looked through.
+    /// Returns the kernel's count, if the kernel counts; does not walk the folders.
     pub(crate) async fn by_kernel(&self) -> Option<Counted> {
         let bytes = self.sandbox.disk_usage(&self.folders[0]).await?;
-        // At the limit it is used up too: the kernel refuses more soon after.
+        // A count equal to the limit also ends the run, because the kernel refuses more soon after.
         Some(if bytes < self.most { Counted::Bytes(bytes) } else { Counted::Stopped(self.too_much(bytes)) })
     }
 
@@ -48,26 +48,26 @@ impl Disk {
         Stopped::failed(ReasonCode::DiskLimit, text)
     }
 
-    /// Returns why a run ends one of whose programs has failed with `complaints`, if the disk is the reason. A program that the
-    /// kernel has refused more may end before anybody looks. Only what git says counts as complaints: others may speak of
-    /// another disk.
+    /// Returns the failure of a run if the disk is the reason why one of its programs failed with `complaints`. After
+    /// the kernel refused it more space, a program may end before the next check. `complaints` must come from git:
+    /// other programs may complain about another disk.
     pub(crate) async fn failure(&self, complaints: &str) -> Option<Stopped> {
         let is_refused = complaints.contains("Disk quota exceeded");
         match self.by_kernel().await {
             Some(Counted::Stopped(stopped)) => Some(stopped),
             Some(Counted::Bytes(bytes)) if is_refused => Some(self.too_much(bytes)),
-            // Not our limit: the file system's own for the service's user, or no room at all.
+            // Not the job's limit, but the file system's own quota for the service's user, or no space at all.
             None if is_refused => Some(disk_full()),
             _ if complaints.contains("No space left on device") => Some(disk_full()),
             _ => None,
         }
     }
 
-    /// Counts what is in the folders, and what a program holds open there that was removed from them.
+    /// Counts the files in the folders, and the deleted files from them that a program still has open.
     pub(crate) async fn count(&self, process: Option<&dyn Process>) -> Counted {
         let most = self.most;
         let stopped = |code, text: String| Counted::Stopped(Stopped::failed(code, text));
-        // A limit that cannot be kept is not one.
+        // If the usage cannot be counted, the limit cannot be enforced.
         let failed = |error: std::io::Error| {
             let text = format!("what the job has on the disk could not be counted: {error}");
             Counted::Stopped(Stopped::may_pass(ReasonCode::Internal, text))
@@ -96,8 +96,8 @@ impl Disk {
         }
     }
 
-    /// The same after a turn, with what the kernel has counted before it: folders that are nested too deeply are refused
-    /// there too.
+    /// Checks the usage after a turn: the kernel's count first, then the folders, because folders that are nested too
+    /// deeply must also be refused if the kernel counts.
     pub(crate) async fn check(&self, process: Option<&dyn Process>) -> Counted {
         match self.by_kernel().await {
             Some(Counted::Stopped(stopped)) => Counted::Stopped(stopped),
@@ -108,56 +108,18 @@ impl Disk {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::path::Path;
-
     use async_trait::async_trait;
-    use journeyman_core::ports::{Exhausted, Exit, Guarantee, Layout, SandboxError, Spawn, Spawned};
+    use journeyman_core::ports::{Exhausted, Exit};
+    use journeyman_testkit::FakeSandbox;
 
     use super::*;
 
-    /// A sandbox whose kernel says that so many bytes are used, or nothing.
-    struct Kernel(Option<u64>);
-
-    #[async_trait]
-    impl Sandbox for Kernel {
-        fn name(&self) -> &'static str {
-            "kernel"
-        }
-
-        async fn probe(&self) -> Vec<Guarantee> {
-            Vec::new()
-        }
-
-        fn layout(&self, workspace: &Path, home: &Path) -> Layout {
-            Layout { workspace: workspace.into(), home: home.into() }
-        }
-
-        fn search_path(&self, host: &str) -> String {
-            host.to_owned()
-        }
-
-        fn has_own_network(&self) -> bool {
-            true
-        }
-
-        async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
-            Ok(())
-        }
-
-        async fn disk_usage(&self, _: &Path) -> Option<u64> {
-            self.0
-        }
-
-        async fn spawn(&self, _: Spawn) -> Result<Spawned, SandboxError> {
-            Err(SandboxError::NotFound("anything".into()))
-        }
-    }
-
     pub(crate) fn disk(root: &tempfile::TempDir, kernel: Option<u64>, most: u64) -> Disk {
-        Disk { sandbox: Arc::new(Kernel(kernel)), folders: folders(root), most }
+        let sandbox = FakeSandbox::new().with_disk_usage(kernel);
+        Disk { sandbox: Arc::new(sandbox), folders: folders(root), most }
     }
 
-    /// A program that holds so many bytes in files that were removed.
+    /// A program that holds this many bytes in deleted files.
     pub(crate) struct Holding(pub(crate) u64);
 
     #[async_trait]

@@ -15,23 +15,23 @@ use crate::space::Space;
 use crate::ways;
 use crate::workspace::Workspace;
 
-/// The first pause before an engine that did not answer is asked again, and the longest.
+/// The first pause before an unreachable engine is asked again, and the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a start waits for a container engine that does not answer.
+/// The time for which a start waits for a container engine that does not answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// The time until it is given up.
+    /// The time after which the start fails.
     time: Duration,
-    /// The time that is left of it once the worker shuts down.
+    /// The time that remains once the worker shuts down.
     after_shutdown: Duration,
 }
 
 impl Patience {
-    /// Before the turn nothing is lost: the message waits as well.
+    /// Before the turn, nothing is lost: the message waits as well.
     pub(crate) const BEFORE_TURN: Self = Self { time: Duration::from_secs(60), after_shutdown: Duration::ZERO };
-    /// A turn that is over has cost time and money, and its tree is kept as long as this.
+    /// After the turn, which has cost time and money: its tree is kept for this long.
     pub(crate) const AFTER_TURN: Self = Self { time: Duration::from_secs(600), after_shutdown: Duration::from_secs(5) };
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Room {
     pub(crate) egress: Allowlist,
     /// What they find as their system, where sandboxes have images.
     pub(crate) image: Option<Image>,
-    /// The disk that they write to.
+    /// The disk that the programs write to.
     pub(crate) space: Arc<Space>,
 }
 
@@ -66,7 +66,7 @@ impl Room {
         }
     }
 
-    /// Starts a program; where the container engine does not answer, as soon as it does again.
+    /// Starts a program; if the container engine does not answer, waits until it does.
     pub(crate) async fn start(&self, spawn: Spawn, signals: &Signals, patience: Patience) -> Result<Spawned, Stopped> {
         start(&*self.sandbox, spawn, signals, patience).await
     }
@@ -126,52 +126,24 @@ async fn start(sandbox: &dyn Sandbox, spawn: Spawn, signals: &Signals, patience:
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use async_trait::async_trait;
-    use journeyman_core::ports::Guarantee;
     use journeyman_core::run::ReasonCode;
+    use journeyman_testkit::FakeSandbox;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
 
-    /// An engine that does not answer for so many calls, and then has another answer.
-    struct Away(AtomicU32);
-
-    #[async_trait]
-    impl Sandbox for Away {
-        fn name(&self) -> &'static str {
-            "away"
-        }
-
-        async fn probe(&self) -> Vec<Guarantee> {
-            Vec::new()
-        }
-
-        fn layout(&self, workspace: &Path, home: &Path) -> Layout {
-            Layout { workspace: workspace.into(), home: home.into() }
-        }
-
-        fn search_path(&self, host: &str) -> String {
-            host.to_owned()
-        }
-
-        fn has_own_network(&self) -> bool {
-            true
-        }
-
-        async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
-            Ok(())
-        }
-
-        async fn spawn(&self, _: Spawn) -> Result<Spawned, SandboxError> {
-            let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-            Err(match left {
-                Ok(_) => SandboxError::EngineUnreachable("the engine at /x does not answer".into()),
-                Err(_) => SandboxError::ImageMissing("it answers".into()),
+    /// Returns a sandbox whose engine does not answer the first `calls` starts, and then lacks the image.
+    fn unreachable_for(calls: u32) -> FakeSandbox {
+        let left = AtomicU32::new(calls);
+        FakeSandbox::new().on_spawn(move |_| {
+            let is_away = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+            Err(match is_away {
+                true => SandboxError::EngineUnreachable("the engine at /x does not answer".into()),
+                false => SandboxError::ImageMissing("it answers".into()),
             })
-        }
+        })
     }
 
     fn signals() -> Signals {
@@ -179,10 +151,11 @@ mod tests {
         Signals { stop, lost, shutdown }
     }
 
-    /// How a start ends where the engine is away for so many calls, and the seconds until then.
+    /// Returns the result of a start whose engine does not answer the first `calls` starts, and its duration in
+    /// seconds.
     async fn start(calls: u32, signals: &Signals, patience: Patience) -> (Stopped, u64) {
         let begun = Instant::now();
-        let started = super::start(&Away(AtomicU32::new(calls)), Spawn::default(), signals, patience).await;
+        let started = super::start(&unreachable_for(calls), Spawn::default(), signals, patience).await;
         let Err(stopped) = started else { panic!("nothing starts") };
         (stopped, begun.elapsed().as_secs())
     }

@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use crate::failure::Stopped;
 
-/// Failed checks are retried after this interval at the earliest: what was missing may be there now.
+/// Failed checks are retried after this interval at the earliest, because the cause may have passed.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The longest pause between two checks of a sandbox that does not hold what it must.
+/// The longest pause between two checks of a sandbox that lacks a required guarantee.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// How long an answer to [`Walls::available`] counts: it is asked for by whoever likes, and by each run.
+/// The time for which an answer of [`Walls::available`] is cached: any client can request it, and each run does.
 const AVAILABLE_TIME: Duration = Duration::from_secs(1);
 
 /// What the names of models begin with that the built-in agent plays itself.
@@ -27,11 +27,11 @@ const TEST_MODELS: &str = "test/";
 pub struct Walls {
     pub(crate) sandbox: Arc<dyn Sandbox>,
     given_up: Vec<String>,
-    /// The last look, and when it was; without a time if it says nothing about the next.
+    /// The last result and its time; without a time if the next check must not reuse it.
     seen: Mutex<Option<(Option<Instant>, Containment)>>,
     /// One looks at a time.
     looking: tokio::sync::Mutex<()>,
-    /// The last answer of the sandbox, and when it was asked.
+    /// The last answer of the sandbox and its time.
     answer: tokio::sync::Mutex<Option<(Instant, Result<(), SandboxError>)>>,
 }
 
@@ -43,10 +43,10 @@ impl Walls {
         Self { sandbox, given_up, seen, looking, answer }
     }
 
-    /// Asks whether sandboxes can be made at this moment; a change is logged.
+    /// Checks whether sandboxes can be created now, and logs a change.
     ///
     /// # Errors
-    /// Why they cannot be made, such as [`SandboxError::EngineUnreachable`].
+    /// The reason why sandboxes cannot be created, such as [`SandboxError::EngineUnreachable`].
     pub async fn available(&self) -> Result<(), SandboxError> {
         let mut last = self.answer.lock().await;
         if let Some((at, answer)) = &*last
@@ -65,7 +65,8 @@ impl Walls {
         answer
     }
 
-    /// What holds of it: tried once, and again where it was not enough, or is not available.
+    /// Returns the guarantees of the sandbox. Probes it once, and again if a guarantee was missing or the sandbox was
+    /// unavailable.
     pub async fn containment(&self) -> Containment {
         let _looking = self.looking.lock().await;
         let is_available = self.available().await.is_ok();
@@ -77,15 +78,15 @@ impl Walls {
         }
         let guarantees = self.sandbox.probe().await;
         let containment = Containment { sandbox: self.sandbox.name(), guarantees, given_up: self.given_up.clone() };
-        // The engine may have gone in the middle of it.
+        // The engine may have become unreachable during the probe.
         let is_available = is_available && (containment.is_enough() || self.sandbox.available().await.is_ok());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = Some((is_available.then(Instant::now), containment.clone()));
         containment
     }
 
-    /// Checks the sandbox until agents may be run, ever more rarely, and hands each new finding to `report`. Without it a
-    /// machine without jobs would go on telling of a failure that has passed.
+    /// Checks the sandbox until agents may be run, with increasing pauses, and passes each new result to `report`.
+    /// Without this, a machine without jobs would keep reporting a failure that has passed.
     pub async fn watch(&self, mut report: impl FnMut(&Containment) + Send) {
         let (mut last, mut pause) = (None, AGAIN);
         loop {
@@ -131,67 +132,54 @@ impl Walls {
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use async_trait::async_trait;
-    use journeyman_core::ports::{Guarantee, Layout, Spawn, Spawned};
+    use journeyman_core::ports::Guarantee;
+    use journeyman_testkit::FakeSandbox;
 
     use super::*;
 
-    /// A sandbox whose engine may be away.
+    /// A container engine that can be unreachable, with the number of calls that reached it.
     #[derive(Default)]
-    struct Moody {
+    struct FakeEngine {
         is_away: AtomicBool,
-        pings: AtomicU32,
-        probes: AtomicU32,
+        pings: AtomicUsize,
+        probes: AtomicUsize,
     }
 
-    #[async_trait]
-    impl Sandbox for Moody {
-        fn name(&self) -> &'static str {
-            "moody"
-        }
-
-        async fn probe(&self) -> Vec<Guarantee> {
-            self.probes.fetch_add(1, Ordering::SeqCst);
-            let holds = !self.is_away.load(Ordering::SeqCst);
+    /// Returns the check of a sandbox whose probe succeeds while the engine is reachable.
+    fn with_engine(engine: &Arc<FakeEngine>) -> Walls {
+        let (probed, pinged) = (Arc::clone(engine), Arc::clone(engine));
+        let probe = move || {
+            probed.probes.fetch_add(1, Ordering::SeqCst);
+            let holds = !probed.is_away.load(Ordering::SeqCst);
             vec![Guarantee { name: "files", holds, note: String::new() }]
-        }
-
-        fn layout(&self, workspace: &Path, home: &Path) -> Layout {
-            Layout { workspace: workspace.into(), home: home.into() }
-        }
-
-        fn search_path(&self, host: &str) -> String {
-            host.to_owned()
-        }
-
-        fn has_own_network(&self) -> bool {
-            true
-        }
-
-        async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
-            Ok(())
-        }
-
-        async fn available(&self) -> Result<(), SandboxError> {
-            self.pings.fetch_add(1, Ordering::SeqCst);
-            if self.is_away.load(Ordering::SeqCst) {
-                return Err(SandboxError::EngineUnreachable("the container engine at /x does not answer".into()));
+        };
+        let available = move || {
+            pinged.pings.fetch_add(1, Ordering::SeqCst);
+            match pinged.is_away.load(Ordering::SeqCst) {
+                true => Err(SandboxError::EngineUnreachable("the container engine at /x does not answer".into())),
+                false => Ok(()),
             }
-            Ok(())
-        }
+        };
+        Walls::new(Arc::new(FakeSandbox::new().on_probe(probe).on_available(available)), Vec::new())
+    }
 
-        async fn spawn(&self, _: Spawn) -> Result<Spawned, SandboxError> {
-            Err(SandboxError::NotFound("anything".into()))
-        }
+    /// Returns the check of a sandbox whose first `times` probes fail, and the number of probes.
+    fn failing(times: usize) -> (Walls, Arc<AtomicUsize>) {
+        let probes = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&probes);
+        let sandbox = FakeSandbox::new().on_probe(move || {
+            let holds = counted.fetch_add(1, Ordering::SeqCst) >= times;
+            vec![Guarantee { name: "files", holds, note: "No space left on device".to_owned() }]
+        });
+        (Walls::new(Arc::new(sandbox), Vec::new()), probes)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_good_look_is_renewed_by_a_ping_and_a_bad_one_as_soon_as_the_engine_is_back() {
-        let sandbox = Arc::new(Moody::default());
-        let walls = Walls::new(sandbox.clone(), Vec::new());
+        let sandbox = Arc::new(FakeEngine::default());
+        let walls = with_engine(&sandbox);
         let count = || (sandbox.pings.load(Ordering::SeqCst), sandbox.probes.load(Ordering::SeqCst));
         assert!(walls.containment().await.is_enough() && walls.containment().await.is_enough());
         assert_eq!(count(), (1, 1), "both are kept for a moment");
@@ -209,81 +197,27 @@ mod tests {
         assert!(walls.containment().await.is_enough(), "what it was without an engine says nothing now");
         assert!(walls.available().await.is_ok());
     }
-}
-
-#[cfg(test)]
-mod probe_tests {
-    use std::path::{Path, PathBuf};
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use async_trait::async_trait;
-    use journeyman_core::ports::{Guarantee, Layout, SandboxError, Spawn, Spawned};
-
-    use super::*;
-
-    /// A sandbox whose first probes fail.
-    struct Failing {
-        times: usize,
-        probes: AtomicUsize,
-    }
-
-    #[async_trait]
-    impl Sandbox for Failing {
-        fn name(&self) -> &'static str {
-            "failing"
-        }
-
-        async fn probe(&self) -> Vec<Guarantee> {
-            let holds = self.probes.fetch_add(1, Ordering::SeqCst) >= self.times;
-            vec![Guarantee { name: "files", holds, note: "No space left on device".to_owned() }]
-        }
-
-        fn layout(&self, workspace: &Path, home: &Path) -> Layout {
-            Layout { workspace: workspace.to_owned(), home: home.to_owned() }
-        }
-
-        fn search_path(&self, host: &str) -> String {
-            host.to_owned()
-        }
-
-        fn has_own_network(&self) -> bool {
-            false
-        }
-
-        async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
-            Ok(())
-        }
-
-        async fn spawn(&self, _: Spawn) -> Result<Spawned, SandboxError> {
-            Err(SandboxError::Unavailable("it starts nothing".to_owned()))
-        }
-    }
-
-    fn failing(times: usize) -> (Walls, Arc<Failing>) {
-        let sandbox = Arc::new(Failing { times, probes: AtomicUsize::new(0) });
-        (Walls::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>, Vec::new()), sandbox)
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_probe_that_failed_once_is_tried_again() {
-        let (walls, sandbox) = failing(1);
+        let (walls, probes) = failing(1);
         assert!(!walls.containment().await.is_enough());
         assert!(!walls.containment().await.is_enough(), "a moment later it is not tried again");
-        assert_eq!(sandbox.probes.load(Ordering::SeqCst), 1);
+        assert_eq!(probes.load(Ordering::SeqCst), 1);
         tokio::time::advance(AGAIN).await;
         assert!(walls.containment().await.is_enough());
         tokio::time::advance(LONGEST_PAUSE).await;
         assert!(walls.containment().await.is_enough());
-        assert_eq!(sandbox.probes.load(Ordering::SeqCst), 2, "what holds is not tried again");
+        assert_eq!(probes.load(Ordering::SeqCst), 2, "what holds is not tried again");
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_a_job_a_failure_that_has_passed_is_not_told_any_more() {
-        let (walls, sandbox) = failing(3);
+        let (walls, probes) = failing(3);
         let mut reports = Vec::new();
         walls.watch(|found| reports.push(found.is_enough())).await;
         assert_eq!(reports, [false, true], "each finding once");
-        assert_eq!(sandbox.probes.load(Ordering::SeqCst), 4);
+        assert_eq!(probes.load(Ordering::SeqCst), 4);
         assert!(walls.seen().is_some_and(|found| found.is_enough()));
     }
 }

@@ -1,4 +1,4 @@
-//! A repository with people and agents at work on it, and a workspace whose programs run without a sandbox.
+//! A repository with commits of people and agents, and a workspace whose programs run without a sandbox.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -17,14 +17,15 @@ use journeyman_core::job::JobOptions;
 use journeyman_core::job::command::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{
-    Blob, BlobError, Blobs, EgressLog, Exhausted, Exit, Gate, Gateway, Guarantee, Layout, ModelDoor, ModelRoute,
-    Process, ProjectStore, Remote, Resources, Sandbox, SandboxError, Spawn, Spawned,
+    Blob, BlobError, Blobs, EgressLog, Exhausted, Exit, Gate, Gateway, ModelDoor, ModelRoute, Process, ProjectStore,
+    Remote, Resources, SandboxError, Spawn, Spawned,
 };
 use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretValue, Settings};
 use journeyman_core::run::Reason;
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
+use journeyman_testkit::FakeSandbox;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -57,7 +58,7 @@ pub(super) struct Place {
     signals: Signals,
 }
 
-/// A project whose setup command is `setup`, on a repository without a commit.
+/// Creates a project with the setup command `setup`, on a repository without a commit.
 pub(super) async fn place(setup: &str) -> Place {
     let dir = tempfile::tempdir().unwrap();
     let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
@@ -83,7 +84,7 @@ pub(super) async fn place(setup: &str) -> Place {
     let signals = Signals { stop, lost, shutdown };
     let mirrors = Mirrors::new(git.clone(), dir.path().join("mirrors"));
     let room = Room {
-        sandbox: Arc::new(Plain),
+        sandbox: Arc::new(FakeSandbox::new().on_spawn(start_plainly)),
         workspace: Workspace::new(dir.path(), &claimed.job, &Arc::from("test")),
         readable: Vec::new(),
         resources: Resources::default(),
@@ -108,7 +109,7 @@ pub(super) async fn place(setup: &str) -> Place {
 }
 
 impl Place {
-    /// A commit with these files on top of what the clone has, pushed to `branch`; an empty text removes a file.
+    /// Commits these files on top of the clone's head and pushes to `branch`; an empty text removes a file.
     pub(super) fn commit(&self, branch: &str, files: &[(&str, &str)]) -> Sha {
         let clone = self.dir.path().join("clone");
         for (file, text) in files {
@@ -124,7 +125,7 @@ impl Place {
         git_in(&self.dir.path().join("clone"), arguments)
     }
 
-    /// Stores a home with these files, as a turn of the agent has left it.
+    /// Stores a home with these files, as after a turn of the agent.
     pub(super) async fn store_home(&self, files: &[(&str, &str)]) {
         let home = &self.room.workspace.home;
         std::fs::create_dir_all(home).unwrap();
@@ -139,8 +140,8 @@ impl Place {
         self.mirrors.fetch(Remote { url, credential: None, is_ours: true }).await.unwrap()
     }
 
-    /// Builds the workspace for a turn at `head`, as a first one or with the home that was stored; `shared` gives the agent
-    /// what the setup command gets.
+    /// Builds the workspace for a turn at `head`, without a home or with the stored one; with `shared`, the agent gets
+    /// the same variables as the setup command.
     pub(super) async fn prepare(&self, head: &Sha, has_home: bool, shared: bool) -> Result<(), Stopped> {
         let mirror = self.mirror().await;
         let home = self.room.layout().home.display().to_string();
@@ -164,23 +165,23 @@ impl Place {
         preparation.prepare(&turn(head), &session).await
     }
 
-    /// A file of the tree.
+    /// Reads a file of the tree.
     pub(super) fn tree(&self, file: &str) -> Option<String> {
         std::fs::read_to_string(self.room.workspace.tree.join(file)).ok()
     }
 
-    /// A file of the home.
+    /// Reads a file of the home.
     pub(super) fn home(&self, file: &str) -> Option<String> {
         std::fs::read_to_string(self.room.workspace.home.join(file)).ok()
     }
 
-    /// Whether the secret's value is in a file that the agent may read.
+    /// Returns whether a file that the agent may read contains the secret's value.
     pub(super) fn is_leaked(&self) -> bool {
         let found = Command::new("grep").args(["-rqs", VALUE]).arg(&self.room.workspace.root).status().unwrap();
         found.success()
     }
 
-    /// What git says of the tree: of the agent's own repository, or of the one on the desk.
+    /// Returns git's status of the tree, from the agent's own repository or from the committer's.
     pub(super) fn status(&self, on_desk: bool) -> String {
         let Workspace { tree, desk, .. } = &self.room.workspace;
         let mut git = Command::new("git");
@@ -191,7 +192,7 @@ impl Place {
         text_of(&mut git)
     }
 
-    /// The commit that the agent's own repository stands on.
+    /// Returns the head of the agent's own repository.
     pub(super) async fn head(&self) -> String {
         let asked = self.git.command(["rev-parse", "HEAD"]).directory(&self.room.workspace.tree).run().await;
         asked.unwrap().text().unwrap().trim().to_owned()
@@ -225,7 +226,7 @@ fn text_of(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Time that stands still, and ids that count.
+/// A clock that stands still, and sequential ids.
 struct World(AtomicU64);
 
 impl Clock for World {
@@ -272,7 +273,7 @@ impl Blobs for Files {
     }
 }
 
-/// No way out.
+/// A gateway that opens nothing.
 struct Closed;
 
 impl Gateway for Closed {
@@ -289,48 +290,19 @@ impl Gateway for Closed {
     }
 }
 
-/// Plain processes.
-struct Plain;
-
-#[async_trait]
-impl Sandbox for Plain {
-    fn name(&self) -> &'static str {
-        "plain"
-    }
-
-    async fn probe(&self) -> Vec<Guarantee> {
-        Vec::new()
-    }
-
-    fn layout(&self, workspace: &Path, home: &Path) -> Layout {
-        Layout { workspace: workspace.to_owned(), home: home.to_owned() }
-    }
-
-    fn search_path(&self, host: &str) -> String {
-        host.to_owned()
-    }
-
-    fn has_own_network(&self) -> bool {
-        false
-    }
-
-    async fn adopt(&self, _: &[PathBuf]) -> Result<(), SandboxError> {
-        Ok(())
-    }
-
-    async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
-        let mut command = Command::new(&spawn.argv[0]);
-        command.args(&spawn.argv[1..]).env_clear().envs(spawn.environment).current_dir(spawn.workspace);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        Ok(Spawned {
-            stdin: child.stdin.take().unwrap().into(),
-            stdout: child.stdout.take().unwrap().into(),
-            stderr: child.stderr.take().unwrap().into(),
-            listeners: Vec::new(),
-            process: Box::new(Child(child)),
-        })
-    }
+/// Starts a program as a plain process.
+fn start_plainly(spawn: Spawn) -> Result<Spawned, SandboxError> {
+    let mut command = Command::new(&spawn.argv[0]);
+    command.args(&spawn.argv[1..]).env_clear().envs(spawn.environment).current_dir(spawn.workspace);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    Ok(Spawned {
+        stdin: child.stdin.take().unwrap().into(),
+        stdout: child.stdout.take().unwrap().into(),
+        stderr: child.stderr.take().unwrap().into(),
+        listeners: Vec::new(),
+        process: Box::new(Child(child)),
+    })
 }
 
 struct Child(std::process::Child);
