@@ -1,10 +1,8 @@
 """Whole turns, from a message to its end, with four workers and eight clients that each wait for theirs."""
 
-import threading
-import time
-
+from rig.clients import turns
 from rig.figures import Figure
-from rig.processes import Failed, cpu_seconds
+from rig.processes import cpu_seconds
 
 WORKERS = 4
 CLIENTS = 8
@@ -35,35 +33,15 @@ def measure(session, program, note) -> None:
 
 def _turns(site, prompt: str, again: bool, seconds: float) -> tuple[float, float]:
     """Turns in a second, and milliseconds of processor for each."""
-    ends: list[float] = []
-    errors: list[Exception] = []
-    jobs = []
-    if again:
-        jobs = [site.create(prompt) for _ in range(CLIENTS)]
-        for job in jobs:
-            site.finish(job)
-    before, begun = cpu_seconds(site.server.pid), time.monotonic()
+    jobs = [site.create(prompt) for _ in range(CLIENTS)] if again else []
+    for job in jobs:
+        site.finish(job)
 
-    def client(mine: str | None) -> None:
-        try:
-            while time.monotonic() < begun + seconds:
-                if mine:
-                    site.message(mine, prompt)
-                site.finish(mine or site.create(prompt))
-                ends.append(time.monotonic())
-        except Exception as error:  # noqa: BLE001 - told by the main thread
-            errors.append(error)
+    def once(client: int) -> None:
+        if jobs:
+            site.message(jobs[client], prompt)
+        site.finish(jobs[client] if jobs else site.create(prompt))
 
-    mine = jobs or [None] * CLIENTS
-    threads = [threading.Thread(target=client, args=(job,), daemon=True) for job in mine]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(seconds + 150)
-    if errors:
-        raise errors[0]
-    if not ends:
-        raise Failed("no turn ended")
-    # To the last end, not to the last begin: no turn counts for less than its time.
-    took = max(ends) - begun
-    return len(ends) / took, (cpu_seconds(site.server.pid) - before) / len(ends) * 1000
+    before = cpu_seconds(site.server.pid)
+    done = turns(CLIENTS, seconds, once)
+    return done.rate, (cpu_seconds(site.server.pid) - before) / len(done.ends) * 1000

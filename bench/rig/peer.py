@@ -120,28 +120,6 @@ class Model:
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-def turns(clients: int, seconds: float, once) -> float:
-    """Turns in a second: `clients` threads, each of which does `once(number of the client)` again and again."""
-    ends, errors, begun = [], [], time.monotonic()
-
-    def client(number: int) -> None:
-        try:
-            while time.monotonic() < begun + seconds:
-                once(number)
-                ends.append(time.monotonic())
-        except Exception as error:  # noqa: BLE001 - told by the main thread
-            errors.append(error)
-
-    threads = [threading.Thread(target=client, args=(number,), daemon=True) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(seconds + 60)
-    if errors or not ends:
-        raise Failed(f"turns did not end: {errors[:1]}")
-    return len(ends) / (max(ends) - begun)
-
-
 def accepts(url: str, paths: list[str], seconds: float, work: Path, body) -> dict[str, float]:
     """The figures of accepting, as they are measured of Journeyman."""
     one = closed(url, paths, 1, seconds, work, body)

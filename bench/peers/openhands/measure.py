@@ -4,8 +4,9 @@ import itertools
 import os
 import time
 
+from rig.clients import turns
 from rig.machine import free_port
-from rig.peer import PROMPT, Model, accepts, call, dispatches, main, ready, turns
+from rig.peer import PROMPT, Model, accepts, call, dispatches, main, ready
 from rig.processes import Failed, cpu_seconds, descendants, resident_kib, start, stop
 
 CONVERSATIONS = 16
@@ -88,7 +89,7 @@ def measure(asked, work):
         finish(mine[number])
 
     before = sum(cpu_seconds(pid) for pid in [server.pid, *descendants(server.pid)])
-    rate = turns(8, asked.seconds, once)
+    rate = turns(8, asked.seconds, once).rate
     used = sum(cpu_seconds(pid) for pid in [server.pid, *descendants(server.pid)]) - before
     figures |= {"turns_per_second": rate, "turn_cpu_ms": used * 1000 / (rate * asked.seconds)}
     paths = [f"{conversation()}/events" for _ in range(CONVERSATIONS)]
