@@ -16,7 +16,7 @@ fn service(limits: &Value) -> (Site, Service) {
 }
 
 /// The reason of the job's last run, as code and text; it has ended and is not tried again.
-fn reason(service: &Service, prompt: &str) -> (String, String) {
+pub(super) fn reason(service: &Service, prompt: &str) -> (String, String) {
     let job = service.create(prompt);
     assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
     let runs = service.get(&format!("{job}/runs"));
@@ -91,7 +91,7 @@ const HIDE: &[(&str, &str)] = &[
 
 #[test]
 fn removed_files_that_are_still_open_count() {
-    // One file alone may be as large as the limit, so there is another.
+    // A single file may be as large as the limit, so there is another one.
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
     for (how, script) in HIDE {
         let (code, text) =
@@ -117,7 +117,7 @@ fn what_a_run_has_left_that_filled_its_disk_is_removed_at_once() {
     let (code, text) =
         reason(&service, "[[run head -c 30000000 /dev/urandom > a; head -c 30000000 /dev/urandom > b; sleep 30]]");
     assert_eq!(code, "disk_limit", "{text}");
-    // It is removed before the run's end is told.
+    // The workspace is removed before the end of the run is reported.
     let left = std::fs::read_dir(site.path("data/workspaces")).unwrap().count();
     assert_eq!(left, 0, "no workspace is left");
 }

@@ -1,4 +1,5 @@
-//! Agents that are kept between turns: whatever they have arranged for, nothing of them runs meanwhile.
+//! Tests of agents that are kept between turns: none of their processes runs in the meantime, whatever they have
+//! scheduled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::given::site_with;
 
-/// A program that a timer continues every 20 ms (timer_create and timer_settime, signal 18), and that asks the proxy for
-/// something and notes what it hears in `beats`.
+/// A program that a timer continues every 20 ms (timer_create and timer_settime, signal 18), and that sends requests to
+/// the proxy and records the answers in `beats`.
 const BEAT: &str = r#"use IO::Socket::INET;
 $SIG{CONT} = sub {};
 $SIG{PIPE} = "IGNORE";
@@ -31,7 +32,7 @@ for (my $i = 0;; $i++) {
 }
 "#;
 
-/// How long anything may take on a busy machine.
+/// The time that anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn length(file: &Path) -> u64 {
@@ -49,7 +50,7 @@ fn grows(file: &Path) -> bool {
     false
 }
 
-/// The file of the only job that there is.
+/// Returns the `beats` file of the only job.
 fn beats(data: &Path) -> PathBuf {
     let job = std::fs::read_dir(data.join("workspaces")).unwrap().next().unwrap().unwrap();
     job.path().join("home/beats")
@@ -69,7 +70,7 @@ fn a_paused_agent_does_not_wake_itself() {
     assert!(before > 0);
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(length(&beats), before, "nothing of the agent runs after its turn");
-    // It was held and not ended: it goes on in the next turn, and the proxy answers it again.
+    // The program was frozen and not ended: it continues in the next turn, and the proxy answers it again.
     service
         .send(&job, "[[run n=$(grep -c HTTP ~/beats); while [ $(grep -c HTTP ~/beats) -le $n ]; do sleep 0.05; done]]");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
@@ -86,7 +87,7 @@ fn control_a_stopped_program_wakes_itself() {
     let mut child = Command::new("perl").arg(&program).env("HOME", dir.path()).spawn().unwrap();
     assert!(grows(&beats), "it runs");
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-    // One of them it may have been about to write when the signal came.
+    // The program may have been about to write one of the lines when the signal came.
     assert!(grows(&beats) && grows(&beats), "a signal that stops it is not enough");
     child.kill().unwrap();
     child.wait().unwrap();

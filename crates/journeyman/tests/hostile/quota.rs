@@ -1,13 +1,15 @@
-//! A disk with user quotas, on which the kernel holds what a run may have: also what no count sees.
+//! Tests on a disk with user quotas, where the kernel enforces the disk limit of a run, even for files that no count
+//! sees.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
 
+use super::limits::reason;
 use crate::program::given::{Service, Site, site_with};
 
-/// Puts the data directory on a disk with user quotas that only the service sees.
+/// A script that puts the data directory on a disk with user quotas that only the service sees.
 const QUOTAS: &str = r#"
     set -e
     mkfs.ext4 -q -F -O quota "$1.disk" 300M
@@ -19,9 +21,9 @@ const QUOTAS: &str = r#"
     exec "$@"
 "#;
 
-/// Fills four files with 12 MB each, one after the other. Each has no name, and its only descriptor is on its way through a
-/// socket when the next is begun. (sendmsg is 46, `SCM_RIGHTS` 1.) Writes `hidden` when all are full; where one cannot be
-/// filled, those before it are kept.
+/// A script that fills four files with 12 MB each, one after the other. Each has no name, and its only descriptor is in
+/// flight through a socket when the next begins. (sendmsg is 46, `SCM_RIGHTS` is 1.) It writes `hidden` when all are
+/// full; if one cannot be filled, it keeps those before it.
 const IN_FLIGHT: &str = r#"perl -MSocket -MIO::Handle -e '
     socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) or die;
     for (1 .. 4) {
@@ -33,7 +35,7 @@ const IN_FLIGHT: &str = r#"perl -MSocket -MIO::Handle -e '
     }
     sleep 5; open(D, ">", "hidden"); print D "yes"; close(D)'"#;
 
-/// Whether this machine can have such a disk.
+/// Returns whether this machine can have such a disk.
 fn has_quotas() -> bool {
     let script = r#"mkfs.ext4 -q -F -O quota "$1" 32M && mount -o loop,usrquota "$1" /mnt"#;
     let dir = tempfile::tempdir().unwrap();
@@ -63,16 +65,6 @@ fn limit(service: &Service) {
     assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(limits)).0, 200);
 }
 
-/// The reason of the job's last run, as code and text.
-fn reason(service: &Service, prompt: &str) -> (String, String) {
-    let job = service.create(prompt);
-    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
-    let runs = service.get(&format!("{job}/runs"));
-    let reason = &runs["runs"].as_array().unwrap().last().unwrap()["reason"];
-    let text = |field: &str| reason[field].as_str().unwrap_or_default().to_owned();
-    (text("code"), text("text"))
-}
-
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_kernel_refuses_what_no_count_sees_and_the_run_ends_for_it() {
@@ -92,7 +84,7 @@ fn the_kernel_refuses_what_no_count_sees_and_the_run_ends_for_it() {
         assert_eq!(code, "disk_limit", "{what}: {text}");
         assert!(text.contains("33554432") && text.contains("limits.diskBytes"), "{what}: {text}");
     }
-    // A setup command that ends at once, before anybody has looked.
+    // A setup command that ends at once, before the disk is checked.
     let setup = json!({ "setup": "head -c 30000000 /dev/zero > a && head -c 30000000 /dev/zero > b" });
     assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(setup)).0, 200);
     let (code, text) = reason(&service, "x");

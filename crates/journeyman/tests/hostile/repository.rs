@@ -149,7 +149,7 @@ fn a_git_directory_that_is_something_else_costs_history_and_no_work() {
     }
 }
 
-/// How long a run may take whose workspace holds a file that would keep git waiting, on a busy machine.
+/// The time that a run may take on a busy machine if its workspace holds a file on which git would block.
 const SOON: Duration = Duration::from_secs(45);
 
 #[test]
@@ -321,7 +321,7 @@ fn files_of_a_home_that_are_read_by_the_next_turn_stay_inside() {
     assert_eq!((place.file("a").as_deref(), place.marks().len()), (Some("1\n2\n"), 0));
 }
 
-/// Makes a commit of `10 ^ depth` files out of a few objects in a repository of the people, and pushes it to `main`.
+/// Makes a commit of `10 ^ depth` files out of a few objects in the people's repository, and pushes it to `main`.
 fn push_tree_bomb(place: &Place, depth: usize) {
     let script = format!(
         r#"set -e
@@ -344,7 +344,7 @@ fn a_few_objects_that_stand_for_many_files_are_not_checked_out() {
     let limit = json!({ "limits": { "diskBytes": 50 << 20 } });
     let (status, body) = place.service.call("PATCH", "/v2/projects/shop", Some(limit));
     assert_eq!(status, 200, "{body}");
-    // The control: 1000 files of as many objects are.
+    // The control: 1000 files made in the same way are checked out.
     push_tree_bomb(&place, 3);
     let (_, reason) = place.done("[[write a|1]]");
     assert!(reason.is_null(), "{reason}");

@@ -1,5 +1,5 @@
-//! Agents that are after a secret of the setup command: what they leave behind is never run with it, however it got into
-//! the workspace. An agent that fails has its workspace built anew, and set up again.
+//! Tests of agents that try to get a secret of the setup command: nothing that they leave behind runs with the secret,
+//! however it got into the workspace. The workspace of an agent that fails is rebuilt and set up again.
 
 use serde_json::json;
 
@@ -7,14 +7,15 @@ use crate::program::given::{Service, Site, git, is_running, site_with};
 
 const VALUE: &str = "hush-9f8e7d6c-hush";
 
-/// The same as an agent would take it out of the sandbox, so that no redaction sees it.
+/// The secret in the form in which an agent would take it out of the sandbox, so that no redaction recognizes it.
 const STOLEN: &str = "hsuh-c6d7e8f9-hsuh";
 
-/// What an agent does at the end: it takes what was planted for it, and looks whether the setup command had the secret.
+/// The last prompt of an attack: the agent takes the output of what it has planted, and records whether the setup
+/// command had the secret.
 const TAKE: &str = "[[run cat leak ~/leak 2>/dev/null | rev > stolen; cat ~/made > seen]]";
 
-/// An attack: the setup command, which notes in `~/made` how long the secret was; files of people; and what the agent
-/// plants.
+/// An attack: the setup command, which records the length of the secret in `~/made`; files that people have committed;
+/// and what the agent plants.
 struct Attack {
     name: &'static str,
     setup: &'static str,
@@ -83,7 +84,7 @@ struct Place {
     service: Service,
 }
 
-/// A project whose setup command has the secret, alone or together with the agent.
+/// Makes a project whose setup command has the secret, alone or together with the agent.
 fn place(setup: &str, base: &[(&str, &str)], is_shared: bool) -> Place {
     let site = site_with("lease = \"3s\"\n");
     for (file, text) in base {
@@ -98,14 +99,14 @@ fn place(setup: &str, base: &[(&str, &str)], is_shared: bool) -> Place {
 }
 
 impl Place {
-    /// A job with one message; its path.
+    /// Runs a job with one message; returns the job's path.
     fn done(&self, prompt: &str) -> String {
         let job = self.service.create(prompt);
         self.is_completed(&job);
         job
     }
 
-    /// A job that starts from a ref; its path.
+    /// Runs a job that starts from a ref; returns the job's path.
     fn started_from(&self, reference: &str, prompt: &str) -> String {
         let body = json!({ "prompt": prompt, "ref": reference });
         let (_, record) = self.service.call("POST", "/v2/agent/shop/job", Some(body));
@@ -118,19 +119,19 @@ impl Place {
         assert_eq!(self.service.settled(job)["status"], "completed", "{:#}", self.service.events(job));
     }
 
-    /// One more message of a job that is completed.
+    /// Sends one more message to a job and waits until the job is completed.
     fn follow_up(&self, job: &str, prompt: &str) {
         self.service.send(job, prompt);
         self.is_completed(job);
     }
 
-    /// A message that leaves the workspace unusable.
+    /// Sends a message that leaves the workspace unusable.
     fn fail(&self, job: &str, prompt: &str) {
         self.service.send(job, prompt);
         assert_eq!(self.service.settled(job)["status"], "failed", "{:#}", self.service.events(job));
     }
 
-    /// Whether a job's agent has taken the secret, and what the setup command noted of it.
+    /// Returns whether a job's agent has taken the secret, and what the setup command recorded of it.
     fn taken(&self, job: &str) -> (bool, Option<String>) {
         let branch = self.branch(job);
         let stolen = ["stolen", "leak"].map(|file| self.site.file(&branch, file).unwrap_or_default());
@@ -138,7 +139,7 @@ impl Place {
         (is_stolen, self.site.file(&branch, "seen"))
     }
 
-    /// The branch that a job has pushed to last.
+    /// Returns the branch that a job pushed to last.
     fn branch(&self, job: &str) -> String {
         let events = self.service.events(job);
         let pushed = events.as_array().unwrap().iter().rfind(|event| event["type"] == "commit.pushed").unwrap();
@@ -146,7 +147,7 @@ impl Place {
     }
 }
 
-/// What [`Place::taken`] says where the setup command had the secret and nobody else.
+/// Returns the result of [`Place::taken`] if only the setup command had the secret.
 fn safe(noted: &str) -> (bool, Option<String>) {
     (false, Some(format!("{noted}\n")))
 }
@@ -214,7 +215,7 @@ fn what_people_have_merged_is_set_up_with_the_secret() {
     place.fail(&job, "[[fail on purpose]]");
     place.follow_up(&job, TAKE);
     assert_eq!(place.taken(&job), safe("merged 18"));
-    // Another job, which starts from there.
+    // Another job starts from the merged work.
     let other = place.done(TAKE);
     assert_eq!(place.taken(&other), safe("merged 18"));
 }
@@ -249,7 +250,7 @@ fn a_job_stops_pushing_to_its_branch_when_the_project_comes_to_name_it() {
     assert_eq!(git(&place.site.repository(), &["rev-parse", &branch]), before);
 }
 
-/// What `npm ci` does with a private package: without the token there is none.
+/// A stand-in for `npm ci` with a private package, which cannot be installed without the token.
 const INSTALL: &str = "[ -n \"$TOKEN\" ] || exit 1; mkdir node_modules; \
                        while read -r name; do echo installed > node_modules/$name; done < modules.lock; sleep 97533 > /dev/null 2>&1 &";
 

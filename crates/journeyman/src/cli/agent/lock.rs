@@ -1,5 +1,6 @@
 //! Lock files: the exact packages of an agent, each with its hash, so that an installation is the same everywhere and a
-//! package that was replaced at the registry is refused. Those of the agents that the program knows are part of it.
+//! package that was replaced at the registry is refused. The lock files of the agents that the program knows are
+//! compiled into it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +9,7 @@ use anyhow::{Context, bail};
 use journeyman_core::agent::Install;
 use serde::{Deserialize, Serialize};
 
-/// What `scripts/lock-agents.sh` has written for packages of npm, by agent.
+/// The npm lock files that `scripts/lock-agents.sh` has written, by agent.
 const NPM: [(&str, &str); 7] = [
     ("claude-code", include_str!("../../../../../agents/locks/claude-code/package-lock.json")),
     ("codex", include_str!("../../../../../agents/locks/codex/package-lock.json")),
@@ -19,10 +20,10 @@ const NPM: [(&str, &str); 7] = [
     ("qwen", include_str!("../../../../../agents/locks/qwen/package-lock.json")),
 ];
 
-/// The same for packages of Python.
+/// The same for Python packages.
 const PIP: [(&str, &str); 1] = [("vibe", include_str!("../../../../../agents/locks/vibe/requirements.txt"))];
 
-/// How it is mended where a lock file is not one.
+/// The advice in errors about an unusable lock file.
 const WRITE: &str = "write it again with the versions of the agent's table (docs/agents.md)";
 
 /// The lock files of one installation.
@@ -33,23 +34,17 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Those that the agent's table names, else those that the program has for these versions.
+    /// Returns the lock files that the agent's table names, or else the bundled ones for these versions.
     ///
     /// # Errors
-    /// A named file cannot be read, lacks a hash, or is of other versions.
+    /// A named file cannot be read, lacks a hash, or is for other versions.
     pub(super) fn of(id: &str, install: &Install) -> anyhow::Result<Self> {
-        let npm = match &install.npm_lock {
-            Some(path) => Some(NpmLock::named(path, &install.npm)?),
-            None => bundled(&NPM, id).map(NpmLock::parse).transpose()?.filter(|lock| lock.covers(&install.npm)),
-        };
-        let pip = match &install.pip_lock {
-            Some(path) => Some(PipLock::named(path, &install.pip)?),
-            None => bundled(&PIP, id).map(PipLock::parse).transpose()?.filter(|lock| lock.covers(&install.pip)),
-        };
+        let npm = LockFile::choose(install.npm_lock.as_deref(), bundled(&NPM, id), &install.npm)?;
+        let pip = LockFile::choose(install.pip_lock.as_deref(), bundled(&PIP, id), &install.pip)?;
         Ok(Self { npm, pip })
     }
 
-    /// Whether the hashes of everything that is installed are known.
+    /// Returns whether the hashes of all packages to install are known.
     pub(super) fn are_complete(&self, install: &Install) -> bool {
         (install.npm.is_empty() || self.npm.is_some()) && (install.pip.is_empty() || self.pip.is_some())
     }
@@ -59,8 +54,39 @@ fn bundled<'a>(locks: &[(&str, &'a str)], id: &str) -> Option<&'a str> {
     locks.iter().find(|(of, _)| *of == id).map(|(_, text)| *text)
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("the lock file {} cannot be read", path.display()))
+/// A lock file of one package manager.
+trait LockFile: Sized {
+    /// The name of the setting in an agent's table that names such a lock file.
+    const SETTING: &str;
+
+    /// Parses the text of a lock file.
+    ///
+    /// # Errors
+    /// The text is not a lock file, or a package lacks a hash.
+    fn parse(text: &str) -> anyhow::Result<Self>;
+
+    /// Returns whether the lock file has `package` in that version; the package is named as in the agent's table.
+    fn has(&self, package: &str) -> bool;
+
+    /// Returns the lock file at `path`, or else the bundled one if it has all `wanted` packages; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file at `path` cannot be read or parsed, or lacks a wanted package.
+    fn choose(path: Option<&Path>, bundled: Option<&str>, wanted: &[String]) -> anyhow::Result<Option<Self>> {
+        let lacks = |lock: &Self| wanted.iter().find(|package| !lock.has(package)).cloned();
+        let Some(path) = path else {
+            let lock = bundled.map(Self::parse).transpose()?;
+            return Ok(lock.filter(|lock| !wanted.is_empty() && lacks(lock).is_none()));
+        };
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("the lock file {} cannot be read", path.display()))?;
+        let unusable = || format!("the lock file {} ({}) cannot be used; {WRITE}", path.display(), Self::SETTING);
+        let lock = Self::parse(&text).with_context(unusable)?;
+        match lacks(&lock) {
+            Some(package) => Err(anyhow::anyhow!("{package} is not in it")).with_context(unusable),
+            None => Ok(Some(lock)),
+        }
+    }
 }
 
 /// A `package-lock.json`, version 3 (docs.npmjs.com, package-lock-json).
@@ -92,7 +118,7 @@ struct NpmPackage {
     optional_dependencies: BTreeMap<String, String>,
 }
 
-/// One word or several: packages have both.
+/// One word or several: packages use both forms.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Words {
@@ -107,7 +133,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// Whether `own` is among what is wanted, or anything is; a word with `!` is what must not be.
+    /// Returns whether `own` is among the words, or the words allow anything. A word with `!` excludes a value.
     fn fit(&self, own: &str) -> bool {
         let words = match self {
             Self::One(word) => std::slice::from_ref(word),
@@ -129,7 +155,9 @@ struct Manifest<'a> {
     optional_dependencies: &'a BTreeMap<String, String>,
 }
 
-impl NpmLock {
+impl LockFile for NpmLock {
+    const SETTING: &str = "npm-lock";
+
     fn parse(text: &str) -> anyhow::Result<Self> {
         let NpmFile { version, packages } = serde_json::from_str(text)?;
         if version != 3 {
@@ -147,21 +175,7 @@ impl NpmLock {
         Ok(Self { text: text.to_owned(), packages })
     }
 
-    fn named(path: &Path, wanted: &[String]) -> anyhow::Result<Self> {
-        let not_one = || format!("the lock file {} (npm-lock) cannot be used; {WRITE}", path.display());
-        let lock = Self::parse(&read(path)?).with_context(not_one)?;
-        match wanted.iter().find(|package| !lock.has(package)) {
-            Some(package) => Err(anyhow::anyhow!("{package} is not in it")).with_context(not_one),
-            None => Ok(lock),
-        }
-    }
-
-    fn covers(&self, wanted: &[String]) -> bool {
-        !wanted.is_empty() && wanted.iter().all(|package| self.has(package))
-    }
-
-    /// Whether a package such as `opencode-ai@1.18.33` is wanted by the lock file, in that version. One that the registry
-    /// did not have for this kind of machine is missed later.
+    // A package that the registry does not have for this kind of machine is reported by `check`.
     fn has(&self, package: &str) -> bool {
         let Some((name, version)) = package.rsplit_once('@').filter(|(name, _)| !name.is_empty()) else { return false };
         let is_wanted = self
@@ -171,8 +185,10 @@ impl NpmLock {
         let there = self.packages.get(&format!("node_modules/{name}"));
         is_wanted && there.is_none_or(|there| there.version == version)
     }
+}
 
-    /// Writes the files that `npm ci` works by.
+impl NpmLock {
+    /// Writes the files that `npm ci` reads.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let root = self.packages.get("").context("a lock file without its root")?;
         let manifest = Manifest {
@@ -185,8 +201,8 @@ impl NpmLock {
         Ok(std::fs::write(folder.join("package-lock.json"), &self.text)?)
     }
 
-    /// Looks for packages that are not there: npm passes over an optional one without a word, also where its hash is not
-    /// the locked one.
+    /// Checks that no package is missing: npm silently skips an optional package, even if its hash does not match the
+    /// lock file.
     pub(super) fn check(&self, folder: &Path, arch: &str) -> anyhow::Result<()> {
         let is_missing =
             |(place, one): &(&String, &NpmPackage)| one.is_for(arch) && !folder.join(place.as_str()).exists();
@@ -203,7 +219,8 @@ impl NpmLock {
 }
 
 impl NpmPackage {
-    /// Whether npm installs it on such a machine. What Node.js an optional one wants is not looked at here.
+    /// Returns whether npm is certain to install the package on such a machine. An optional package with `engines` is
+    /// not certain: the version of Node.js is not checked here.
     fn is_for(&self, arch: &str) -> bool {
         let is_certain = !self.optional || self.engines.is_none();
         is_certain && self.os.fit("linux") && self.cpu.fit(arch) && self.libc.fit("glibc")
@@ -214,30 +231,19 @@ impl NpmPackage {
 #[derive(Debug)]
 pub(super) struct PipLock(pub(super) String);
 
-impl PipLock {
+impl LockFile for PipLock {
+    const SETTING: &str = "pip-lock";
+
     fn parse(text: &str) -> anyhow::Result<Self> {
-        // A line with a backslash at its end goes on in the next.
+        // A line that ends with a backslash continues on the next.
         let whole = text.replace("\\\n", " ");
         for line in whole.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            // Options name places to install from.
+            // Options can name other places to install from.
             if line.starts_with('-') || !line.contains("==") || !line.contains("--hash=sha256:") {
                 bail!("{:?} is not a package of one version with hashes", line.split(' ').next().unwrap_or_default());
             }
         }
         Ok(Self(text.to_owned()))
-    }
-
-    fn named(path: &Path, wanted: &[String]) -> anyhow::Result<Self> {
-        let not_one = || format!("the lock file {} (pip-lock) cannot be used; {WRITE}", path.display());
-        let lock = Self::parse(&read(path)?).with_context(not_one)?;
-        match wanted.iter().find(|package| !lock.has(package)) {
-            Some(package) => Err(anyhow::anyhow!("{package} is not in it")).with_context(not_one),
-            None => Ok(lock),
-        }
-    }
-
-    fn covers(&self, wanted: &[String]) -> bool {
-        !wanted.is_empty() && wanted.iter().all(|package| self.has(package))
     }
 
     fn has(&self, package: &str) -> bool {
