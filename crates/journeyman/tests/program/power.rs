@@ -102,11 +102,62 @@ fn what_a_receipt_calls_finished_survives_a_power_cut() {
         disk = copy;
     }
     let service = start_on(&site, &disk);
-    let data = format!("/proc/{}/root{}", service.id(), site.path("data").display());
-    let unsynced = std::fs::read(Path::new(&data).join("unsynced")).unwrap_or_default();
-    assert!(unsynced.is_empty(), "the control: what was not synced is lost with the power");
+    check_that_unsynced_data_is_lost(&site, &service);
     for job in &jobs {
         receipts(&service, job);
+    }
+}
+
+/// The control of these tests: the image of the disk lacks what [`cut`] wrote without a sync.
+fn check_that_unsynced_data_is_lost(site: &Site, service: &Service) {
+    let data = format!("/proc/{}/root{}", service.id(), site.path("data").display());
+    let unsynced = std::fs::read(Path::new(&data).join("unsynced")).unwrap_or_default();
+    assert!(unsynced.is_empty(), "the image of the disk has data that was not synced");
+}
+
+/// Points the project `shop` of `site` at the repository that the service of another site serves over HTTP.
+fn use_remote(site: &Site, host: &Site, code_host: &Service) {
+    let token = site.path("token");
+    std::fs::write(&token, &host.key).unwrap();
+    let repository = format!("{}/git/shop.git", code_host.url);
+    let arguments = ["project", "update", "shop", "--repository", &repository, "--token-file"];
+    site.succeed(&[&arguments[..], &[token.to_str().unwrap()]].concat());
+}
+
+#[test]
+fn work_on_a_remote_goes_on_after_a_power_cut_and_is_done_once() {
+    let (host, site) = (site(), site());
+    let code_host = host.start();
+    use_remote(&site, &host, &code_host);
+    let Some(mut disk) = image(&site, "disk-0.img") else { return };
+    let mut jobs: Vec<(String, Vec<String>)> = Vec::new();
+    for round in 1..=3 {
+        let service = start_on(&site, &disk);
+        for (job, lines) in &mut jobs {
+            service.send(job, &format!("[[append work.txt|{round}]]"));
+            lines.push(round.to_string());
+        }
+        for _ in 0..2 {
+            let job = service.create(&format!("[[append work.txt|{round}]]"));
+            jobs.push((job, vec![round.to_string()]));
+        }
+        // The power goes when one job has settled. The others are in their queue, in a turn, or pushing.
+        assert_eq!(service.settled(&jobs[0].0)["status"], "completed", "{}", service.log());
+        let copy = cut(&site, service, &disk, &format!("disk-{round}.img"));
+        std::fs::remove_file(&disk).unwrap();
+        disk = copy;
+    }
+    let service = start_on(&site, &disk);
+    check_that_unsynced_data_is_lost(&site, &service);
+    for (job, lines) in &jobs {
+        assert_eq!(service.settled(job)["status"], "completed", "{:#}\n{}", service.events(job), service.log());
+        assert_eq!(receipts(&service, job).len(), lines.len(), "{job}");
+        let branch = service.get(&format!("{job}/details"))["branch"].as_str().unwrap().to_owned();
+        assert_eq!(
+            host.file(&branch, "work.txt").unwrap().lines().collect::<Vec<_>>(),
+            *lines,
+            "each turn once, in order"
+        );
     }
 }
 
