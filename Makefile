@@ -16,8 +16,8 @@ test-browser: setup-test
 	cargo build --locked --package journeyman
 	sh scripts/browser.sh
 
-## Install Podman and Docker, and run the tests of sandboxes in containers with Podman as root, rootless Podman and dockerd;
-## what this machine cannot run is told as SKIPPED.
+## Install Podman and Docker, and run the tests of sandboxes in containers with Podman as root, rootless Podman and
+## dockerd; engines that this machine cannot run are reported as SKIPPED.
 test-containers:
 	@sh scripts/setup.sh test-containers
 	cargo test --locked --package journeyman --test main -- program::container --nocapture

@@ -1,18 +1,19 @@
 #!/bin/sh
-# Writes the lock files of agents anew, after a version in agents/*.toml was changed on purpose: agents/locks/<id>/ holds a
+# Rewrites the lock files of agents after a version in agents/*.toml was changed on purpose: agents/locks/<id>/ holds a
 # package-lock.json (npm) or a requirements.txt (PyPI) with the hashes of all packages. Needs node, npm 11 and uv.
 #
 #     sh scripts/lock-agents.sh [id …]
 #
-# Nothing of the packages is run. The files name no registry: packages come from the one that the user has configured, and
-# the hashes tell that they are the same. Both kinds of machine are in one file; look for what the registry lacked.
+# The script runs no code of the packages. The files name no registry: packages come from the registry that the user has
+# configured, and the hashes verify that they are the same. One file covers both architectures; check the output for
+# packages that the registry lacked.
 set -eu
 cd "$(dirname "$0")/.."
 
 command -v node >/dev/null 2>&1 || { echo "lock-agents: node is missing" >&2; exit 1; }
 command -v npm >/dev/null 2>&1 || { echo "lock-agents: npm is missing" >&2; exit 1; }
 
-# The value of a key in the table [install], such as: list npm agents/pi.toml
+# Prints the value of a key in the table [install], for example: value npm agents/pi.toml
 value() {
     sed -n '/^\[install\]/,/^\[[^i]/s/^'"$1"' = //p' "$2"
 }
@@ -25,7 +26,7 @@ lock_npm() {
         for (const one of packages) {
             const at = one.lastIndexOf("@");
             const [name, version] = [one.slice(0, at), one.slice(at + 1)];
-            // One of the two is for another kind of machine, which npm passes over if it is optional.
+            // One of the two packages is for another architecture; npm skips it if it is optional.
             const arches = name.includes("{arch}") ? ["arm64", "x64"] : [];
             for (const arch of arches) manifest.optionalDependencies[name.replace("{arch}", arch)] = version;
             if (arches.length === 0) manifest.dependencies[name] = version;
@@ -41,9 +42,10 @@ lock_npm() {
         const is_there = (name) => Object.keys(lock.packages).some((place) => place.endsWith("node_modules/" + name));
         for (const [place, one] of Object.entries(lock.packages)) {
             if (place === "") continue;
-            // An optional package is passed over where the node that runs npm is not one of its engines; ours is another.
+            // npm skips an optional package whose engines exclude the node that runs npm here; the agents run on
+            // another node.
             for (const field of ["engines", "funding", "license", "deprecated"]) delete one[field];
-            // npm ci insists on what is wanted, also where it was optional and the registry did not have it.
+            // npm ci insists on every listed package, even on an optional one that the registry did not have.
             for (const name of Object.keys(one.optionalDependencies ?? {}).filter((name) => !is_there(name))) {
                 console.error(`lock-agents: the registry does not have ${name}, which ${place} would use if it were there`);
                 delete one.optionalDependencies[name];

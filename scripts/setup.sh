@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what building and running need and what is missing: git, bubblewrap (the sandbox of agents) and a C compiler
-# (SQLite, the TLS library); with the
-# argument "test" also a PostgreSQL server, which the tests start for themselves, what sets clocks wrong and cuts
-# networks in the storm, what makes disks for power cuts, and a browser with what drives it; with "test-agents" npm; with
-# "test-containers" Podman and Docker, and a user who runs rootless Podman. Only Debian and its kin are known; elsewhere it says what to install by hand.
+# Installs the missing prerequisites of building and running: git, bubblewrap (the sandbox of agents) and a C compiler
+# (SQLite, the TLS library). With the argument "test" also a PostgreSQL server, which the tests start for themselves,
+# the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, and a browser
+# with its driver; with "test-agents" npm; with "test-containers" Podman and Docker, and a user who runs rootless
+# Podman. The script knows only Debian and its derivatives; elsewhere it prints what to install by hand.
 set -eu
 
 missing=""
@@ -23,7 +23,7 @@ if [ "${1:-}" = test ]; then
 fi
 if [ "${1:-}" = test-containers ]; then
     command -v podman >/dev/null 2>&1 || missing="$missing podman"
-    # Either runs containers; some control groups only one of them knows.
+    # Both run containers; the control groups of some machines work with only one of them.
     [ -x /usr/bin/crun ] || missing="$missing crun"
     [ -x /usr/sbin/runc ] || [ -x /usr/bin/runc ] || missing="$missing runc"
     command -v newuidmap >/dev/null 2>&1 || missing="$missing uidmap"
@@ -55,7 +55,7 @@ if [ -n "$missing" ]; then
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing
 fi
 
-# Rootless Podman is run by a user with subordinate ids, which useradd gives to each.
+# A user with subordinate IDs runs rootless Podman; useradd gives such IDs to each new user.
 if [ "${1:-}" = test-containers ] && [ "$(id -u)" = 0 ] && ! grep -q '^journeyman-test:' /etc/subuid 2>/dev/null; then
     echo "setup: making the user journeyman-test, who runs rootless Podman in the tests" >&2
     /usr/sbin/useradd --no-create-home --shell /usr/sbin/nologin journeyman-test

@@ -1,6 +1,6 @@
 #!/bin/sh
-# An image for tests without a registry: a shell, git and a few tools out of this machine's own files. Prints it as a tar.
-# With the argument "link" its /home/agent leads elsewhere; with "no-git" it has no git.
+# An image for tests without a registry: a shell, git and a few tools out of this machine's own files. Prints it as a
+# tar. With the argument "link", its /home/agent is a link to elsewhere; with "no-git", it has no git.
 set -eu
 
 dir=$(mktemp -d)

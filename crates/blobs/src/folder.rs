@@ -23,7 +23,7 @@ impl Folder {
         Self { root, shared }
     }
 
-    /// Removes drafts that were last written before a moment: those of a process that was killed. Returns how many.
+    /// Removes drafts of killed processes: drafts that were last written before `before`. Returns their number.
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -44,7 +44,7 @@ fn remove_drafts(folder: &Path, before: Timestamp) -> io::Result<usize> {
         if entry.file_type()?.is_dir() {
             removed += remove_drafts(&entry.path(), before)?;
         } else if entry.path().extension().is_some_and(|extension| extension == "draft") {
-            // It may have become a blob by now.
+            // The draft may have become a blob by now.
             let since = entry.metadata().and_then(|note| note.modified()).ok();
             let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
             if since.is_some_and(|since| Timestamp::default() + since < before) {
@@ -107,7 +107,7 @@ fn put(file: &Path, target: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes a folder whose name survives a power cut, and those above it that are missing.
+/// Creates a folder and its missing parents, and syncs their entries, so that they survive a power failure.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());

@@ -81,10 +81,10 @@ pub struct Install {
     pub pip: Vec<String>,
     /// The Python that they need at least, such as `3.12`.
     pub python: Option<String>,
-    /// A `package-lock.json` with the hashes of all packages of npm.
+    /// A `package-lock.json` with the hashes of all npm packages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub npm_lock: Option<PathBuf>,
-    /// A `requirements.txt` with the hashes of all packages of Python.
+    /// A `requirements.txt` with the hashes of all Python packages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pip_lock: Option<PathBuf>,
 }

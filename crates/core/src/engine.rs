@@ -68,7 +68,7 @@ pub struct Claimed {
     pub lease: Lease,
     /// What the run has to carry out.
     pub message: Message,
-    /// The hold of its project that this run probes, if there is one.
+    /// The hold of the project that this run probes, if there is one.
     pub hold: Option<Hold>,
 }
 
@@ -174,8 +174,8 @@ impl Engine {
         self.update(job, Some(project.clone()), Guard::default(), Command::Unarchive).await
     }
 
-    /// Makes a job's next attempt now instead of when it is due, and probes its project if that is on hold. Again is the
-    /// same as once; a job that waits for no attempt stays as it is.
+    /// Makes the job's next attempt due now, and the next probe of its project if that is on hold. Idempotent; a job
+    /// that does not wait for an attempt is left unchanged.
     ///
     /// # Errors
     /// The job is unknown; the store failed.
@@ -184,8 +184,9 @@ impl Engine {
         self.update(job, Some(project.clone()), Guard::default(), Command::Retry).await
     }
 
-    /// Ends the leases that a worker had before it was restarted, so that their runs are taken over at once. Must be called
-    /// before the worker claims anything, and only where no other process works under the same id. Answers how many.
+    /// Ends the leases that a worker held before it restarted, so that their runs are taken over immediately, and
+    /// returns their number. Must be called before the worker claims anything, and only if no other process works under
+    /// the same id.
     ///
     /// # Errors
     /// The store failed.

@@ -90,7 +90,7 @@ pub struct Job {
     /// The blob with the commits that are not on the code host yet, where other machines may have to push them.
     #[serde(default)]
     pub bundle: Option<String>,
-    /// Messages whose turn ended with commits that were never published; the next push carries them.
+    /// Messages whose turn ended with commits that were not published; the next push includes those commits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unpublished: Vec<Unpublished>,
     /// The last fencing token given; tokens grow.
@@ -172,34 +172,35 @@ pub struct Delivery {
     pub progress: Progress,
     /// An interrupting message asked for it to stop.
     pub stop: bool,
-    /// Set while a cause outside the message, such as a code host that does not answer, keeps it from being carried out.
+    /// Set while a cause outside the message, such as a code host that does not answer, prevents it from being carried
+    /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// The worker whose machine may have caused the last failure: others are preferred for the next attempt.
+    /// The worker whose machine may have caused the last failure; the next attempt prefers other workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid: Option<WorkerId>,
-    /// When the job was archived while this message's work was being published: it is archived for clients, and comes to
-    /// rest when the work is published.
+    /// The time at which the job was archived, if this message's work was being published then. Clients see the job as
+    /// archived from that time on; its state becomes archived when the work is published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive_at: Option<Timestamp>,
 }
 
-/// Why and how long a message waits for something outside it.
+/// The reason why a message waits for something outside it, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Waiting {
     /// The cause of the last attempt's failure.
     pub reason: Reason,
-    /// Since when this cause has held the message.
+    /// The time since which this cause has delayed the message.
     #[serde(with = "micros")]
     pub since: Timestamp,
-    /// When the message is given up if the cause has not passed.
+    /// The time at which the message fails if the cause persists.
     #[serde(with = "micros")]
     pub deadline: Timestamp,
-    /// The number of attempts that have failed for this cause.
+    /// The number of attempts that failed for this cause.
     pub attempts: u32,
 }
 
-/// A message whose commits are recorded and not on the code host.
+/// A message whose commits are recorded but not on the code host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Unpublished {
     /// The message.
@@ -341,7 +342,7 @@ impl Job {
         }
     }
 
-    /// When the job was archived, while the work of its last message is still being published.
+    /// Returns the time at which the job was archived, while the work of its last message is still being published.
     #[must_use]
     pub const fn archive_requested_at(&self) -> Option<Timestamp> {
         match self.delivery() {
@@ -350,7 +351,7 @@ impl Job {
         }
     }
 
-    /// Returns the cause that the job's message waits for and the time of the next attempt; `None` while an attempt runs.
+    /// Returns the cause that the job's message waits for and the time of the next attempt; `None` during an attempt.
     #[must_use]
     pub const fn waiting(&self) -> Option<(&Waiting, Timestamp)> {
         match &self.state {
@@ -362,8 +363,9 @@ impl Job {
         }
     }
 
-    /// When a worker should look at the job: at once (since when) if a message waits, later if an attempt is to be
-    /// repeated or a lease may end, never if there is nothing to do. Orders jobs; [`Job::is_due`] says whether one is due.
+    /// Returns the time at which a worker should look at the job: the time since which a message has been waiting, the
+    /// time of the next attempt, or the end of the lease; `None` if there is nothing to do. The store sorts jobs by it;
+    /// [`Job::is_due`] decides whether a job is due.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match &self.state {
@@ -374,9 +376,10 @@ impl Job {
         }
     }
 
-    /// Returns whether a worker may take the job now. Times are of clocks that may be set back, and on PostgreSQL of several
-    /// machines: a message that waits is due whatever the time says, and an attempt that is to be repeated is due also where
-    /// it would begin later than the longest wait could let it, and a lease that would end later than any may is over.
+    /// Returns whether a worker may take the job now. A clock may have been set back, and with PostgreSQL several
+    /// machines have clocks. Therefore a waiting message is always due, an attempt is also due if it is scheduled later
+    /// than the longest possible backoff, and a lease that ends later than the longest possible lease counts as
+    /// expired.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         match &self.state {
@@ -409,7 +412,8 @@ impl Job {
         self.warm.filter(|_| self.state == JobState::Active(Work::Waiting))
     }
 
-    /// The worker that the job had better not go to: the one whose machine may have caused the last failure.
+    /// Returns the worker that should not get the job if another one can: the worker whose machine may have caused the
+    /// last failure.
     #[must_use]
     pub const fn avoids(&self) -> Option<WorkerId> {
         match &self.state {

@@ -94,7 +94,7 @@ pub struct Message {
     pub commits: Vec<Sha>,
     /// The pull request that carries them.
     pub pr_link: Option<String>,
-    /// The later message whose push carried them, where their own was given up.
+    /// The later message whose push included the commits, if publishing this message was given up.
     pub published_with: Option<MessageId>,
 }
 

@@ -9,25 +9,25 @@ pub const MAX_FAILURES: u32 = 3;
 /// seldom the message's fault; yet bounded, because a message that kills each worker must not go round for ever.
 pub const MAX_LOSSES: u32 = 20;
 
-/// Losses after which the next takeover waits: a service that crashes at each start must not use up
+/// The number of losses after which the next takeover is delayed: a service that crashes at each start must not use up
 /// [`MAX_LOSSES`] in a few seconds.
 const QUICK_LOSSES: u32 = 3;
 
 const FIRST: Duration = Duration::from_secs(1);
 
-/// The longest wait that [`backoff`] gives.
+/// The longest delay that [`backoff`] returns.
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
-/// How long a message waits for an outage to pass, unless the settings say otherwise.
+/// The default time for which a message waits for an outage to pass.
 pub const OUTAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// How long it waits where the other side has refused: a credential, or a repository that is not there.
+/// The default time for which a message waits after a refusal: of a credential, or because a repository does not exist.
 pub const REFUSAL_PATIENCE: Duration = Duration::from_secs(30 * 60);
 
-/// A lease that ends later than this is one of a clock that was set back since: no worker may have a longer one.
+/// The longest possible lease. A lease that ends later was made before the clock was set back.
 pub const LONGEST_LEASE: Duration = Duration::from_secs(30 * 60);
 
-/// The wait before a message is taken over from the worker that died as the `losses`th.
+/// Returns the delay before a message is taken over from the `losses`th worker that died.
 #[must_use]
 pub fn takeover_delay(losses: u32) -> Duration {
     losses.checked_sub(QUICK_LOSSES).filter(|more| *more > 0).map_or(Duration::ZERO, |more| backoff(more, 999))

@@ -35,7 +35,7 @@ pub enum ReasonCode {
     TimedOut,
     /// The machine's sandbox does not hold what it must.
     SandboxUnsafe,
-    /// What sandboxes are made with, such as a container engine, does not answer.
+    /// The sandbox's backing service, such as a container engine, does not answer.
     SandboxUnavailable,
     /// The container image does not exist, may not be fetched, or lacks what a job needs.
     ImageRefused,
@@ -101,13 +101,13 @@ pub enum ReasonCode {
     WorkspaceRefused,
     /// A fault of ours or of the machine.
     Internal,
-    /// A cause that a newer version has written and this one does not know.
+    /// A cause that a newer version has stored and this version does not know.
     #[serde(other)]
     Unknown,
 }
 
 impl ReasonCode {
-    /// Whether the machine that carried out the run may be the cause, so that another one may do better.
+    /// Returns whether the machine that carried out the run may be the cause, so that another machine may succeed.
     #[must_use]
     pub const fn may_be_the_machines(self) -> bool {
         matches!(

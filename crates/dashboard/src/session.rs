@@ -41,7 +41,7 @@ pub(crate) async fn required(State(shared): State<Shared>, mut request: Request,
     }
 }
 
-/// Tells the server whether the connection of a request belongs to somebody who has signed in.
+/// Reports to the server whether the request on this connection comes from a signed-in user.
 fn mark_connection(request: &Request, authenticated: bool) {
     if let Some(connection) = request.extensions().get::<Arc<dyn ClientConnection>>() {
         connection.set_authenticated(authenticated);

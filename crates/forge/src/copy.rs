@@ -1,5 +1,5 @@
-//! Copies repositories of the built-in code host into a backup while people and workers push. Why in this order is in
-//! `docs/decisions/0027-backup.md`.
+//! Copies repositories of the built-in code host into a backup while people and workers push.
+//! `docs/decisions/0027-backup.md` explains the order of the steps.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,13 @@ use journeyman_core::ids::Sha;
 use journeyman_git::{Git, GitError};
 use tokio::io::AsyncReadExt;
 
-/// A large repository takes its time.
+/// The time limit of a git command: a large repository takes long.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// Tries at a repository: somebody may run `git gc` in it by hand.
+/// The number of attempts for a repository: a concurrent `git gc` can make one fail.
 const TRIES: usize = 2;
 
-/// Why a repository was not copied.
+/// The failure to copy a repository.
 #[derive(Debug)]
 pub struct CopyError {
     repository: PathBuf,
@@ -33,7 +33,7 @@ impl fmt::Display for CopyError {
 
 impl std::error::Error for CopyError {}
 
-/// A reason, before it is known of which repository.
+/// A reason for a failure, without the repository's path.
 struct Reason(String);
 
 impl Reason {
@@ -54,19 +54,19 @@ impl From<io::Error> for Reason {
     }
 }
 
-/// Commits by the full names of refs.
+/// Commit hashes by full ref names.
 pub type Refs = BTreeMap<String, String>;
 
 /// A branch that a job works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobBranch {
-    /// Its name, without `refs/heads/`.
+    /// The name of the branch, without `refs/heads/`.
     pub name: String,
-    /// Commits that the database knows to belong on it, the newest first.
+    /// The branch's commits that the database knows, newest first.
     pub known: Vec<Sha>,
 }
 
-/// The names of the repositories in a folder, without `.git`; none if there is no such folder.
+/// Returns the names of the repositories in a folder, without `.git`; none if the folder does not exist.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -77,7 +77,7 @@ pub fn repository_names(folder: &Path) -> io::Result<Vec<String>> {
     };
     let mut names = Vec::new();
     for entry in entries {
-        // What is being made has a name with a dot before it.
+        // Unfinished repositories have names with a leading dot.
         let Ok(name) = entry?.file_name().into_string() else { continue };
         names.extend(name.strip_suffix(".git").filter(|name| !name.starts_with('.')).map(str::to_owned));
     }
@@ -85,10 +85,10 @@ pub fn repository_names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The refs of a repository.
+/// Returns the refs of a repository.
 ///
 /// # Errors
-/// Git cannot read them.
+/// Git cannot read the refs.
 pub async fn refs(git: &Git, repository: &Path) -> Result<Refs, CopyError> {
     read_refs(git, repository).await.map_err(|reason| reason.of(repository))
 }
@@ -99,11 +99,11 @@ async fn read_refs(git: &Git, repository: &Path) -> Result<Refs, Reason> {
     Ok(pairs.map(|(at, name)| (name.to_owned(), at.to_owned())).collect())
 }
 
-/// Copies a repository, which may be in use, to `to`: refs, all objects, HEAD, configuration. `before` are its refs from
-/// before the database was copied, `jobs` what the copy knows of branches.
+/// Copies a repository, which may be in use, to `to`: refs, all objects, HEAD and configuration. `before` are the refs
+/// from before the copy of the database was made; `jobs` are the branches that this copy knows.
 ///
 /// # Errors
-/// Git cannot read all of it, or the copy cannot be written.
+/// Git cannot read all of the repository, or the copy cannot be written.
 pub async fn copy_repository(
     git: &Git,
     from: &Path,
@@ -125,7 +125,7 @@ pub async fn copy_repository(
 }
 
 async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
-    // Refs first, then objects: what a ref leads to was there before the ref.
+    // Refs first, then objects: everything that a ref leads to was stored before the ref.
     let mut refs = read_refs(git, from).await?;
     hold_back(git, from, &mut refs, before, jobs).await?;
     let format = git.at(from, ["rev-parse", "--show-object-format"]).run().await?.text()?;
@@ -144,13 +144,14 @@ async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[Job
     Ok(())
 }
 
-/// Puts all objects of `from` into one pack of `to`: also those that no ref leads to, because pull requests name commits
-/// of branches that were deleted.
+/// Packs all objects of `from` into one pack of `to`, including unreachable objects, because pull requests refer to
+/// commits of deleted branches.
 async fn pack(git: &Git, from: &Path, to: &Path) -> Result<(), Reason> {
     let list = to.join("objects.list");
     list_objects(git, from, &list).await?;
     if list.metadata()?.len() > 0 {
-        // A pack is written into the repository that git runs in, so it runs in the copy and borrows the objects.
+        // Git writes a pack only into its own repository. Therefore it runs in the copy, with the original's objects as
+        // alternates.
         let info = to.join("objects/info");
         std::fs::create_dir_all(&info)?;
         let borrowed = std::path::absolute(from.join("objects"))?;
@@ -165,7 +166,7 @@ async fn pack(git: &Git, from: &Path, to: &Path) -> Result<(), Reason> {
     Ok(std::fs::remove_file(list)?)
 }
 
-/// Writes the names of all objects into a file: they may be many.
+/// Writes the names of all objects into a file, because they may not fit into memory.
 async fn list_objects(git: &Git, repository: &Path, list: &Path) -> Result<(), Reason> {
     let command = ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)"];
     let mut git = git.at(repository, command).spawn()?;
@@ -180,8 +181,8 @@ async fn list_objects(git: &Git, repository: &Path, list: &Path) -> Result<(), R
     if git.wait().await?.success() { Ok(()) } else { Err(Reason(format!("git cat-file failed: {}", said.trim()))) }
 }
 
-/// Moves the branches of jobs that were pushed to since the database was copied back to what it knows: else a message
-/// that waits in the restored database would be carried out on top of its own work.
+/// Resets job branches that were pushed to after the database was copied to the commits that the copy knows. Otherwise
+/// a waiting message in the restored database would be carried out on top of its own work.
 async fn hold_back(git: &Git, from: &Path, refs: &mut Refs, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
     for branch in jobs {
         let name = format!("refs/heads/{}", branch.name);
@@ -208,7 +209,7 @@ async fn hold_back(git: &Git, from: &Path, refs: &mut Refs, before: &Refs, jobs:
     Ok(())
 }
 
-/// Whether both are there and the one leads to the other.
+/// Returns whether both commits exist and `ancestor` is an ancestor of `of`.
 async fn is_ancestor(git: &Git, repository: &Path, ancestor: &str, of: &str) -> bool {
     git.at(repository, ["merge-base", "--is-ancestor", ancestor, of]).run().await.is_ok()
 }
@@ -239,7 +240,7 @@ mod tests {
             Self { dir, git, from }
         }
 
-        /// A commit on a branch.
+        /// Adds a commit to a branch.
         async fn commit(&self, branch: &str) -> Sha {
             let run = async |arguments: &[&str]| self.git.at(&self.from, arguments).run().await;
             let tree = run(&["hash-object", "-t", "tree", "-w", "--stdin"]).await.unwrap().sha().unwrap();
@@ -253,7 +254,7 @@ mod tests {
             commit
         }
 
-        /// The refs of a copy.
+        /// Copies the repository and returns the copy's path and refs.
         async fn copied(&self, before: &Refs, jobs: &[JobBranch]) -> (PathBuf, Refs) {
             let to = self.dir.path().join("backup/shop.git");
             let _ = std::fs::remove_dir_all(&to);
@@ -328,7 +329,7 @@ mod tests {
         let error = copy_repository(&place.git, &place.from, &to, &Refs::new(), &[]).await.unwrap_err();
         let error = format!("{error}");
         assert!(error.contains("shop.git cannot be backed up") && error.contains("nonexistent object"), "{error}");
-        // A lost tree is found when the copy is checked.
+        // The check of the copy finds a missing tree.
         let other = Place::new().await;
         let commit = other.commit("trunk").await;
         let tree = ["rev-parse", &format!("{commit}^{{tree}}")];

@@ -23,7 +23,7 @@ use journeyman_git::Git;
 pub use copy::{CopyError, JobBranch, Refs, copy_repository, refs, repository_names};
 pub use local::{LocalHost, is_unfinished};
 
-/// How long the addresses of a name may take.
+/// The time limit for resolving a host name.
 const RESOLVE_TIME: Duration = Duration::from_secs(5);
 
 /// The code hosts that this installation knows.

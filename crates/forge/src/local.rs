@@ -79,8 +79,8 @@ impl LocalHost {
         }
     }
 
-    /// A folder of one's own to build in: requests of one moment each get another. It is locked for as long as it is
-    /// built in, so that one that a killed service has left can be told from it.
+    /// Creates and locks a folder to build a repository in; concurrent requests get different folders. A folder that is
+    /// not locked was left by a killed process.
     async fn building(&self, name: &str) -> io::Result<(PathBuf, File)> {
         let moment = self.clock.now().as_micros();
         let mut attempt = 0_u64;
@@ -92,7 +92,7 @@ impl LocalHost {
                     made?;
                     match lock(&path) {
                         Some(lock) => return Ok((path, lock)),
-                        // Another machine that has just started takes it for one that was left.
+                        // Another machine that is starting mistakes the folder for an abandoned one.
                         None if attempt < MOST_ATTEMPTS => attempt += 1,
                         None => return Err(io::Error::other(format!("{} cannot be locked", path.display()))),
                     }
@@ -116,15 +116,15 @@ impl LocalHost {
     }
 }
 
-/// Work that asks the disk.
+/// Runs blocking disk operations.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// Folders that are tried to build in.
+/// The maximum number of folders to try.
 const MOST_ATTEMPTS: u64 = 100;
 
-/// Locks a folder that is built in; `None` if another has the lock or has taken the folder away.
+/// Locks a folder with an unfinished repository; `None` if another process holds the lock or has removed the folder.
 fn lock(path: &Path) -> Option<File> {
     let lock = File::open(path).ok()?;
     lock.try_lock().ok()?;
@@ -132,10 +132,10 @@ fn lock(path: &Path) -> Option<File> {
     ((opened.dev(), opened.ino()) == (there.dev(), there.ino())).then_some(lock)
 }
 
-/// Whether an entry of the folder of repositories is one that was being made by a process that is dead.
+/// Returns whether an entry of the repositories folder is an unfinished repository of a dead process.
 #[must_use]
 pub fn is_unfinished(path: &Path, name: &str) -> bool {
-    // `.<name>.<moment>.<attempt>`; a name may have dots.
+    // The format is `.<name>.<moment>.<attempt>`; a name may contain dots.
     let mut parts = name.rsplitn(3, '.');
     let mut number = || parts.next().is_some_and(|part| part.parse::<u64>().is_ok());
     number() && number() && name.starts_with('.') && lock(path).is_some()

@@ -24,7 +24,7 @@ impl PlainRemote {
         Self { remote: Remote { url, credential, is_ours: false } }
     }
 
-    /// A repository of the built-in host, whose pull requests are not used.
+    /// Returns the remote of a repository of the built-in host, whose pull requests are not used.
     pub(crate) const fn ours(url: String) -> Self {
         Self { remote: Remote { url, credential: None, is_ours: true } }
     }

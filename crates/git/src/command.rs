@@ -41,7 +41,7 @@ const CONFIG: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.sshCommand", "ssh -oBatchMode=yes"),
-    // What git has written survives a power cut, but for the entries of folders ([`crate::Folders`]).
+    // Files that git has written survive a power failure; the entries of folders may not ([`crate::Folders`]).
     ("core.fsync", FSYNC),
     ("core.fsyncMethod", FSYNC_METHOD),
     ("credential.helper", ""),
@@ -56,13 +56,13 @@ const CONFIG: &[(&str, &str)] = &[
     ("http.lowSpeedTime", "60"),
 ];
 
-/// What git syncs (git-config(1), `core.fsync`); by default it leaves loose objects and refs out.
+/// The files that git syncs (git-config(1), `core.fsync`); by default it does not sync loose objects and refs.
 pub(crate) const FSYNC: &str = "committed,derived-metadata,reference";
 
-/// Loose objects that are written together share one sync of the disk, where the file system can do that.
+/// Loose objects that are written together share one disk sync, if the file system supports that.
 pub(crate) const FSYNC_METHOD: &str = "batch";
-/// The settings for a git that serves a path. It does not see those of the git that asks it, which git takes out of the
-/// environment there, and it checks by itself to whom the repository belongs.
+/// Returns the settings for a git process that serves a path. It does not inherit the settings of the client's git,
+/// which git removes from its environment, and it checks the repository's owner itself.
 pub(crate) fn far_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
     CONFIG.iter().chain(limits::CONFIG).copied().filter(|(key, _)| *key != "safe.directory")
 }
@@ -71,7 +71,7 @@ pub(crate) fn far_settings() -> impl Iterator<Item = (&'static str, &'static str
 #[derive(Debug, Clone)]
 pub struct Git {
     pub(crate) runner: Arc<Runner>,
-    /// Where no remote lies ([`Git::with_own_folders`]).
+    /// Folders that must not contain a remote ([`Git::with_own_folders`]).
     pub(crate) own_folders: Arc<[PathBuf]>,
 }
 
@@ -206,7 +206,7 @@ impl GitCommand {
         self
     }
 
-    /// How much memory it may have, in place of the 2 GiB that every command may.
+    /// Sets the memory limit, which is 2 GiB by default.
     #[must_use]
     pub const fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;

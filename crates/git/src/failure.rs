@@ -64,7 +64,7 @@ pub enum Failure {
     DiskFull,
     /// Another process holds a lock, or left one behind.
     LockHeld,
-    /// It needed more memory or processor time than git may have.
+    /// Git needed more memory or processor time than its limits allow.
     TooLarge,
     /// The service does not use this repository.
     NotUsed,
@@ -76,7 +76,7 @@ pub enum Failure {
 const SIGNS: &[(&str, Failure)] = &[
     ("Out of memory", Failure::TooLarge),
     ("seconds of processor time", Failure::TooLarge),
-    // A child of git that used up its processor time.
+    // A child process of git used up its processor time.
     ("died of signal 24", Failure::TooLarge),
     ("No space left on device", Failure::DiskFull),
     ("Disk quota exceeded", Failure::DiskFull),
@@ -118,7 +118,7 @@ const SIGNS: &[(&str, Failure)] = &[
     ("the remote end hung up unexpectedly", Failure::Unreachable),
 ];
 
-/// What git says of a repository with missing or damaged objects, packs or refs.
+/// Git's messages about missing or damaged objects, packs or refs.
 const DAMAGE: &[&str] = &[
     "object file ",
     "loose object ",
@@ -146,19 +146,20 @@ const DAMAGE: &[&str] = &[
     "bad config ",
 ];
 
-/// Whether a message tells of damage here, and not at the far end, whose messages git marks.
+/// Returns whether a message reports damage in this repository, and not in the remote, whose messages git marks.
 fn is_damaged(stderr: &str) -> bool {
     stderr.lines().filter(|line| !line.starts_with("remote:")).any(|line| DAMAGE.iter().any(|sign| line.contains(sign)))
 }
 
 impl GitError {
-    /// Whether the process was killed by a signal, as by somebody who cleans up a machine or by one without memory.
+    /// Returns whether a signal killed the process, for example from an operator or because the machine ran out of
+    /// memory.
     #[must_use]
     pub const fn is_killed(&self) -> bool {
         matches!(self, Self::Failed { code: None, .. })
     }
 
-    /// Whether git has refused objects for modes of files that it never writes itself (`badFilemode` of git-fsck(1)).
+    /// Returns whether git refused objects with file modes that it never writes itself (`badFilemode` of git-fsck(1)).
     #[must_use]
     pub fn has_odd_modes(&self) -> bool {
         matches!(self, Self::Failed { stderr, .. } if stderr.to_ascii_lowercase().contains("badfilemode"))

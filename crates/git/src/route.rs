@@ -1,12 +1,12 @@
-//! How git reaches a remote: by its URL, or by a path on this machine.
+//! Routes to remotes: by their URL, or by a path on this machine.
 //!
-//! Git serves a path by starting `git upload-pack` or `git receive-pack` on it, and these run what the repository's
-//! own hooks and configuration say. Invariants:
+//! Git serves a path by starting `git upload-pack` or `git receive-pack` on it, and these run the commands from the
+//! repository's own hooks and configuration. Invariants:
 //!
 //! - No program of a repository runs as the service. A repository of the service's user is served with settings that
-//!   switch hooks and commands off; one of another user is served as that user, which only root can do, and is refused
-//!   otherwise.
-//! - The git that serves a path inherits no variable of the service.
+//!   disable hooks and commands. A repository of another user is served as that user, which only root can do, and is
+//!   refused otherwise.
+//! - The git process that serves a path inherits no environment variable of the service.
 //! - No path leads into the folders of the service.
 
 mod repository;
@@ -23,28 +23,28 @@ use crate::command::{Git, far_settings};
 use crate::failure::GitError;
 use repository::{Found, find};
 
-/// Where a remote is and by which program it is served; made by [`Git::route`].
+/// The address of a remote and the program that serves it; created by [`Git::route`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     address: String,
-    /// The shell command that stands before the name of the program which serves a path.
+    /// The shell command that precedes the name of the program that serves a path.
     server: Option<String>,
 }
 
 impl Route {
-    /// The address to give to git.
+    /// Returns the address to pass to git.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The option that a command which reads from the remote needs, if any.
+    /// Returns the option that a command needs to read from the remote, if any.
     #[must_use]
     pub fn reading(&self) -> Option<String> {
         self.server.as_ref().map(|server| format!("--upload-pack={server} upload-pack --strict"))
     }
 
-    /// The option that a push needs, if any.
+    /// Returns the option that a push needs, if any.
     #[must_use]
     pub fn pushing(&self) -> Option<String> {
         self.server.as_ref().map(|server| format!("--receive-pack={server} receive-pack"))
@@ -59,10 +59,10 @@ impl Git {
         self
     }
 
-    /// Decides how a remote is reached.
+    /// Decides how to reach a remote.
     ///
     /// # Errors
-    /// [`GitError::NotUsed`] says why the service does not use the repository at a path.
+    /// [`GitError::NotUsed`] contains the reason why the service does not use the repository at a path.
     pub async fn route(&self, remote: &Remote) -> Result<Route, GitError> {
         if remote.is_ours {
             let server = self.as_service(&[("safe.directory", "*")]);
@@ -87,27 +87,27 @@ impl Git {
         Ok(Route { address, server: Some(server) })
     }
 
-    /// Git run by the service, with the repository's own commands switched off.
+    /// Returns the shell command for git run by the service, with the repository's own commands disabled.
     fn as_service(&self, more: &[(&'static str, &'static str)]) -> String {
-        // In place of the repository's hooks and commands; the last setting of a name counts.
+        // Overrides the repository's hooks and commands; the last setting with a name wins.
         let off = [
             ("core.alternateRefsCommand", "true"),
             ("receive.autogc", "false"),
-            // Would check files out, with the filters of the repository.
+            // Otherwise git would check out files with the repository's filters.
             ("receive.denyCurrentBranch", "refuse"),
         ];
         let settings: String = (far_settings().chain(off).chain(more.iter().copied()))
             .map(|(key, value)| format!(" -c {}", quoted(&format!("{key}={value}"))))
             .collect();
-        // Objects that are missing are not fetched: the repository says from where, and by which program.
+        // Git must not fetch missing objects, because the repository would choose the source and the program.
         let only = "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1";
         format!("exec {} {only} {}{settings}", self.clean_environment(), self.quoted_program())
     }
 
-    /// Git run by the user whose repository it is, with all that this user has configured there. It has a session of its
-    /// own, so that it has no terminal in common with the service.
+    /// Returns the shell command for git run by the repository's owner, with everything that this user has configured
+    /// there. Git gets a new session, so that it shares no terminal with the service.
     fn as_owner(&self, owner: u32) -> String {
-        // The group is the user's own and not that of the folder, which a parent folder may have lent to it.
+        // Uses the group of the user, not that of the folder, which may come from a parent folder.
         let identity = format!(
             "setpriv --reuid={owner} --regid=\"$(id -g {owner} 2>/dev/null || echo 65534)\" --clear-groups --no-new-privs"
         );
@@ -126,8 +126,8 @@ impl Git {
         quoted(&self.runner.program.to_string_lossy())
     }
 
-    /// Refuses a repository of the service's user that configures hooks in its configuration: they could be rules, which
-    /// must not be passed over in silence.
+    /// Refuses a repository of the service's user that has hooks in its configuration: they may enforce rules, which
+    /// must not be skipped silently.
     async fn check_configuration(&self, git_dir: &Path) -> Result<(), GitError> {
         for file in ["config", "config.worktree"].map(|name| git_dir.join(name)) {
             if !file.exists() {
@@ -141,7 +141,7 @@ impl Git {
                     let name = found.text()?.lines().next().unwrap_or_default().to_owned();
                     return Err(repository::has_hooks(git_dir, &name));
                 }
-                // There is none.
+                // No such setting.
                 Err(GitError::Failed { code: Some(1), .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -150,7 +150,7 @@ impl Git {
     }
 }
 
-/// The path of an address that is one; with the escapes of a URL decoded, as git does.
+/// Returns the path in an address, if it is a path, with the escapes of a URL decoded as git does.
 fn path_of(address: &str) -> Option<PathBuf> {
     if address.starts_with('/') {
         return Some(address.into());
@@ -174,7 +174,7 @@ fn path_of(address: &str) -> Option<PathBuf> {
     Some(OsString::from_vec(bytes).into())
 }
 
-/// A word of a shell command.
+/// Quotes a word of a shell command.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,7 +1,7 @@
-//! Entries of folders on disk.
+//! Syncs of folder entries.
 //!
-//! Git syncs the files that it writes (`core.fsync`) and not the folders in which it gives them their names, so a power cut
-//! may take a name away that a finished command has given. This syncs those folders.
+//! Git syncs the files that it writes (`core.fsync`), but not the folders that contain their names, so a power failure
+//! may remove a name that a finished command has created. This module syncs those folders.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// When the folders of a repository were changed, before a command that changes it.
+/// The modification times of a repository's folders before a command that changes it.
 #[derive(Debug)]
 pub struct Folders {
     git_dir: PathBuf,
@@ -17,7 +17,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Looks at a repository that is about to be changed. Asks the disk: not for an async thread.
+    /// Records the folders of a repository that is about to be changed. Blocks on disk I/O: not for an async thread.
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -25,14 +25,14 @@ impl Folders {
         Ok(Self { git_dir: git_dir.to_owned(), before: folders(git_dir)? })
     }
 
-    /// Syncs the folders that were changed since. Asks the disk: not for an async thread.
+    /// Syncs the folders that have changed since. Blocks on disk I/O: not for an async thread.
     ///
     /// # Errors
-    /// A folder cannot be read or synced: what was written may not survive a power cut.
+    /// A folder cannot be read or synced: the new files may not survive a power failure.
     pub fn sync(&self) -> io::Result<()> {
         let now = folders(&self.git_dir)?;
-        // A clock of the file system may stand still for some milliseconds: a folder of the newest time seen before may
-        // have been changed after it was looked at.
+        // The clock of the file system may stand still for some milliseconds: a folder with the newest recorded time
+        // may have changed after it was recorded.
         let newest = self.before.values().max();
         for (folder, changed) in &now {
             if self.before.get(folder) != Some(changed) || Some(changed) >= newest {
@@ -46,7 +46,7 @@ impl Folders {
 /// Syncs a folder and all files and folders in it.
 ///
 /// # Errors
-/// One of them cannot be read or synced.
+/// A file or folder cannot be read or synced.
 pub fn sync_tree(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -60,8 +60,8 @@ pub fn sync_tree(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The folders in which git makes entries that count: objects, packs and refs. Those of the quarantine of a push, and
-/// others that go again, are none of them.
+/// Returns the folders in which git creates lasting entries: objects, packs and refs. The quarantine of a push and
+/// other temporary folders are not included.
 fn folders(git_dir: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
     let mut found = BTreeMap::new();
     for folder in [git_dir.to_owned(), git_dir.join("objects"), git_dir.join("objects/pack")] {
@@ -77,7 +77,7 @@ fn folders(git_dir: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
     while let Some(folder) = next.pop() {
         let entries = match std::fs::read_dir(&folder) {
             Ok(entries) => entries,
-            // Git removes folders of refs that are empty.
+            // Git removes empty folders of refs.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };

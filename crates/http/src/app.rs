@@ -45,7 +45,7 @@ pub struct Services {
     pub machine: Option<Arc<dyn Containing>>,
     /// What it has called of models.
     pub models: Option<Arc<dyn ModelMeter>>,
-    /// The server's connections, if it counts them.
+    /// The meter of the server's connections, if the server counts them.
     pub connections: Option<Arc<dyn ConnectionMeter>>,
 }
 

@@ -69,8 +69,8 @@ async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs:
     }
 }
 
-/// Tells the server whether the connection of a request belongs to somebody who is known. A request without a
-/// connection, as in tests, has nothing to mark.
+/// Reports to the server whether the request on this connection was authenticated. Does nothing for a request without a
+/// connection, as in tests.
 fn mark_connection(parts: &Parts, authenticated: bool) {
     if let Some(connection) = parts.extensions.get::<Arc<dyn ClientConnection>>() {
         connection.set_authenticated(authenticated);

@@ -56,19 +56,19 @@ pub(crate) struct Metrics {
     active_jobs: Gauge<u64, AtomicU64>,
     waiting_jobs: Family<CauseLabels, Gauge<u64, AtomicU64>>,
     projects_on_hold: Gauge<u64, AtomicU64>,
-    /// Free and kept bytes of the workspaces' disk.
+    /// The free bytes of the disk with the workspaces, and the reserve.
     disk: [Gauge<u64, AtomicU64>; 2],
 }
 
-/// What the store counts.
+/// Counts that the store provides, and the free space of this machine.
 pub(crate) struct Counts {
-    /// Jobs that are active.
+    /// Active jobs.
     pub(crate) active: u64,
-    /// Jobs that wait for something outside them, by its code.
+    /// Jobs that wait for something outside them, by the code of the cause.
     pub(crate) waiting: BTreeMap<String, u64>,
     /// Projects on hold.
     pub(crate) on_hold: u64,
-    /// Of the workspaces' disk, on a machine that carries out runs.
+    /// The free space of the disk with the workspaces, on a machine that carries out runs.
     pub(crate) space: Option<FreeSpace>,
 }
 
@@ -78,7 +78,7 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    /// `has_disk`: whether this process keeps workspaces.
+    /// Creates and registers the metrics; `has_disk` says whether this process keeps workspaces.
     pub(crate) fn new(
         version: &str,
         models: Option<Arc<dyn ModelMeter>>,

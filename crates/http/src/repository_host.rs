@@ -1,5 +1,5 @@
-//! Repositories at addresses that only an administrator may name: link-local ones, and those of a cloud's metadata
-//! service. For an administrator they are allowed, and the audit log names them.
+//! Repositories on hosts that only an administrator may name: link-local addresses and the metadata service of a cloud.
+//! Administrators may use them, and the audit log names them.
 
 use journeyman_core::project::RestrictedHost;
 
@@ -7,10 +7,10 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::error::ApiError;
 
-/// Looks at the host of a repository that is to be a project's; returns it where the audit log has to name it.
+/// Checks the host of a project's new repository, and returns the host if the audit log has to name it.
 ///
 /// # Errors
-/// Only an administrator may name it, and the caller is none.
+/// Only an administrator may name this host, and the caller is not one.
 pub(crate) async fn admit(app: &App, caller: &Caller, repository: &str) -> Result<Option<RestrictedHost>, ApiError> {
     judge(caller.is_administrator(), app.services.forges.restricted_host(repository).await)
 }

@@ -66,14 +66,14 @@ pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn St
     }
 }
 
-/// Makes sure that what the service before this one left in the database's log is on the disk.
+/// Makes sure that everything that the previous service left in the database's log is on disk.
 ///
 /// # Errors
 /// The log cannot be read or written.
 pub(crate) fn recover_store(settings: &Settings) -> anyhow::Result<()> {
     match &settings.database {
         Database::Sqlite(path) => Ok(SqliteStore::recover(path)?),
-        // A server of its own looks after its log.
+        // A PostgreSQL server recovers its log itself.
         Database::Postgres(_) => Ok(()),
     }
 }
@@ -228,7 +228,7 @@ pub(crate) fn worker_id(settings: &Settings) -> anyhow::Result<WorkerId> {
     }
 }
 
-/// Writes the file whole or not at all: a service that is killed now must be able to start again.
+/// Writes the file atomically: if the service is killed now, it must still be able to start again.
 fn write_worker_id(path: &Path, id: &WorkerId) -> io::Result<()> {
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let mut file = File::create(&draft)?;
@@ -267,7 +267,7 @@ pub(crate) fn make_private_dir(dir: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("the folder {} cannot be made", dir.display()))
 }
 
-/// The text of the key that secrets are sealed with, for a backup that includes it.
+/// Returns the text of the key that secrets are sealed with, for a backup that includes the key.
 pub(crate) fn master_key_text(settings: &Settings) -> anyhow::Result<String> {
     let path = &settings.master_key_file;
     let read = || std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()));

@@ -1,5 +1,5 @@
-//! A backup of an installation: a folder with its database, the repositories of the built-in code host, its blobs, and a
-//! manifest, which is written last. What is copied in which order, and why, is in `docs/decisions/0027-backup.md`.
+//! A backup of an installation: a folder with its database, the repositories of the built-in code host, its blobs, and
+//! a manifest, which is written last. `docs/decisions/0027-backup.md` explains the order of the copies.
 
 mod blobs;
 mod create;
@@ -11,13 +11,13 @@ pub(crate) use self::create::{Created, create};
 pub(crate) use self::manifest::{BlobsNote, Manifest};
 pub(crate) use self::restore::{Restored, restore, verify};
 
-/// The database of an installation on SQLite.
+/// The file with the database of an installation on SQLite.
 const DATABASE: &str = "database.sqlite";
-/// The folder of tables of an installation on PostgreSQL.
+/// The folder with the tables of an installation on PostgreSQL.
 const TABLES: &str = "tables";
 /// The folder of repositories.
 const REPOSITORIES: &str = "repositories";
-/// The folder of blobs; below it their keys.
+/// The folder of blobs. The path of a blob below it is the blob's key.
 const BLOBS: &str = "blobs";
-/// The master key, where it was asked for.
+/// The file with the master key, if the backup includes it.
 const MASTER_KEY: &str = "master.key";

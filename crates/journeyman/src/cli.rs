@@ -47,9 +47,9 @@ enum Command {
     User(user::UserArgs),
     /// Brings the schema of the database up to date, for those who do not want it at the start of the service
     Migrate(migrate::MigrateArgs),
-    /// Makes a backup beside a running service: database, repositories of the built-in code host, sessions of agents
+    /// Makes a backup, also of a running service: database, repositories of the built-in code host, sessions of agents
     Backup(backup::BackupArgs),
-    /// Brings a backup into an empty installation
+    /// Restores a backup into an empty installation
     Restore(restore::RestoreArgs),
     /// Works on the database as a whole
     Store(copy::StoreCommandArgs),

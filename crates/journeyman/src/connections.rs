@@ -1,9 +1,10 @@
 //! The connections of clients: an accept loop with limits and timeouts.
 //!
-//! Anybody may open connections, so those on which no request was authenticated are worth the least: there is a limit for
-//! each address and one for all ([`admission`]), and at a limit the oldest connection without an authenticated request is
-//! closed for the new one. A health check or a client with a key is accepted whatever others hold open. Connections with
-//! an authenticated request are closed by the idle timeout alone, never in the middle of a request ([`activity`]).
+//! Anyone may open connections, so connections without an authenticated request have the lowest priority. There is a
+//! limit for each address and one for all connections ([`admission`]); at a limit, the oldest connection without an
+//! authenticated request is closed for the new one. A health check or a client with a key is accepted no matter what
+//! others hold open. Connections with an authenticated request are closed only by the idle timeout, never in the middle
+//! of a request ([`activity`]).
 //!
 //! Invariant: the socket of a connection is closed before its slot is free, so there are never more descriptors than slots.
 
@@ -34,32 +35,32 @@ pub(crate) use self::limits::limits;
 use self::registry::Admitted;
 pub(crate) use self::registry::Registry;
 
-/// Connections that the kernel completes before they are accepted. Linux cuts it to `net.core.somaxconn`.
+/// The number of connections that the kernel completes before they are accepted. Linux caps it at `net.core.somaxconn`.
 const BACKLOG: u32 = 4096;
 
-/// A silent peer is probed after this time: one that is gone must not keep an authenticated connection.
+/// The time after which a silent peer is probed: a peer that has vanished must not keep an authenticated connection.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 
-/// The wait after accept has failed for want of descriptors or memory.
+/// The wait after accept has failed for lack of descriptors or memory.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Connections without an authenticated request that are closed when descriptors have run out.
+/// The number of connections without an authenticated request that are closed when descriptors have run out.
 const CLOSED_WITHOUT_DESCRIPTORS: usize = 32;
 
-/// Refused connections that are kept for a moment, so that their clients can read why.
+/// The number of refused connections that are kept for a moment, so that their clients can read the reason.
 const LINGERING: usize = 64;
 
-/// That moment.
+/// The time that a refused connection is kept.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Binds a listener. What is set on it holds for the connections that it accepts.
+/// Binds a listener. Accepted connections inherit its socket options.
 ///
 /// # Errors
 /// The address cannot be listened on.
 pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
-    // Small answers must not wait for the acknowledgement of others.
+    // Small answers must not wait for the acknowledgment of earlier ones.
     socket.set_nodelay(true)?;
     socket.set_keepalive(true)?;
     rustix::net::sockopt::set_tcp_keepidle(&socket, PROBE_AFTER)?;
@@ -101,7 +102,7 @@ async fn accept(listener: &TcpListener, registry: &Registry) -> (TcpStream, Sock
             Err(error) => error,
         };
         match error.kind() {
-            // The client has left before it was accepted.
+            // The client disconnected before it was accepted.
             ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused => {}
             _ => {
                 let without_descriptors = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
@@ -114,8 +115,8 @@ async fn accept(listener: &TcpListener, registry: &Registry) -> (TcpStream, Sock
     }
 }
 
-/// Answers a connection that is not admitted, and waits a moment for the client to read it: closing a socket with
-/// unread data takes the answer back.
+/// Answers a connection that is not admitted, and waits a moment for the client to read the answer: closing a socket
+/// with unread data would discard it.
 async fn refuse(mut socket: TcpStream, answer: String, _held: (OwnedSemaphorePermit, OwnedSemaphorePermit)) {
     let told = async {
         socket.write_all(answer.as_bytes()).await?;
@@ -124,6 +125,6 @@ async fn refuse(mut socket: TcpStream, answer: String, _held: (OwnedSemaphorePer
         while socket.read(&mut rest).await? > 0 {}
         Ok::<_, std::io::Error>(())
     };
-    // Whether the client has read it or not, its connection ends here.
+    // The connection ends here, whether or not the client has read the answer.
     drop(tokio::time::timeout(LINGER, told).await);
 }

@@ -29,7 +29,7 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(50);
 /// Blobs of each kind that one sweep looks at.
 const SWEEP_BLOBS: usize = 1000;
 
-/// How long answers that are under way may take once running turns were handed back, or the database is lost.
+/// The time that answers in progress may take once running turns were handed back or the database is lost.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// A service that is bound to its address and not yet running.
@@ -60,7 +60,7 @@ impl Server {
         let app = app::build(settings.clone(), public_url.clone()).await?;
         let connections = connection_limits(&settings);
         let of = settings.clone();
-        // Nobody waits for it: a service that stops before leaves the rest to the next start.
+        // This task is not awaited: a service that stops before its end leaves the rest to the next start.
         tokio::task::spawn_blocking(move || leftovers::remove_slowly(&of, now));
         Ok(Self { app, public_url, settings, listener, connections, _lock: lock })
     }
@@ -80,7 +80,7 @@ impl Server {
         let worker = Worker::new(Arc::clone(&self.app.host), app::worker_id(&self.settings)?, limits);
         let work = async {
             if self.settings.roles.contains(&Role::Worker) {
-                // The lock on the data directory says that no other process works under our id.
+                // The lock on the data directory guarantees that no other process works under our ID.
                 match worker.release_leases().await {
                     Ok(0) => {}
                     Ok(runs) => tracing::info!(runs, "runs of the process before this one are taken over"),
@@ -100,7 +100,7 @@ impl Server {
                 tracing::error!(%reason, "the database can no longer be trusted; the service is stopping");
                 stages.drain.cancel();
                 stages.stop.cancel();
-                // Whoever waits is told before the process ends; nothing else can be brought to its end.
+                // Waiting clients get their answers before the process ends; nothing else can be completed.
                 let _ = tokio::time::timeout(LAST_ANSWERS, serving).await;
                 Err(anyhow!(
                     "the database can no longer be trusted: {reason}; look after its disk (dmesg names errors), then \
@@ -114,7 +114,7 @@ impl Server {
     }
 }
 
-/// The connections that there may be, with what the machine allows of what the settings ask for.
+/// Makes the registry of connections, with the limits of the settings as far as the machine allows them.
 fn connection_limits(settings: &Settings) -> Arc<Registry> {
     let ConnectionSettings { most, most_per_address, timeouts } = settings.connections;
     let files = getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files).unwrap_or(usize::MAX));

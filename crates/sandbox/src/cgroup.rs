@@ -28,22 +28,22 @@ pub(crate) enum Controller {
     Memory,
     Processes,
     Cpu,
-    /// Not how much they may use, but whether they run at all.
+    /// Freezes and thaws the processes, and limits nothing.
     Freezer,
 }
 
 /// The folder of a service's groups begins so.
 const PREFIX: &str = "journeyman-";
 
-/// The file in the folder of a back end that lists the folders of the service's groups.
+/// The file in a back end's folder that lists the folders of the service's control groups.
 pub(crate) const RECORD: &str = "groups";
 
-/// How often a folder is made that a sweep of another service may take away, and the pause in between: that sweep holds
-/// the folder's lock for a moment.
+/// The number of attempts to make and lock a folder, and the pause between them. A sweep of another service may remove
+/// the folder, and holds its lock for a moment.
 const ATTEMPTS: usize = 100;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long the processes of a dead service may take to end after they were killed.
+/// The time that the processes of a dead service may take to exit after a KILL, and the pause between checks.
 const END_TIME: Duration = Duration::from_secs(5);
 const END_PAUSE: Duration = Duration::from_millis(10);
 
@@ -61,13 +61,15 @@ struct Pool {
     slots: Mutex<Slots>,
 }
 
-/// What this process may use.
+/// The controllers that this process may use, with their folders and locks.
 #[derive(Debug, Default)]
 struct Found {
     places: Vec<Place>,
-    /// The folders of the places, locked as long as the service lives: so another service sees that they are in use.
+    /// The folders of the places with their locks, which are held as long as the service lives. They show other
+    /// services that the folders are in use.
     locks: Vec<(PathBuf, File)>,
-    /// The folders in which places are made. They are kept, because making a place may move this process.
+    /// The parent folders in which places are made. They are stored because making a place may move this process to
+    /// another group.
     parents: Vec<(Controller, Version, PathBuf)>,
 }
 
@@ -89,9 +91,9 @@ struct Place {
 const CONTROLLERS: [Controller; 4] = [Controller::Memory, Controller::Processes, Controller::Cpu, Controller::Freezer];
 
 impl Found {
-    /// Adds the controllers that are not there yet, where their groups can be made.
+    /// Adds the missing controllers whose groups can be made.
     fn complete(&mut self, name: &str) {
-        // All parents before the first place is made.
+        // Find all parents before making the first place, which may move this process to another group.
         for controller in CONTROLLERS {
             if !self.parents.iter().any(|(has, ..)| *has == controller)
                 && let Some((version, parent)) = parent_of(controller)
@@ -125,9 +127,9 @@ impl Found {
             if place.version.make(&place.folder, place.controller).is_err() {
                 return false;
             }
-            // A sweep may have removed it before it was locked.
+            // A sweep may have removed the folder before it was locked.
             if let Some(lock) = lock(&place.folder).filter(|lock| is_same(lock, &place.folder)) {
-                // A dead service with this process's number may have left groups there.
+                // A dead service that had this process's ID may have left groups there.
                 remove_groups(&place.folder);
                 self.locks.push((place.folder.clone(), lock));
                 return true;
@@ -136,16 +138,16 @@ impl Found {
         false
     }
 
-    /// The folders, each once.
+    /// Returns the folders of all places, each once.
     fn folders(&self) -> Vec<PathBuf> {
         self.locks.iter().map(|(folder, _)| folder.clone()).collect()
     }
 }
 
 impl Cgroups {
-    /// Finds out which controllers this process may use, and removes what dead services have left behind; `name` tells
-    /// this process from others. `record` is a file with the folders of the service before, which may have been started
-    /// in another group than this one; those of this service are written there.
+    /// Finds the controllers that this process may use, and removes what dead services have left behind. `name`
+    /// distinguishes this process from others. `record` is a file that lists the folders of the previous service, which
+    /// may have been started in another group; the folders of this service replace them there.
     pub(crate) fn find(name: &str, record: Option<&Path>) -> Self {
         let mut found = Found::default();
         found.complete(name);
@@ -164,10 +166,10 @@ impl Cgroups {
         Self(Arc::new(Pool { name: name.to_owned(), found: Mutex::new(found), slots: Mutex::default() }))
     }
 
-    /// Looks for the controllers that were not there at the start: what kept them away may have passed.
+    /// Looks again for the controllers that were missing at startup: the cause may have passed.
     pub(crate) async fn find_missing(&self) {
         let pool = Arc::clone(&self.0);
-        // It may wait for another process. It fails only when the runtime shuts down.
+        // The search may wait for another process. `spawn_blocking` fails only when the runtime shuts down.
         let _ = tokio::task::spawn_blocking(move || {
             let mut found = pool.found();
             if found.places.len() < CONTROLLERS.len() {
@@ -222,7 +224,7 @@ pub(crate) struct Cgroup {
     pool: Arc<Pool>,
     slot: usize,
     places: Vec<Place>,
-    /// The number of places that a whole one has.
+    /// The number of places of a complete group.
     whole: usize,
     /// What others that had it have come up against.
     before: [u64; 2],
@@ -235,12 +237,12 @@ impl Cgroup {
     /// in `cgroup_procs_write_start`, kernel/cgroup/cgroup.c).
     pub(crate) fn doors(&self) -> io::Result<Vec<File>> {
         let open = |door: PathBuf| File::options().write(true).open(door);
-        // In version 2 one group is that of all controllers.
+        // In version 2, all controllers share one group.
         let doors: BTreeSet<_> = self.places.iter().map(|place| place.folder.join(place.version.door())).collect();
         doors.into_iter().map(open).collect()
     }
 
-    /// Returns the processes in the group; empty where there is no group.
+    /// Returns the processes in the group; empty if there is no group.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         self.places.first().map(|place| members(&place.folder)).unwrap_or_default()
     }
@@ -281,14 +283,14 @@ fn lock(folder: &Path) -> Option<File> {
     Some(file)
 }
 
-/// Whether the name still leads to what was opened.
+/// Returns whether the path still leads to the opened folder.
 fn is_same(opened: &File, folder: &Path) -> bool {
     let (Ok(opened), Ok(there)) = (opened.metadata(), folder.metadata()) else { return false };
     (opened.dev(), opened.ino()) == (there.dev(), there.ino())
 }
 
 /// Removes the groups of dead services below these folders, one for each hierarchy. A service is dead if none of its
-/// folders is locked. It may have folders in some of the hierarchies only.
+/// folders is locked. It may have folders in only some of the hierarchies.
 fn sweep(parents: &BTreeSet<PathBuf>) {
     let entries = parents.iter().flat_map(|parent| parent.read_dir().into_iter().flatten().flatten());
     let names: BTreeSet<OsString> = entries
@@ -298,7 +300,8 @@ fn sweep(parents: &BTreeSet<PathBuf>) {
     for name in names {
         let folders: Vec<PathBuf> =
             parents.iter().map(|parent| parent.join(&name)).filter(|path| path.is_dir()).collect();
-        // Held until the folders are gone: two services that start look at the same ones.
+        // Hold the locks until the folders are removed: two services that start at the same time may sweep the same
+        // folders.
         let locks: Option<Vec<File>> = folders.iter().map(|folder| lock(folder)).collect();
         if locks.is_some() {
             tracing::info!(group = %name.display(), "the control groups of a dead service are removed");
@@ -307,7 +310,7 @@ fn sweep(parents: &BTreeSet<PathBuf>) {
     }
 }
 
-/// Kills what is left in the groups of a service, waits for its end, and removes them.
+/// Kills the remaining processes in the groups of a service, waits for them to exit, and removes the groups.
 fn remove(folders: &[PathBuf]) {
     for folder in folders {
         remove_groups(folder);
@@ -327,12 +330,12 @@ fn remove_groups(folder: &Path) {
     let groups: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     let pauses = END_TIME.as_millis() / END_PAUSE.as_millis();
     for pause in 0..=pauses {
-        // Each time all of them: a process may have started another before it was killed.
+        // Kill all processes in every round: one may have started another before it was killed.
         let mut left = false;
         for group in &groups {
             left |= !members(group).is_empty();
             freezer::kill_members(group);
-            // Version 1 keeps a frozen process from its end.
+            // In version 1, a frozen process cannot exit until it is thawed.
             for version in [Version::One, Version::Two] {
                 let _ = version.set_frozen(group, false);
             }
@@ -346,7 +349,7 @@ fn remove_groups(folder: &Path) {
         std::thread::sleep(END_PAUSE);
     }
     for group in groups {
-        // What is not empty keeps the folder above, of which a warning tells.
+        // A group that is not empty keeps the folder above it, for which `remove` logs a warning.
         let _ = std::fs::remove_dir(group);
     }
 }

@@ -128,8 +128,8 @@ impl Container {
         })
     }
 
-    /// User and group inside. They are the same outside, unless the engine is rootless and cannot give us our number: then
-    /// root inside is who we are outside.
+    /// Returns the user and group inside the container. They are the same outside, unless the engine is rootless and
+    /// cannot keep our user ID: then root inside is our user outside.
     fn user(&self, engine: &Engine, workspace: &Path) -> io::Result<(u32, u32)> {
         Ok(match &self.users {
             Some(users) => (users.of(workspace)?, users.group()),
@@ -313,7 +313,8 @@ fn environment(image: &BTreeMap<String, String>, own: BTreeMap<String, String>) 
     all
 }
 
-/// The error about an engine whose containers could not use the workspaces.
+/// Returns the error for a rootless engine, whose containers could not use the workspaces of a service that runs as
+/// root.
 fn rootless(socket: &Path) -> SandboxError {
     SandboxError::Unavailable(format!(
         "the container engine at {} is rootless and this service is root: its workspaces belong to users that such an engine          does not have; run the service as the user of the engine, or name the socket of root's engine (container-engine)",

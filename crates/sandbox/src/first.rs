@@ -29,7 +29,7 @@ impl First {
         self.tree.first()
     }
 
-    /// Returns the process and all below it.
+    /// Returns the process and all its descendants.
     pub(crate) fn all(&self) -> Vec<Pid> {
         self.tree.descendants().into_iter().chain([self.pid()]).collect()
     }
@@ -37,7 +37,7 @@ impl First {
     /// Asks all below to end.
     pub(crate) fn ask_to_end(&self) {
         self.tree.signal(Signal::TERM);
-        // What has been stopped does not hear of it.
+        // A stopped process handles the TERM only once it continues.
         self.tree.signal(Signal::CONT);
     }
 }

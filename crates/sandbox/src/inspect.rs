@@ -24,7 +24,8 @@ pub(crate) struct Task {
     pub(crate) threads: usize,
     /// Bytes of memory to fill; it must not get that far.
     pub(crate) memory_bytes: usize,
-    /// Bytes to write to the workspace; the kernel must refuse the last of them. `None`: it is known not to.
+    /// The number of bytes to write to the workspace, the last of which the kernel must refuse; `None` if it is known
+    /// that the kernel does not.
     pub(crate) disk_bytes: Option<u64>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct Findings {
     pub(crate) status: Vec<String>,
     /// Threads that came.
     pub(crate) threads: usize,
-    /// Whether the kernel refused what is too much for the disk.
+    /// Whether the kernel refused to exceed the disk quota.
     pub(crate) has_quota: bool,
 }
 
@@ -89,7 +90,7 @@ fn look(task: &Task) -> Findings {
     }
 }
 
-/// Whether so many bytes are more than this user may have here.
+/// Returns whether this many bytes exceed the user's disk quota here.
 fn has_quota(bytes: u64) -> bool {
     const PIECE: usize = 64 << 10;
     let name = ".journeyman-probe-disk";

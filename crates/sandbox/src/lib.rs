@@ -34,6 +34,6 @@ pub const GUARANTEES: [&str; 10] = [
     "disk",
 ];
 
-/// What stands in the place of a limit of the disk that the kernel would hold.
+/// The note about a disk limit that the kernel does not enforce.
 pub(crate) const DISK_NOTE: &str = "counted, not held by the kernel: a fast writer goes beyond limits.diskBytes for a moment; \
                                     runs are stopped before the disk has less free space than disk-reserve";

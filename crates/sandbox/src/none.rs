@@ -124,7 +124,7 @@ impl Process for Group {
     }
 
     async fn pause(&mut self) -> bool {
-        // Stopped processes can arrange for a signal that continues them (timer_create(2)), and nothing else holds them.
+        // Stopped processes can schedule a signal that continues them (timer_create(2)), and nothing else holds them.
         false
     }
 
@@ -139,13 +139,13 @@ impl Process for Group {
     async fn deleted_bytes(&self, device: u64) -> u64 {
         let Some(leader) = self.leader else { return 0 };
         let processes: Vec<Pid> = Tree::of(leader).descendants().into_iter().chain([leader]).collect();
-        // It fails only when the runtime shuts down.
+        // `spawn_blocking` fails only when the runtime shuts down.
         tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
     }
 
     async fn end(&mut self) -> Exit {
         self.signal(Signal::TERM);
-        // One that has been stopped does not hear of it.
+        // A stopped program handles the TERM only once it continues.
         self.signal(Signal::CONT);
         let ended = tokio::time::timeout(GRACE, self.child.wait()).await;
         // Also after a leader that went by itself: what it started may still be there. While one member of a group

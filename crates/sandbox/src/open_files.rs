@@ -1,9 +1,9 @@
-//! Counts what processes hold on a disk without a name: files that were removed while they are open or mapped. No look at
-//! folders sees them, and they go with the last process that has them.
+//! Counts the disk space of files that were removed while processes have them open or mapped. No walk over folders sees
+//! these files, and the kernel frees them when the last process that has them lets go of them.
 //!
-//! Not seen are files whose only descriptor is on its way through a socket (unix(7), `SCM_RIGHTS`), and, where the service
-//! is an ordinary user, those of processes that have made themselves unreadable (`PR_SET_DUMPABLE`) and those that are
-//! mapped only.
+//! Two kinds of files are not found: files whose only descriptor is in flight through a socket (unix(7), `SCM_RIGHTS`),
+//! and, if the service runs as an ordinary user, files that are only mapped and files of processes that have made
+//! themselves unreadable (`PR_SET_DUMPABLE`).
 
 use std::collections::HashSet;
 use std::fs::Metadata;
@@ -15,13 +15,13 @@ use rustix::process::Pid;
 /// The unit of `st_blocks` (stat(3type)).
 const BLOCK_BYTES: u64 = 512;
 
-/// Returns the bytes of all files on `device` that have no name any more and are open or mapped in one of the processes,
-/// each file once. Processes may end meanwhile.
+/// Returns the bytes of all files on `device` that no longer have a name and are open or mapped in one of the
+/// processes. Each file counts once. Processes may end in the meantime.
 pub(crate) fn deleted_bytes(processes: &[Pid], device: u64) -> u64 {
     let mut files = Files { device, seen: HashSet::new(), bytes: 0 };
     for pid in processes {
         let process = PathBuf::from(format!("/proc/{}", pid.as_raw_pid()));
-        // A thread may have descriptors of its own.
+        // A thread may have a separate descriptor table.
         for thread in entries(&process.join("task")) {
             for descriptor in entries(&thread.join("fd")) {
                 files.add(&descriptor);
@@ -35,13 +35,13 @@ pub(crate) fn deleted_bytes(processes: &[Pid], device: u64) -> u64 {
     files.bytes
 }
 
-/// Returns the name that the range of a line of `maps` has in `map_files`: there its numbers have no zeros before them.
+/// Returns the name in `map_files` of the range in a line of `maps`: there the numbers have no leading zeros.
 fn range_of(line: &str) -> Option<String> {
     let (from, to) = line.split(' ').next()?.split_once('-')?;
     Some(format!("{}-{}", from.trim_start_matches('0'), to.trim_start_matches('0')))
 }
 
-/// Files without a name, each counted once.
+/// A count of files without a name, each counted once.
 struct Files {
     device: u64,
     seen: HashSet<u64>,
@@ -75,12 +75,13 @@ mod tests {
     #[test]
     fn a_removed_file_that_is_only_mapped_counts() {
         if !rustix::process::geteuid().is_root() {
-            // Others may not look at what is mapped.
+            // Only root may look at mapped files.
             return;
         }
         let dir = tempfile::tempdir().unwrap();
         let device = dir.path().metadata().unwrap().dev();
-        // At a low address, whose number is written in two ways (mmap is 9, and 16 its `MAP_FIXED`).
+        // Map the file at a low address, which the two places write differently (system call 9 is mmap, and 16 is its
+        // `MAP_FIXED`).
         let script = r#"open(F, "+>", "gone"); print F "x" x 4194304; close(F); open(F, "<", "gone");
             ($at, $long, $read, $how, $f, $none) = (0x1000000, 4194304, 1, 17, fileno(F), 0);
             syscall(9, $at, $long, $read, $how, $f, $none) == $at or die; close(F); unlink("gone"); sleep(60)"#;

@@ -20,7 +20,8 @@ const MEMORY: u64 = 256 << 20;
 /// Threads that it may have.
 const PROCESSES: u32 = 48;
 
-/// Bytes on the disk that it may have where the kernel counts them, and those that it tries to have.
+/// The disk limit of the probe in bytes, if the kernel counts them, and the number of bytes that the probe tries to
+/// write.
 const DISK: u64 = 1 << 20;
 const TOO_MUCH_DISK: u64 = 4 << 20;
 
@@ -61,7 +62,7 @@ pub(crate) async fn probe(trial: &Trial<'_>) -> Vec<Guarantee> {
     }
 }
 
-/// All that a back end promises, where no sandbox comes about.
+/// Returns all guarantees as not held, for a back end that cannot make a sandbox.
 pub(crate) fn none_holds(trial: &Trial<'_>, detail: &str) -> Vec<Guarantee> {
     let note = format!("{detail}; {}", if detail.contains("Permission denied") { PASS } else { trial.mend });
     GUARANTEES.into_iter().map(|name| Guarantee { name, holds: false, note: note.clone() }).collect()
@@ -79,7 +80,7 @@ async fn look(trial: &Trial<'_>) -> Result<(Findings, Option<Exhausted>), String
     std::fs::set_permissions(&trial.folder, std::fs::Permissions::from_mode(0o755)).map_err(text)?;
     let folders = [workspace.clone(), home.clone()];
     trial.back_end.adopt(&folders).await.map_err(|error| error.to_string())?;
-    // Where nobody counts there is nothing to try.
+    // If the kernel does not count disk space, there is nothing to try.
     let is_counted = trial.back_end.disk_usage(&workspace).await.is_some();
     let task = Task {
         hidden: trial.hidden.clone(),
@@ -202,7 +203,7 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
     ]
 }
 
-/// Says who sees to limits of the disk, and what to do to have the kernel do it.
+/// Describes who enforces disk limits, and how to have the kernel enforce them.
 fn disk_note(has_quota: bool, has_users: bool) -> String {
     if has_quota {
         return "held by the kernel (user quota)".to_owned();

@@ -1,8 +1,8 @@
-//! User quotas (quotactl(2)): the kernel counts what a user owns on a file system, and refuses more than a limit. Nothing a
-//! program does hides a byte from it: removed files that are still open count, and so does every inode.
+//! User quotas (quotactl(2)): the kernel counts what a user owns on a file system, and refuses more than a limit. No
+//! program can hide a byte from it: removed files that are still open count, and so does every inode.
 //!
-//! Only where the service is root, the file system has user quotas and the kernel has `quotactl_fd` (Linux 5.14); elsewhere
-//! there is no limit, and what the user owns is not known.
+//! Quotas require that the service runs as root, that the file system has user quotas, and that the kernel has
+//! `quotactl_fd` (Linux 5.14). Otherwise there is no limit, and the usage of a user is unknown.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,27 +11,27 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-/// The unit of limits of space.
+/// The unit of space limits, in bytes.
 const BLOCK_BYTES: u64 = 1024;
 
-/// What an inode counts as, as it does where folders are looked through.
+/// The number of bytes that an inode counts for, as in the service's own count of folders.
 const ENTRY_BYTES: u64 = 4096;
 
-/// The least that the kernel's limit is above that of the project.
+/// The minimum margin of the kernel's limit above the project's limit, in bytes.
 const LEAST_MARGIN: u64 = 1 << 20;
 
-/// The same as a part of the project's limit. A program that the kernel refuses one more page has used more than the project's
-/// limit then, so its run ends with that reason.
+/// The margin as a fraction of the project's limit: one twentieth. With the margin, a program to which the kernel
+/// refuses one more page has already used more than the project's limit, so its run ends for that reason.
 const MARGIN_PART: u64 = 20;
 
-/// The highest limit that file systems take, in bytes.
+/// The highest limit that file systems accept, in bytes.
 const MOST: u64 = i64::MAX.cast_unsigned();
 
 /// The quotas of one file system.
 #[derive(Debug)]
 pub(crate) struct Quotas(OwnedFd);
 
-/// What a user owns, and the most it may own; 0: no limit.
+/// The usage of a user and its limits; 0 means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Account {
     bytes: u64,
@@ -54,7 +54,7 @@ impl Limits {
 }
 
 impl Quotas {
-    /// Opens those of the file system that a folder is on.
+    /// Opens the quotas of the file system that contains a folder.
     ///
     /// # Errors
     /// The folder cannot be opened.
@@ -63,21 +63,22 @@ impl Quotas {
         Ok(Self(openat(CWD, folder, flags, Mode::empty())?))
     }
 
-    /// Returns the bytes that a user owns, or 4096 for each of its inodes if that is more; `None` where nobody counts.
+    /// Returns the bytes that a user owns, or 4096 for each of its inodes if that is more; `None` if the kernel does
+    /// not count them.
     pub(crate) fn used(&self, user: u32) -> io::Result<Option<u64>> {
         let account = self.account(user)?;
         Ok(account.map(|account| account.bytes.max(account.entries.saturating_mul(ENTRY_BYTES))))
     }
 
-    /// Limits a user to `disk_bytes` and a margin, and to as many inodes as would count as much; `None`: no limit. False
-    /// where the kernel has no quotas for it.
+    /// Limits a user to `disk_bytes` plus a margin, and to the number of inodes that count for as much; `None` means no
+    /// limit. Returns false if the kernel has no quotas for the file system.
     ///
     /// # Errors
     /// The file system has quotas, and this limit cannot be set.
     pub(crate) fn limit(&self, user: u32, disk_bytes: Option<u64>) -> io::Result<bool> {
         let limits = Limits::of(disk_bytes);
         let Some(account) = self.account(user)? else { return Ok(false) };
-        // Mostly they are the same as for the program before, and the disk is left alone.
+        // The limits are mostly the same as for the previous program; then nothing is written to the disk.
         if account.limits == limits {
             return Ok(true);
         }
@@ -113,7 +114,8 @@ impl Quotas {
         if !is_there(called)? {
             return Ok(None);
         }
-        // SAFETY: all fields are integers, for which zeros are values, and so is whatever the kernel has written there.
+        // SAFETY: all fields are integers, so zeros are valid values, and so is anything that the kernel has written
+        // there.
         #[expect(unsafe_code, reason = "the kernel writes it")]
         let found = unsafe { found.assume_init() };
         Ok(Some(Account {
@@ -123,12 +125,12 @@ impl Quotas {
         }))
     }
 
-    /// Carries out a command on the entry of a user: `Q_GETQUOTA` or `Q_SETQUOTA`, and no other.
+    /// Runs a command on the quota entry of a user: `Q_GETQUOTA` or `Q_SETQUOTA`, and no other.
     fn call(&self, command: libc::c_int, user: u32, entry: &mut MaybeUninit<libc::dqblk>) -> io::Result<()> {
         let command = libc::QCMD(command, libc::USRQUOTA);
-        // SAFETY: both commands take a descriptor, an id, and a pointer to one `struct if_dqblk` (linux/quota.h), whose layout
-        // `libc::dqblk` has. The kernel reads or writes no more than that, and keeps the pointer no longer than the call;
-        // `entry` is borrowed exclusively for as long, and the descriptor is open.
+        // SAFETY: both commands take a descriptor, an ID, and a pointer to one `struct if_dqblk` (linux/quota.h), whose
+        // layout `libc::dqblk` has. The kernel reads or writes no more than that, and does not keep the pointer after
+        // the call; `entry` is borrowed exclusively during the call, and the descriptor is open.
         #[expect(unsafe_code, reason = "no safe function has this system call")]
         let done =
             unsafe { libc::syscall(libc::SYS_quotactl_fd, self.0.as_raw_fd(), command, user, entry.as_mut_ptr()) };
@@ -136,10 +138,10 @@ impl Quotas {
     }
 }
 
-/// Tells a kernel or a file system without quotas, or where they are not ours to set, from one where a call failed.
+/// Returns whether there are quotas that we may set; an error if the call failed for another reason.
 fn is_there(called: io::Result<()>) -> io::Result<bool> {
-    // ENOSYS: no such system call, or no quotas on this kind of file system. ESRCH: they are not turned on. EPERM: we are root
-    // in a container only. EINVAL: not for users.
+    // ENOSYS: no such system call, or no quotas on this kind of file system. ESRCH: quotas are not turned on. EPERM: we
+    // are root only in a container. EINVAL: no quotas for users.
     const NONE: [i32; 5] = [libc::ENOSYS, libc::ESRCH, libc::EOPNOTSUPP, libc::EPERM, libc::EINVAL];
     match called {
         Ok(()) => Ok(true),
@@ -156,12 +158,12 @@ mod tests {
 
     use super::*;
 
-    /// A number that no other test has.
+    /// A user ID that no other test uses.
     const USER: u32 = 100_000;
 
     const LIMIT: u64 = 4 << 20;
 
-    /// A folder of the user's own, with its limit; `None` where nobody holds it.
+    /// Makes a folder that belongs to the user, and limits the user; `None` if the kernel does not enforce the limit.
     fn limited() -> Option<(tempfile::TempDir, Quotas)> {
         let dir = tempfile::tempdir().unwrap();
         let quotas = Quotas::of(dir.path()).unwrap();
@@ -177,7 +179,7 @@ mod tests {
         Some((dir, quotas))
     }
 
-    /// Whether limits are kept where a folder is: ext4 may do no more than count.
+    /// Returns whether limits are enforced on the file system of a folder: ext4 may only count.
     fn is_mounted_with_quotas(folder: &Path) -> bool {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -185,7 +187,7 @@ mod tests {
         last[3].split(',').any(|option| option == "usrquota")
     }
 
-    /// What the user's shell says of a script.
+    /// Runs a script in a shell of the user; returns its output.
     fn shell(dir: &Path, script: &str) -> String {
         let mut command = Command::new("/bin/sh");
         let said = command.args(["-c", script]).current_dir(dir).uid(USER).gid(USER).output().unwrap();
@@ -209,7 +211,7 @@ mod tests {
             assert!(!is_there(Err(io::Error::from_raw_os_error(code))).unwrap(), "{code}");
         }
         assert!(is_there(Ok(())).unwrap() && is_there(Err(io::Error::from_raw_os_error(libc::EIO))).is_err());
-        // The files of processes are on no disk.
+        // The files in `/proc` are on no disk.
         let quotas = Quotas::of(Path::new("/proc/self")).unwrap_or_else(|_| Quotas::of(Path::new("/sys")).unwrap());
         assert_eq!(quotas.used(USER).unwrap(), None);
         assert!(!quotas.limit(USER, Some(LIMIT)).unwrap());
@@ -221,7 +223,8 @@ mod tests {
         let used = || quotas.used(USER).unwrap().unwrap();
         let empty = used();
         let most = LIMIT + LEAST_MARGIN;
-        // Each leaves nothing behind, and tells what was used meanwhile by waiting for a line.
+        // Each script leaves nothing behind. The one below waits for a line, so that its usage can be read in the
+        // meantime.
         for (how, script) in [
             ("a file", "dd if=/dev/zero of=x bs=4k count=4096; rm x"),
             ("a removed file", "exec 9> gone; rm gone; dd if=/dev/zero bs=4k count=4096 >&9"),
@@ -247,7 +250,8 @@ mod tests {
         assert!(full > LIMIT && full <= most, "{full} of {most}: the project's limit is passed, the kernel's is not");
         drop(holder.stdin.take());
         holder.wait().unwrap();
-        // XFS gives the room of a removed file back a moment later; a folder keeps the size that it had with many entries.
+        // XFS frees the space of a removed file a moment later, and a folder keeps the size that it had with many
+        // entries.
         let is_given_back = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             used() < empty + LEAST_MARGIN

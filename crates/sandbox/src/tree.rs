@@ -49,7 +49,7 @@ impl Tree {
         }
     }
 
-    /// Returns all of them as they are now.
+    /// Returns all processes that are below the first one now.
     pub(crate) fn descendants(&self) -> HashSet<Pid> {
         let (mut found, mut next) = (HashSet::new(), vec![self.first]);
         while let Some(pid) = next.pop() {

@@ -35,30 +35,30 @@ impl Default for UserRange {
 }
 
 impl UserRange {
-    /// How many numbers a range has.
+    /// The number of user IDs in a range.
     pub const COUNT: u32 = 65_536;
 
-    /// The lowest first number: below are the machine's own users, people, `nobody` (65534), and what programs of 16 bits
-    /// take for -1.
+    /// The lowest first ID. Lower IDs belong to the system, to people or to `nobody` (65534), or stand for -1 in
+    /// programs with 16-bit IDs.
     pub const LOWEST: u32 = 65_536;
 
-    /// The highest first number: the last of the range is 2147483647. Programs that keep a user's number with a sign take
+    /// The highest first ID; the last ID of that range is 2147483647. Programs that store user IDs with a sign take
     /// higher ones for negative.
     pub const HIGHEST: u32 = i32::MAX.cast_unsigned() - Self::COUNT + 1;
 
-    /// The range that begins with a number; `None` if that is not from [`Self::LOWEST`] to [`Self::HIGHEST`].
+    /// Returns the range that begins with an ID; `None` if that is not from [`Self::LOWEST`] to [`Self::HIGHEST`].
     #[must_use]
     pub const fn beginning_with(first: u32) -> Option<Self> {
         if first < Self::LOWEST || first > Self::HIGHEST { None } else { Some(Self { first, count: Self::COUNT }) }
     }
 
-    /// Whether a number is in the range.
+    /// Returns whether an ID is in the range.
     #[must_use]
     pub const fn has(self, user: u32) -> bool {
         user >= self.first && user - self.first < self.count
     }
 
-    /// The last number.
+    /// Returns the last ID of the range.
     #[must_use]
     pub const fn last(self) -> u32 {
         self.first.saturating_add(self.count.saturating_sub(1))
@@ -107,20 +107,21 @@ impl Users {
         folders.iter().try_for_each(|folder| give(folder, user, self.group()))
     }
 
-    /// Limits what the user of a workspace may own on its disk, where the kernel holds that.
+    /// Limits the space that the user of a workspace may own on its disk, if the kernel enforces quotas there.
     pub(crate) fn limit(&self, workspace: &Path, disk_bytes: Option<u64>) -> io::Result<()> {
         let user = self.of(workspace)?;
         Quotas::of(workspace)?.limit(user, disk_bytes).map(drop)
     }
 
-    /// Returns what the user of a workspace owns on its disk in bytes; `None` where the kernel does not count it.
+    /// Returns the bytes that the user of a workspace owns on its disk; `None` if the kernel does not count them.
     pub(crate) fn disk_usage(&self, workspace: &Path) -> Option<u64> {
         let user = self.of(workspace).ok()?;
         Quotas::of(workspace).ok()?.used(user).ok()?
     }
 
-    /// One after the other, so that the folders need be looked at only when all have been given out once. One that owns
-    /// something elsewhere on the disk is left out, because that would count as its workspace's.
+    /// Returns the next free user. Users are given out in order, so that the folders need to be scanned only when all
+    /// have been given out once. A user that owns something elsewhere on the disk is skipped, because that would count
+    /// against its workspace.
     fn fresh(&self, quotas: &Quotas) -> io::Result<u32> {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || Round { taken: owners(&self.roots), next: self.range.first + 1 };
@@ -130,7 +131,7 @@ impl Users {
             let is_free = |user: &u32| !round.taken.contains(user) && owns_nothing(user);
             if let Some(user) = (round.next..=self.range.last()).find(is_free) {
                 round.next = user.saturating_add(1);
-                // Its last workspace may have had less.
+                // The user's last workspace may have had a lower limit.
                 quotas.limit(user, None)?;
                 return Ok(user);
             }
@@ -139,17 +140,18 @@ impl Users {
     }
 }
 
-/// Limits what a program's user may own on the disk, as [`Users::limit`] does; the disk may be slow.
+/// Limits the space that a program's user may own on the disk, like [`Users::limit`], but on a blocking thread: the
+/// disk may be slow.
 pub(crate) async fn limit_disk(users: &Arc<Users>, spawn: &Spawn) -> io::Result<()> {
     let (users, workspace, disk_bytes) = (Arc::clone(users), spawn.workspace.clone(), spawn.resources.disk_bytes);
     let limited = tokio::task::spawn_blocking(move || users.limit(&workspace, disk_bytes)).await;
     limited.map_err(io::Error::other)?
 }
 
-/// Returns what [`Users::disk_usage`] does; the disk may be slow.
+/// Returns the result of [`Users::disk_usage`], computed on a blocking thread: the disk may be slow.
 pub(crate) async fn disk_usage(users: &Arc<Users>, workspace: &Path) -> Option<u64> {
     let (users, workspace) = (Arc::clone(users), workspace.to_owned());
-    // It fails only when the runtime shuts down.
+    // `spawn_blocking` fails only when the runtime shuts down.
     tokio::task::spawn_blocking(move || users.disk_usage(&workspace)).await.ok()?
 }
 
@@ -162,7 +164,8 @@ fn owners(roots: &[PathBuf]) -> HashSet<u32> {
     below.iter().cloned().chain(further).filter_map(|path| owner(&path)).collect()
 }
 
-/// Why a folder could not be given to a user, with what to do where the kernel does not know the number.
+/// Returns the error for a folder that could not be given to a user; says what to do if the kernel does not know the
+/// ID.
 fn refused(error: Errno, user: Uid) -> io::Error {
     if error != Errno::INVAL {
         return error.into();
@@ -228,7 +231,7 @@ mod tests {
     fn all_users_are_given_out_and_no_more() {
         let root = tempfile::tempdir().unwrap();
         let users = Users::new(UserRange { first: 100_000, count: 5 }, vec![root.path().to_owned()]);
-        // They are free again in the next round, because nobody has a folder.
+        // The users are free again in the next round, because none of them owns a folder.
         let quotas = Quotas::of(root.path()).unwrap();
         let given: Vec<u32> = (0..5).map(|_| users.fresh(&quotas).unwrap()).collect();
         assert_eq!(given, [100_001, 100_002, 100_003, 100_004, 100_001]);

@@ -1,8 +1,8 @@
-//! Copies a whole database into a backup while the service runs, and back into an empty database.
+//! Copies a whole database into a backup while the service runs, and restores it into an empty database.
 //!
-//! A backup of SQLite is a database file; one of PostgreSQL is a file for each table, in the text format of `COPY`. Both
-//! are one state of the database. Why the parts of a backup are made in which order is in
-//! `docs/decisions/0027-backup.md`.
+//! A backup of SQLite is a database file. A backup of PostgreSQL is one file per table, in the text format of `COPY`.
+//! Each is a consistent snapshot. `docs/decisions/0027-backup.md` explains the order in which the parts of a backup are
+//! made.
 
 mod postgres;
 mod sqlite;
@@ -24,32 +24,32 @@ pub use self::sqlite::{check_sqlite, export_sqlite};
 /// A database in a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exported {
-    /// The version of its schema.
+    /// The version of the schema.
     pub schema_version: i64,
-    /// The files of its tables; none where it is one file.
+    /// The files of the tables; empty for SQLite, whose backup is a single file.
     pub tables: Vec<ExportedTable>,
 }
 
 /// A table in a backup of PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportedTable {
-    /// Its name; the file is `<name>.copy`.
+    /// The name of the table; the file is `<name>.copy`.
     pub name: String,
-    /// Its columns, in the order in which the file has them.
+    /// The columns, in the order of the file.
     pub columns: Vec<String>,
-    /// The number of its rows.
+    /// The number of rows.
     pub rows: u64,
 }
 
 impl ExportedTable {
-    /// The file of the table in the folder of tables.
+    /// Returns the path of the table's file in the folder of tables.
     #[must_use]
     pub fn file(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{}.copy", self.name))
     }
 }
 
-/// A job in a backup, for those who copy the files that it refers to.
+/// A job in a backup, for callers that copy the files that the job refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedJob {
     /// The job.
@@ -61,73 +61,73 @@ pub struct ExportedJob {
 /// Receives each job of an exported database.
 pub type EachJob<'a> = &'a mut (dyn FnMut(ExportedJob) + Send);
 
-/// All jobs with their repositories; the same text for both databases and all versions of the schema.
+/// Selects all jobs with their repositories; works for both databases and all schema versions.
 const JOBS: &str = "SELECT jobs.id AS id, jobs.state AS state, projects.repository AS repository \
                     FROM jobs LEFT JOIN projects ON projects.id = jobs.project";
 
-/// The sealed text that proves which master key the database has.
+/// Selects the sealed proof of the database's master key.
 const PROOF: &str = "SELECT value FROM meta WHERE name = 'master_key'";
 
-/// Why a database was not backed up or restored.
+/// An error from a backup or a restore.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// SQLite refused.
+    /// SQLite returned an error.
     #[error("the database {0} cannot be read: {1}")]
     Sqlite(PathBuf, rusqlite::Error),
     /// The content of the file is damaged.
     #[error("the database {0} is damaged: {1}")]
     Damaged(PathBuf, String),
-    /// PostgreSQL cannot be reached, or refused.
+    /// PostgreSQL is unreachable or returned an error.
     #[error(transparent)]
     Postgres(#[from] PostgresOpenError),
-    /// The master key is not the database's.
+    /// The master key does not belong to the database.
     #[error(transparent)]
     Key(#[from] VaultError),
     /// A file of the backup cannot be written or read.
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
-    /// A row cannot be understood.
+    /// A row cannot be decoded.
     #[error(transparent)]
     Row(#[from] StoreError),
-    /// The database was never used.
+    /// The database has never been used.
     #[error("{0} holds no database of Journeyman")]
     Unused(String),
-    /// A later version of the program made it.
+    /// A later version of the program created the database.
     #[error(
         "the database has schema version {found}, and this program knows {known}: use the Journeyman that it was used \
          with last"
     )]
     Newer {
-        /// The schema's version.
+        /// The version of the schema.
         found: i64,
-        /// The newest that this program knows.
+        /// The newest version that this program knows.
         known: i64,
     },
-    /// The target holds something.
+    /// The target is not empty.
     #[error("the table {0} of the database is not empty; restore into a new, empty database")]
     NotEmpty(String),
-    /// The schema of the target is later than that of the backup.
+    /// The schema of the target is newer than that of the backup.
     #[error(
         "the database has schema version {found} already, and the backup has {wanted}; restore into a new, empty \
          database, whose schema is made as the backup needs it and then brought up to date"
     )]
     Ahead {
-        /// The target's version.
+        /// The schema version of the target.
         found: i64,
-        /// The backup's version.
+        /// The schema version of the backup.
         wanted: i64,
     },
     /// The backup names a table or column that this program does not know.
     #[error("the backup holds {0:?}, which this program does not know")]
     UnknownTable(String),
-    /// A file has another number of rows than the backup says.
+    /// The number of rows in a file differs from the number that the backup records.
     #[error("the table {table} has {found} rows and not {wanted} as the backup says; nothing was restored")]
     Rows {
         /// The table.
         table: String,
-        /// Rows in the file.
+        /// The number of rows in the file.
         found: u64,
-        /// Rows that the backup says.
+        /// The number of rows that the backup records.
         wanted: u64,
     },
 }
@@ -144,13 +144,13 @@ impl From<tokio_postgres::Error> for BackupError {
     }
 }
 
-/// Names the file with an error.
+/// Adds the path of a file to an error.
 fn file_error(path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     let path = path.to_owned();
     |error| BackupError::File(path, error)
 }
 
-/// Names the database with an error.
+/// Adds the path of the database to an error.
 fn read_error(path: &Path, error: ReadError) -> BackupError {
     match error {
         ReadError::Sql(error) => BackupError::Sqlite(path.to_owned(), error),

@@ -115,7 +115,7 @@ pub async fn copy_to_postgres(from: &Path, to: &str) -> Result<Vec<(&'static str
     Ok(copied)
 }
 
-/// A statement after which the database numbers new rows of a table behind those that are there.
+/// Returns a statement after which the database numbers new rows of a table after the existing ones.
 pub(crate) fn next_number(table: &str) -> String {
     format!("SELECT setval(pg_get_serial_sequence('{table}', 'number'), max(number)) FROM {table} HAVING count(*) > 0")
 }

@@ -1,26 +1,26 @@
-//! How jobs are listed, the same for both databases: which index a list is read from, and where it begins.
+//! Lists of jobs, the same for both databases: the index to read a list from, and its start.
 //!
-//! A list without a search comes in order out of an index. One with a search reads titles until it has found enough; where
-//! nothing is found that is all of them, so they are read out of the index (docs/decisions/0026-lists.md).
+//! A list without a search is read in order from an index. A search reads titles until it has found enough jobs. If
+//! nothing matches, it reads all titles, so it reads them from the index (docs/decisions/0026-lists.md).
 
 use journeyman_core::job::JobStatus;
 use journeyman_core::ports::JobFilter;
 
-/// The statement that a list is read by.
+/// The statement that reads a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
     /// By project.
     All,
-    /// By project and status. A search among them reads the jobs themselves: there are few of such a status.
+    /// By project and status. A search among these reads the jobs themselves, because few jobs have such a status.
     OfStatus,
-    /// By titles in the index.
+    /// By the titles in the index.
     Search,
 }
 
 impl Listing {
     pub(crate) fn of(filter: &JobFilter) -> Self {
         match (filter.status, &filter.title_contains) {
-            // What is active or failed is a small part of what there is, in time.
+            // Over time, active and failed jobs become a small fraction of all jobs.
             (Some(JobStatus::Active | JobStatus::Failed), _) | (Some(_), None) => Self::OfStatus,
             (_, Some(_)) => Self::Search,
             (None, None) => Self::All,
@@ -28,10 +28,10 @@ impl Listing {
     }
 }
 
-/// The place behind which a list begins, as the microseconds and the id of a job that need not be there.
+/// Returns the exclusive start of a list: the creation time in microseconds and the id of a job that need not exist.
 pub(crate) fn beginning(filter: &JobFilter) -> (i64, String) {
     let after = filter.after.map(|place| (place.created_at.as_micros(), place.id.to_string()));
-    // No id is before the empty one: of that moment there is none in the list.
+    // No id sorts before the empty string, so jobs created exactly at this time are excluded.
     let before = filter.created_before.map(|before| (before.as_micros(), String::new()));
     after.into_iter().chain(before).min().unwrap_or((i64::MAX, String::new()))
 }

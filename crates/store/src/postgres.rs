@@ -140,13 +140,13 @@ impl PostgresStore {
         migrate::migrate(&Connector::new(url)?, None).await
     }
 
-    /// The version of a schema that is up to date.
+    /// Returns the current schema version.
     #[must_use]
     pub fn schema_version() -> i64 {
         migrate::known()
     }
 
-    /// Brings the schema to a version of before, for a backup of that version.
+    /// Migrates the schema up to `version` only, to restore a backup with that schema version.
     ///
     /// # Errors
     /// As [`PostgresStore::open`]; [`OpenError::Newer`] if the schema is later than `version`.

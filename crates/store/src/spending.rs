@@ -19,7 +19,7 @@ pub(crate) struct Sum {
 /// The sums that money is added to, in the order in which they are looked at.
 pub(crate) fn sums(spend: &Spend) -> [Sum; 3] {
     let sum = |scope: Scope, subject: String| {
-        // A sum stops at the largest number, so a budget beyond that is none.
+        // A sum saturates at the largest integer, so a budget above that is no limit.
         let most = spend.budgets.of(scope).and_then(|most| i64::try_from(most).ok());
         Sum { scope, kind: scope.name(), subject, most }
     };

@@ -45,7 +45,7 @@ pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pages of 4 KiB that the write-ahead log may have before they are copied to their places: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4096;
 
-/// Bytes that the log may keep on the disk while nothing is in it.
+/// The bytes that the write-ahead log may keep on disk while it is empty.
 const LOG_BYTES: i64 = 64 << 20;
 
 /// Memory for the pages that the writer touches, at most.
@@ -73,26 +73,26 @@ pub enum OpenError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
-    /// Its write-ahead log cannot be made sure to be on the disk.
+    /// The write-ahead log cannot be written to disk.
     #[error(
         "the log {path} of the database cannot be written to the disk: {source}; check the disk (dmesg names its \
          errors), copy the database with its -wal file to another one if it fails, and start again"
     )]
     Log {
-        /// Which file.
+        /// The path of the log.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the operating system.
         source: std::io::Error,
     },
-    /// It cannot be rewritten.
+    /// The database cannot be rewritten.
     #[error(
         "the database {path} cannot be rewritten: {source}; it is as it was; rewriting needs room on the disk for two \
          more copies of it, and that no other program uses it"
     )]
     Compact {
-        /// Which file.
+        /// The path of the database.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error from SQLite.
         source: rusqlite::Error,
     },
     /// The secrets in it cannot be opened with this key.
@@ -114,21 +114,21 @@ pub enum OpenError {
 }
 
 impl SqliteStore {
-    /// Makes sure that what the log of the database at `path` holds is on the disk; a service does so before it opens
-    /// the database, because the process before it may have failed to. Where there is none, nothing is done.
+    /// Ensures that the content of the write-ahead log of the database at `path` is on disk. A service does this before
+    /// it opens the database, because the previous process may have failed to do so. Does nothing if there is no log.
     ///
     /// # Errors
-    /// The file cannot be opened or is no database; its log cannot be written.
+    /// The file cannot be opened or is not a database; its log cannot be written.
     pub fn recover(path: &Path) -> Result<(), OpenError> {
         recover::recover(path)
     }
 
-    /// Rewrites the database at `path` without the room that is free in it, and so that from then on such room is given
-    /// back to the disk as it becomes free. Nothing else may use it meanwhile, and the disk needs room for another two
-    /// of it. Returns how large it was and is, in bytes.
+    /// Rewrites the database at `path` without its free pages, and lets it return free pages to the disk from then on.
+    /// No other program may use the database meanwhile, and the disk needs room for two more copies of it. Returns the
+    /// sizes before and after, in bytes.
     ///
     /// # Errors
-    /// The file cannot be opened or is no database; the disk is full; another process uses it.
+    /// The file cannot be opened or is not a database; the disk is full; another process uses the database.
     pub fn compact(path: &Path) -> Result<[u64; 2], OpenError> {
         compact::compact(path)
     }
@@ -143,7 +143,7 @@ impl SqliteStore {
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(failed)?;
         if pages == 0 {
-            // Before the first table is made, else it is without effect: room that becomes free can be given back.
+            // Lets the file return free pages to the disk. Has no effect after the first table was created.
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(failed)?;
         }
         // WAL lets readers go on beside the writer; FULL syncs the log at each commit: a 2xx means on disk.
@@ -152,7 +152,7 @@ impl SqliteStore {
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         // Pages of a job that is written many times are copied from the log to their place once and not each time.
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(failed)?;
-        // After a large transaction the log is cut off again when it begins anew.
+        // After a large transaction, SQLite truncates the log when it starts to reuse it.
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES).map_err(failed)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -215,7 +215,7 @@ impl Store for SqliteStore {
         let ends = Ends::new(now, retention);
         let swept = self.writer.write(move |db| Ok::<_, write::OpError<StoreError>>(sweep::sweep(db, ends, limit)?));
         let swept = swept.await?;
-        // The last piece of a sweep gives back what all of it has made free.
+        // After its last piece, a sweep returns the pages that all of its pieces have freed.
         if swept.most() < limit {
             self.give_back().await?;
         }

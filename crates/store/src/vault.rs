@@ -110,12 +110,13 @@ impl MasterKey {
         self.cipher().decrypt(&Nonce::from(*nonce), payload).map_err(|_| VaultError::Sealed)
     }
 
-    /// A name for the key, by which a backup says which key it needs; nothing of the key can be found out by it.
+    /// Returns an identifier of the key, with which a backup records the key that it needs. It reveals nothing about
+    /// the key.
     ///
     /// # Errors
-    /// None that can happen: the text is short.
+    /// Cannot occur in practice: the text is short.
     pub fn id(&self) -> Result<String, VaultError> {
-        // The same each time: this cipher keeps a text secret even if a nonce is used again, and this one is known.
+        // Deterministic: this cipher keeps a text secret even if a nonce is reused, and this text is known anyway.
         let sealed = self.seal_at(ID_PLACE, PROOF, [0; NONCE_BYTES])?;
         let end = sealed.len().saturating_sub(ID_BYTES);
         Ok(sealed[end..].iter().map(|byte| format!("{byte:02x}")).collect())

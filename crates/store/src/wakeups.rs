@@ -122,7 +122,7 @@ impl Wakeups {
         }
     }
 
-    /// Work may have become available, whoever's.
+    /// Signals that work may have become available, for any job.
     pub(crate) fn work(&self) {
         self.work.send_modify(|version| *version += 1);
     }

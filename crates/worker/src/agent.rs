@@ -104,7 +104,7 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
     if let Err(Stopped::Failed { reason, .. }) = &result
         && is_for_the_disk(reason.code)
     {
-        // It is killed without a grace, in which it would go on writing.
+        // A paused agent is killed without a grace period, during which it would continue to write.
         agent.process.pause().await;
     }
     if has_waited
@@ -250,7 +250,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
     Ok(turn)
 }
 
-/// A failure for the disk, where an agent has failed that has used up what it may have there.
+/// Replaces an agent's failure with a disk failure if the agent has used up its disk limit.
 async fn or_disk<T>(stage: &Stage<'_>, result: Result<T, Stopped>) -> Result<T, Stopped> {
     let disk = Disk::of(stage.room, &stage.assignment.project.settings.limits);
     match result {

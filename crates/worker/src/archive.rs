@@ -33,8 +33,8 @@ pub(crate) fn key(job: JobId, token: Token) -> String {
     format!("{SESSIONS}/{job}/{}.tar.gz", token.0)
 }
 
-/// Writes `home` to `archive`, no more than `limit` bytes of it: [`ErrorKind::FileTooLarge`] where it has more, and
-/// [`ErrorKind::TimedOut`] where it takes until `deadline`.
+/// Writes at most `limit` bytes of `home` to `archive`. Returns [`ErrorKind::FileTooLarge`] if the home has more, and
+/// [`ErrorKind::TimedOut`] if writing lasts until after `deadline`.
 ///
 /// The agent is paused, but what has left its process group may be running: a file that is changed meanwhile is stored as
 /// long as it was when it was opened, and one that is gone or cannot be read is left out. Nothing is reached by its path:
@@ -135,7 +135,7 @@ impl<T> Limited<T> {
     }
 }
 
-/// A writer that is good until a deadline.
+/// A writer that fails after a deadline.
 struct Timed<W> {
     inner: W,
     deadline: Instant,

@@ -44,7 +44,7 @@ pub(crate) async fn choose_branch(
         let base = history.resolve(&base_of(job, project, history)).await?;
         return begin(wanted(generation), generation, base, project, history);
     }
-    // The project may have come to name it since.
+    // The project may have been changed to name this branch.
     if is_accepted_name(&branch.name, project, history) {
         return Err(not_for_jobs(&branch.name));
     }
@@ -61,8 +61,8 @@ pub(crate) async fn choose_branch(
     Ok(TurnBegun { branch, generation, base, head, pushed })
 }
 
-/// A branch that this job has not used: from `base`, or from where it is if the code host has it. What a branch that
-/// people accept work into holds was accepted by people, so no job pushes to one.
+/// Begins a branch that this job has not used: from `base`, or from the branch's head if the code host has the branch.
+/// Commits on a branch that people merge work into count as accepted, so no job pushes to such a branch.
 fn begin(
     branch: String,
     generation: u32,

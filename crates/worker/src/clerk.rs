@@ -46,7 +46,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(10);
 /// How long it may take when the worker shuts down: the turn is over, and what it was worth is given a moment to be kept.
 const LAST_TIME: Duration = Duration::from_secs(5);
 
-/// The exit code of a shell whose program was killed: 128 and the number of the signal.
+/// The exit code of a shell whose program was killed: 128 plus the signal number.
 const KILLED: i32 = 128 + 9;
 
 /// What it is to do.
@@ -57,15 +57,15 @@ pub(crate) struct Task<'a> {
     pub(crate) snapshot: bool,
     /// Of that commit.
     pub(crate) message: String,
-    /// What the last commit of the turn carries, also where the agent has made it.
+    /// The trailer for the last commit of the turn, even if the agent made that commit.
     pub(crate) trailer: String,
-    /// Whether the agent's commits are written again, with the modes of files that git writes itself.
+    /// Whether to rewrite the agent's commits with the file modes that git writes itself.
     pub(crate) normalize: bool,
     /// There are files with more bytes than this, which is the most that one may have.
     pub(crate) large_from: Option<u64>,
-    /// Whether git may be run in the agent's own repository; without, its commits are lost and its files are not.
+    /// Whether git may run in the agent's own repository; if not, its commits are lost, but its files are not.
     pub(crate) use_repository: bool,
-    /// How long the commits may take.
+    /// The time limit for making the commits.
     pub(crate) time: Duration,
     /// Those of the project.
     pub(crate) limits: &'a LimitSettings,
@@ -105,7 +105,7 @@ pub(crate) async fn set_desk(workspace: &Workspace, mirror: &Mirror, head: &Sha)
     Ok(())
 }
 
-/// An environment in which git reads no configuration but that of its repository, with another home.
+/// Returns an environment in which git reads only the configuration of its repository, with another home.
 pub(crate) fn with_plain_git(environment: &BTreeMap<String, String>, home: &str) -> BTreeMap<String, String> {
     let nothing = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].map(|name| (name, "/dev/null"));
     let yes = ["GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM", "GIT_NO_REPLACE_OBJECTS"].map(|name| (name, "1"));
@@ -192,11 +192,11 @@ impl<'a> Clerk<'a> {
     pub(crate) async fn settle(mut self, head: &Sha) -> Result<bool, Stopped> {
         // Where it is gone, it says nothing either.
         let _ = self.stdin.write_all(format!("settle {head}\n").as_bytes()).await;
-        // The outer deadline ends it: that it took too long is no failure.
+        // The outer timeout ends the wait: taking too long is not a failure.
         let line = tokio::time::timeout(SETTLE_TIME, self.line(SETTLE_TIME * 2)).await;
         self.process.end().await;
         match line {
-            // The turn is over and kept whether this is done or not.
+            // The turn has ended and its work is kept, whether this step succeeds or not.
             Ok(Err(Stopped::HandedBack)) | Err(_) => Ok(false),
             Ok(line) => Ok(line?.as_deref() == Some("settled")),
         }
@@ -246,7 +246,7 @@ impl<'a> Clerk<'a> {
             return stopped;
         }
         match exit {
-            // Its own git, or the shell over it, was killed by the machine or somebody on it.
+            // The machine or an operator killed the committer's git or its shell.
             Exit::Signal(_) | Exit::Code(KILLED) => {
                 let text = format!("git was killed while it committed the files: {complaints}");
                 Stopped::may_pass(ReasonCode::Internal, text)
@@ -259,7 +259,8 @@ impl<'a> Clerk<'a> {
     }
 }
 
-/// Refuses a desk on which a program that was run beside it has left what keeps git waiting, or leads it elsewhere.
+/// Refuses the committer's folder if a program that ran next to it has left an entry that blocks git or leads it
+/// elsewhere.
 async fn check_desk(workspace: &Workspace) -> Result<(), Stopped> {
     let desk = workspace.desk.clone();
     let odd = tokio::task::spawn_blocking(move || first_odd_entry(&desk)).await.map_err(io::Error::other)??;

@@ -1,12 +1,12 @@
 # What the agent has done, as one pack of objects: run in a sandbox of its own, in the tree, with the git directory that the
 # service has made on the desk ("$2"), whose configuration is not the agent's.
 #
-# Prints "head <commit>", the one that holds everything, or "large <path>" for a file that is too large to be committed. Then
-# waits for "settle <commit>", on which the agent's own repository is to stand, and prints "settled". A process costs more
-# than anything else here, so there are few.
+# Prints "head <commit>" with the commit that contains everything, or "large <path>" for a file that is too large to
+# commit. Then waits for "settle <commit>", moves the agent's own repository to that commit, and prints "settled".
+# Processes are the most expensive part of this script, so it starts few.
 set -eu
 tree=$1 desk=$2
-# No git waits for what the service says next on stdin.
+# Calls redirect stdin, so that git does not read the service's next line.
 desk_git() { GIT_DIR="$desk/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$desk/index" git "$@"; }
 
 # What was stored for the turn before is in the service's own repository since.
@@ -30,8 +30,8 @@ case $own in
 	;;
 esac
 [ -n "$own" ] || own=$BASE
-# The agent's objects are read only where there are some to take. Its `info` is left out: what it names as further objects
-# may keep git waiting.
+# Read the agent's objects only if there are some to take. Leave out its `info`: the further object folders that it
+# names may block git.
 if [ "$own" != "$BASE" ]; then
 	mkdir "$desk/own"
 	set --
@@ -44,8 +44,8 @@ fi
 # History that was rewritten cannot be pushed without force: then the files count, and become one commit.
 [ "$own" = "$BASE" ] || desk_git merge-base --is-ancestor "$BASE" "$own" 2>/dev/null </dev/null || own=$BASE
 if [ "$NORMALIZE" = yes ] && [ "$own" != "$BASE" ]; then
-	# Each of its commits is written again, oldest first, with the modes of files that git writes itself. An index that is
-	# made from a listing knows no tree to take over.
+	# Rewrite each of the agent's commits, oldest first, with the file modes that git writes itself. An index that is
+	# built from a listing has no cached tree to reuse.
 	mkdir "$desk/own/new"
 	for commit in $(desk_git rev-list --reverse --topo-order "$own" "^$BASE" </dev/null); do
 		set --
@@ -80,7 +80,7 @@ if [ "$SNAPSHOT" = yes ]; then
 	# Where there is nothing to commit it says so on stdout, and fails.
 	printf '%s' "$MESSAGE" | desk_git commit --quiet --no-verify --cleanup=verbatim --file=- >&2 || desk_git diff-index --cached --quiet "$own" -- </dev/null
 	read -r head < "$desk/git/HEAD"
-	# The last commit of a turn says which message it belongs to, also where the agent has made all of them.
+	# The last commit of a turn names its message, even if the agent made all of the commits.
 	if [ "$head" = "$own" ] && [ "$head" != "$BASE" ]; then
 		desk_git commit --quiet --no-verify --amend --no-edit --allow-empty --cleanup=verbatim --trailer "$TRAILER" >&2
 		read -r head < "$desk/git/HEAD"

@@ -31,8 +31,8 @@ pub(crate) const FILE_BYTES: u64 = 100 << 20;
 /// What a turn adds is kept as single objects up to this many bytes, and as one pack beyond.
 const LOOSE_BYTES: u64 = 4 << 20;
 
-/// How git checks objects. By default it takes trees with modes that it never writes itself, such as 104755 (setuid);
-/// such commits are written again.
+/// The option for git's check of objects. By default git accepts trees with modes that it never writes itself, such as
+/// 104755 (setuid). Commits with such trees are rewritten.
 const STRICT: &str = "--strict=badFilemode=error";
 
 /// Commits of one turn: all are named in the job's log.
@@ -113,7 +113,7 @@ pub(crate) async fn collect(
     };
     let judged = judge(mirror, turn, about, &head, seen);
     let commits = phase::within(phase::JUDGE, "looking through the commits of the turn", judged).await?;
-    // Before the turn's end is recorded: what is recorded is there after a power cut.
+    // Sync before the end of the turn is recorded: recorded commits must survive a power failure.
     synced(folders).await?;
     let settled = clerk.settle(&head).await?;
     Ok(Work { head, commits, settled })
@@ -145,8 +145,8 @@ async fn judge(
     Ok(changes.commits)
 }
 
-/// Takes what the clerk has made into the mirror: objects that git finds whole, all of whose links lead to objects that are
-/// there. Inside is what git says against them.
+/// Imports the committer's pack into the mirror: objects that git finds complete, and whose links all lead to existing
+/// objects. The inner error contains git's objection.
 async fn import(room: &Room, mirror: &Mirror) -> Result<Result<(), GitError>, Stopped> {
     let desk = room.workspace.desk.clone();
     let pack = tokio::task::spawn_blocking(move || open_pack(&desk)).await.map_err(std::io::Error::other)??;
@@ -162,7 +162,7 @@ async fn import(room: &Room, mirror: &Mirror) -> Result<Result<(), GitError>, St
 fn not_taken(error: GitError) -> Stopped {
     match (&error, error.failure()) {
         (GitError::NotStarted(_), _) | (_, Failure::DiskFull | Failure::LockHeld | Failure::Damaged) => error.into(),
-        // By the machine, or somebody on it. (Limits of ours end git in other ways.)
+        // The machine or an operator killed git. (Our own limits end git in other ways.)
         _ if error.is_killed() => error.into(),
         _ => refused(&error),
     }

@@ -1,5 +1,5 @@
-//! Removes at once what a run has left that was stopped for the disk: the space is wanted now, and not when the workspace
-//! has been idle for long.
+//! Immediately removes the files of a run that was stopped because of the disk: the space is needed now, not after the
+//! workspace has been idle for a long time.
 
 use std::io;
 use std::path::Path;
@@ -12,20 +12,20 @@ use crate::removal::remove_folder;
 use crate::worker::Host;
 use crate::workspace::MARKER;
 
-/// Processes that were killed may write for a moment still.
+/// The number of attempts: killed processes may continue to write for a moment.
 const ATTEMPTS: u32 = 20;
 
-/// Between two attempts.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Whether what a run has left is removed at once when it ends for this.
+/// Returns whether the files of a run that ended for this reason are removed immediately.
 pub(crate) const fn is_for_the_disk(code: ReasonCode) -> bool {
     matches!(code, ReasonCode::DiskLimit | ReasonCode::DiskFull)
 }
 
 impl Host {
-    /// Removes the workspace of a job, and its files in the scratch folder. The lock of the workspace is held, and no
-    /// program runs in it.
+    /// Removes the workspace of a job, and the job's files in the scratch folder. The caller holds the workspace lock,
+    /// and no program runs in the workspace.
     pub(crate) async fn discard_workspace(&self, job: JobId) {
         let root = self.data.join("workspaces").join(job.to_string());
         if let Err(error) = discard(&root, &self.data.join("scratch"), &format!("{job}.")).await {
@@ -36,7 +36,7 @@ impl Host {
 }
 
 async fn discard(root: &Path, scratch: &Path, prefix: &str) -> io::Result<()> {
-    // A tree that is half removed must not be taken for a whole one.
+    // A half-removed tree must not be mistaken for a complete one.
     match tokio::fs::remove_file(root.join(MARKER)).await {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -24,18 +24,18 @@ pub(crate) struct Assignment {
     pub(crate) project: Project,
     pub(crate) reporter: Reporter,
     pub(crate) signals: Signals,
-    /// When the run began.
+    /// The time at which the run began.
     pub(crate) started_at: Timestamp,
-    /// How far it has come.
+    /// The progress of the run.
     stage: Mutex<Stage>,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The agent has not been prompted.
+    /// The agent has not been prompted yet.
     Preparing,
-    /// It has.
+    /// The agent has been prompted.
     Prompting,
     /// The turn is over and recorded.
     Publishing,
@@ -65,12 +65,13 @@ pub(crate) trait Executor: Send + Sync {
     /// Brings the job's repository up to date.
     async fn begin<'a>(&'a self, assignment: &'a Assignment) -> Result<Box<dyn Execution + 'a>, Stopped>;
 
-    /// Makes the mirror of the job's repository again, which is damaged or gone.
+    /// Recreates the mirror of the job's repository, which is damaged or missing.
     async fn repair(&self, assignment: &Assignment) -> Result<(), Stopped>;
-    /// Returns the free space for workspaces where it is below what is kept.
+    /// Returns the free space for workspaces if it is below the reserve.
     fn low_space(&self) -> Option<FreeSpace>;
 
-    /// Removes the job's workspace at once, after a run that was stopped for the disk and while its place is held.
+    /// Removes the job's workspace immediately, after a run that was stopped because of the disk and while its lock is
+    /// held.
     async fn discard(&self, job: JobId);
 
     /// Removes what the job's leases up to `token` have left in the blob store and nobody needs.
@@ -87,8 +88,8 @@ pub(crate) trait Execution: Send + Sync {
     /// Chooses the branch, and makes the workspace and the agent's session what they were when the last turn ended.
     async fn prepare(&self) -> Result<TurnBegun, Stopped>;
 
-    /// The commits of this message that are on the branch already although no turn of it is recorded: what was recorded
-    /// was lost with a database that was restored or failed over. The newest commit, and all of them, oldest first.
+    /// Returns the newest commit of the branch and the commits of this message, oldest first, if the branch has them
+    /// although no turn of the message is recorded. The record was lost when the database was restored or failed over.
     async fn published_before(&self, begun: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, Stopped>;
 
     /// The turn.

@@ -9,7 +9,7 @@ use journeyman_git::{Failure, GitError};
 pub(crate) enum Stopped {
     /// It failed; `retry` where another attempt may go better.
     Failed { reason: Reason, retry: bool },
-    /// The mirror of the repository is damaged or gone: what was tried can be tried again when it was made again.
+    /// The mirror of the repository is damaged or missing: the step can be retried after the mirror has been recreated.
     MirrorDamaged(String),
     /// The worker shuts down.
     HandedBack,

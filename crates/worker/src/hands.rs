@@ -219,7 +219,7 @@ impl Hands<'_> {
         Preparation { project, room, mirror, spares, gateway, reporter, signals, base, setup, agent }
     }
 
-    /// Refuses a turn that has left more on the disk than it may; what the agent that waits holds open counts too.
+    /// Refuses a turn that has left more on the disk than the limit; files that the idle agent has open count too.
     async fn check_disk(&self) -> Result<(), Stopped> {
         let waiting = self.waiting.lock().await;
         let process = waiting.as_ref().map(Agent::process);

@@ -103,7 +103,7 @@ impl Reporter {
         }
     }
 
-    /// A reason without the values that must not be stored.
+    /// Returns a reason without the secret values, which must not be stored.
     pub(crate) fn redact(&self, reason: &Reason) -> Reason {
         let hidden = self.redactor.get().map(|redactor| redactor.text(&reason.text));
         let text = hidden.map_or_else(|| reason.text.clone(), std::borrow::Cow::into_owned);

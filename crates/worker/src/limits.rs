@@ -20,7 +20,7 @@ const DISK_BEAT: Duration = Duration::from_secs(2);
 /// The disk is looked at for one part in so many of the time.
 const DISK_PART: u32 = 20;
 
-/// The same while it fills quickly, or is nearly full.
+/// The same divisor while the disk fills quickly or is nearly full.
 const HURRIED_PART: u32 = 4;
 
 /// Why a run ends that came up against a limit of its project.
@@ -54,11 +54,11 @@ pub(crate) struct Watch<'a> {
     growth: Growth,
     /// When the disk is looked at again.
     next: Instant,
-    /// The same where there is reason to.
+    /// The earliest time of the next count if there is a reason to count early.
     soonest: Instant,
-    /// What the first look has counted.
+    /// The bytes that the first count found.
     first: Option<u64>,
-    /// What the last look has counted, and what was free then.
+    /// The bytes that the last count found, and the free bytes at that time.
     last: Option<(u64, u64)>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Watch<'a> {
     pub(crate) fn new(room: &Room, limits: &'a LimitSettings) -> Self {
         let now = Instant::now();
         let (disk, growth) = (Disk::of(room, limits), room.space.enter());
-        // The first look is at once: what is counted from is known then.
+        // The first count is made immediately, because growth is measured from it.
         Self { limits, disk, growth, next: now, soonest: now, first: None, last: None }
     }
 
@@ -95,7 +95,8 @@ impl<'a> Watch<'a> {
         self.growth.stop(free?, now)
     }
 
-    /// Whether to look before it is time: the disk has lost more than the run may still use, or has little left.
+    /// Returns whether to count early: the disk has lost more free space than the run may still use, or has little
+    /// left.
     fn has_reason(&self, free: FreeSpace) -> bool {
         let is_fast = self.last.is_some_and(|(bytes, before)| {
             before.saturating_sub(free.free_bytes) > self.limits.disk_bytes().saturating_sub(bytes)
@@ -163,7 +164,7 @@ mod tests {
             let growth = Space::new(root.path().to_owned(), Some(0)).enter();
             let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(3600));
             let disk = disk(&root, Some(used), 100);
-            // More than 100 for whoever looks through the folders.
+            // More than 100 bytes, if the folders were counted.
             std::fs::write(root.path().join("tree/x"), "x").expect("a file");
             let mut watch = Watch { limits: &limits, disk, growth, next: now, soonest: later, first: None, last: None };
             let stopped = watch.look(&Holding(0)).await;

@@ -34,9 +34,9 @@ pub(crate) struct Mirror {
     pub(crate) remote: Remote,
     pub(crate) heads: BTreeMap<String, Sha>,
     pub(crate) default_branch: String,
-    /// Whether the remote itself says which branch is the default one; else it is a guess.
+    /// Whether the remote names its default branch; otherwise `default_branch` is a guess.
     pub(crate) names_default_branch: bool,
-    /// Of commits in any mirror.
+    /// The sizes of the trees of commits in any mirror.
     pub(crate) tree_sizes: TreeSizes,
 }
 
@@ -84,13 +84,13 @@ impl Mirrors {
         self.fetch_into(path, remote).await
     }
 
-    /// The lock of a mirror.
+    /// Returns the lock of a mirror.
     pub(crate) fn turn(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(turns.entry(path.to_owned()).or_default())
     }
 
-    /// Brings the mirror at `path` up to date, which is made where it is missing.
+    /// Updates the mirror at `path`, and creates it if it is missing.
     pub(crate) async fn fetch_into(&self, path: PathBuf, remote: Remote) -> Result<Mirror, Stopped> {
         if !path.join("HEAD").exists() {
             tokio::fs::create_dir_all(&self.dir).await?;
@@ -206,7 +206,7 @@ impl Changes {
 /// What `git for-each-ref` prints of a ref, in the form of `git ls-remote`; before that of the current branch, `HEAD`.
 const LISTING: &str = "--format=%(if:equals=*)%(HEAD)%(then)ref: %(refname)%09HEAD%0a%(end)%(objectname)%09%(refname)";
 
-/// The branches, the default one, and whether the remote names it.
+/// Returns the branches, the default branch, and whether the remote names it.
 fn read_listing(listing: &str) -> Result<(BTreeMap<String, Sha>, String, bool), Stopped> {
     let (mut heads, mut default_branch) = (BTreeMap::new(), None);
     for line in listing.lines() {
@@ -238,7 +238,7 @@ pub(crate) trait History: Sync {
     /// One of them.
     fn default_branch(&self) -> &str;
 
-    /// Whether the remote itself names the default branch; else it is a guess.
+    /// Returns whether the remote names the default branch; otherwise it is a guess.
     fn names_default_branch(&self) -> bool;
 
     /// The commit that a ref names: `HEAD`, a branch, a tag or a commit.
@@ -337,7 +337,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Looks at the mirror before commits of a turn are put into it; [`synced`] then makes them durable.
+    /// Records the folders of the mirror before commits of a turn are imported; [`synced`] then makes the commits
+    /// durable.
     pub(crate) async fn folders(&self) -> Result<Folders, Stopped> {
         look_at(&self.path).await
     }
@@ -347,7 +348,7 @@ impl Mirror {
     }
 }
 
-/// Looks at a repository of this machine that is about to be changed.
+/// Records the folders of a local repository that is about to be changed.
 pub(crate) async fn look_at(git_dir: &Path) -> Result<Folders, Stopped> {
     let path = git_dir.to_owned();
     let looked = tokio::task::spawn_blocking(move || Folders::look(&path)).await;
@@ -357,7 +358,7 @@ pub(crate) async fn look_at(git_dir: &Path) -> Result<Folders, Stopped> {
     }
 }
 
-/// Returns when all that was written to a repository since it was looked at is on the disk.
+/// Syncs everything that was written to a repository since its folders were recorded.
 pub(crate) async fn synced(folders: Folders) -> Result<(), Stopped> {
     Ok(tokio::task::spawn_blocking(move || folders.sync()).await.map_err(std::io::Error::other)??)
 }

@@ -1,4 +1,5 @@
-//! What a failure means for its message: the end, another attempt, or waiting until a cause outside the message has passed.
+//! The consequence of a failure for its message: the message fails, is retried, or waits until a cause outside it has
+//! passed.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use journeyman_core::time::IdGen;
 
 use crate::executor::{Assignment, Stage};
 
-/// How long messages wait for causes outside them.
+/// The time for which messages wait for causes outside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For what does not answer or is full: a code host, a provider of models, a disk, a sandbox.
+    /// For outages: a code host, a model provider or a sandbox that does not answer, or a full disk.
     pub outage: Duration,
-    /// For what refuses: a credential, or a repository that is not there.
+    /// For refusals: of a credential, or because a repository does not exist.
     pub refusal: Duration,
 }
 
@@ -26,16 +27,16 @@ impl Default for Patience {
     }
 }
 
-/// What follows from a failure.
+/// The consequence of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// The message fails.
     Final,
-    /// It is tried again a few times.
+    /// The message is retried a few times.
     Attempt,
-    /// It waits for a cause of its own or of the machine.
+    /// The message waits for a cause that affects only this job or this machine.
     Wait(Kind),
-    /// It waits for a cause that it shares with all jobs of its project.
+    /// The message waits for a cause that affects all jobs of its project.
     Hold(Kind, HoldCause),
 }
 
@@ -45,7 +46,7 @@ enum Kind {
     Refusal,
 }
 
-/// The verdict on a failure at a stage of a run; `may_pass` is what the step that failed says.
+/// Returns the consequence of a failure at a stage of a run; `may_pass` is the judgment of the step that failed.
 const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
     let host = match stage {
         Stage::Preparing | Stage::Prompting => HoldCause::Fetch,
@@ -62,13 +63,13 @@ const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
             Verdict::Wait(Kind::Outage)
         }
         _ if !may_pass => Verdict::Final,
-        // Nothing was asked of the agent yet, or no more is: trying again costs nothing and does nothing twice.
+        // The agent has not been prompted yet, or its turn is over: a retry costs nothing and repeats nothing.
         _ if !matches!(stage, Stage::Prompting) => Verdict::Wait(Kind::Outage),
         _ => Verdict::Attempt,
     }
 }
 
-/// The outcome of a run that failed. A cause that is the project's puts the project on hold.
+/// Returns the outcome of a failed run, and puts the project on hold if the cause affects the whole project.
 pub(crate) async fn outcome(
     store: &dyn Store,
     ids: &dyn IdGen,
@@ -101,14 +102,15 @@ pub(crate) async fn outcome(
                 next = NextAttempt::AfterHold;
             }
             Ok(None) => {}
-            // The message waits by itself then.
+            // The message then waits on its own schedule.
             Err(error) => tracing::warn!(project = %assignment.project.id, %error, "hold_project failed"),
         }
     }
     Outcome::Waiting { reason, since, patience, next }
 }
 
-/// Whether the other jobs of the project share the cause: a job with a model of its own may be alone with it.
+/// Returns whether the cause also affects the other jobs of the project; a job with a different model may be the only
+/// one.
 fn is_of_the_project(assignment: &Assignment, cause: HoldCause) -> bool {
     match cause {
         HoldCause::Fetch | HoldCause::Push => assignment.claimed.job.source.repository == assignment.project.repository,
@@ -116,12 +118,12 @@ fn is_of_the_project(assignment: &Assignment, cause: HoldCause) -> bool {
     }
 }
 
-/// Ends the hold that a run was given out to probe, when the run has got past its cause.
+/// Ends the hold of the project if this run probed it and has got past its cause.
 pub(crate) async fn passed(store: &dyn Store, assignment: &Assignment, causes: &[HoldCause]) {
     if assignment.claimed.hold.as_ref().is_some_and(|hold| causes.contains(&hold.cause))
         && let Err(error) = store.release_project(assignment.project.id.clone()).await
     {
-        // The next probe does it.
+        // The next probe ends the hold.
         tracing::warn!(project = %assignment.project.id, %error, "release_project failed");
     }
 }

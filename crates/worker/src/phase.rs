@@ -1,5 +1,5 @@
-//! Deadlines of the steps that follow a turn. `limits.runSeconds` bounds the turn; without a deadline for each later step an
-//! agent could leave files behind that hold its run for much longer.
+//! Deadlines for the steps that follow a turn. `limits.runSeconds` limits the turn; without a deadline for each later
+//! step, an agent could leave files behind that keep its run busy for much longer.
 
 use std::time::Duration;
 
@@ -8,39 +8,39 @@ use journeyman_core::run::ReasonCode;
 use crate::failure::Stopped;
 use crate::survey::Survey;
 
-/// For looking through a tree, or counting what it has: a million files take seconds.
+/// The time limit for walking a tree or counting its files: a million files take seconds.
 pub(crate) const LOOK: Duration = Duration::from_secs(120);
 
-/// For the end of an agent whose processes were killed.
+/// The time limit for ending an agent whose processes were killed.
 pub(crate) const END: Duration = Duration::from_secs(30);
 
-/// For an archive of a home of the largest size.
+/// The time limit for archiving a home of the maximum size.
 pub(crate) const ARCHIVE: Duration = Duration::from_secs(120);
 
-/// For storing an archive or a bundle.
+/// The time limit for storing an archive or a bundle.
 pub(crate) const STORE: Duration = Duration::from_secs(300);
 
-/// For judging commits that were imported.
+/// The time limit for judging imported commits.
 pub(crate) const JUDGE: Duration = Duration::from_secs(120);
 
-/// For git over any tree; large trees get more, up to [`GIT_MOST`].
+/// The time limit for git on a small tree; larger trees get more, up to [`GIT_MOST`].
 const GIT_LEAST: Duration = Duration::from_secs(60);
 
-/// For git over the largest tree.
+/// The time limit for git on the largest tree.
 const GIT_MOST: Duration = Duration::from_secs(600);
 
-/// Bytes that git stores in a second on a slow machine.
+/// Bytes per second that git stores on a slow machine.
 const GIT_BYTES: u64 = 20 << 20;
 
-/// Files that git looks at in a second on a slow machine.
+/// Files per second that git reads on a slow machine.
 const GIT_FILES: u64 = 5000;
 
-/// Returns the time for making commits of a tree.
+/// Returns the time limit for committing a tree.
 pub(crate) fn commit_time(seen: &Survey) -> Duration {
     git_time(seen.bytes, seen.entries)
 }
 
-/// Returns the time for importing a pack of so many bytes.
+/// Returns the time limit for importing a pack with this many bytes.
 pub(crate) fn import_time(bytes: u64) -> Duration {
     git_time(bytes.saturating_mul(4), 0)
 }
@@ -49,7 +49,7 @@ fn git_time(bytes: u64, files: u64) -> Duration {
     (GIT_LEAST + Duration::from_secs(bytes / GIT_BYTES + files / GIT_FILES)).min(GIT_MOST)
 }
 
-/// Carries out a step, or gives it up after its time: `what` says in a reason what took too long.
+/// Runs a step, and gives it up after `time`; `what` names the step in the reason.
 pub(crate) async fn within<T, E: Into<Stopped>>(
     time: Duration,
     what: &str,

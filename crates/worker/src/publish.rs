@@ -35,11 +35,11 @@ pub(crate) enum Pushed {
 /// Commits to push.
 pub(crate) struct Outgoing<'a> {
     pub(crate) branch: &'a Branch,
-    /// The newest of them.
+    /// The newest commit.
     pub(crate) head: &'a Sha,
-    /// Those of the turn, oldest first.
+    /// The commits of the turn, oldest first.
     pub(crate) commits: &'a [Sha],
-    /// The bytes that a tree may take on the disk, should they have to be rebased.
+    /// The bytes that a tree may use on the disk, if the commits must be rebased.
     pub(crate) disk_bytes: u64,
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn push(
         return Ok(Pushed::Done);
     }
     let from = match commits.first() {
-        // Those of earlier messages that were never published come along.
+        // Otherwise the rebase includes the unpublished commits of earlier messages.
         Some(first) if job.unpublished.is_empty() => format!("{first}^"),
         _ => branch.base.to_string(),
     };
@@ -110,7 +110,7 @@ async fn push_to(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), PushEr
     Ok(())
 }
 
-/// Why a push was not made, or not made durable.
+/// An error from a push, or from making it durable.
 enum PushError {
     Git(GitError),
     Other(Stopped),
@@ -145,7 +145,7 @@ async fn rebase(
     mirror.git.at(&mirror.path, add).run().await?;
     let inside = |arguments: &[&str]| mirror.git.command(arguments).directory(temporary);
     if let Err(error) = inside(&["rebase", "--quiet", "--onto", onto.as_str(), from]).run().await {
-        // A conflict leaves files that are not merged; whatever else keeps git from its work leaves none.
+        // A conflict leaves unmerged files; other failures of git leave none.
         let unmerged = inside(&["ls-files", "--unmerged"]).run().await?.text()?;
         return if unmerged.is_empty() { Err(error.into()) } else { Ok(None) };
     }

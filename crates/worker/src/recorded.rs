@@ -1,5 +1,5 @@
-//! Finds the commits of a message on its branch when the database knows of none: it was restored from a backup, or failed
-//! over to a replica that lacked the last writes. A turn whose commits are there is not done again.
+//! Finds the commits of a message on its branch that the database does not know, because it was restored from a backup,
+//! or failed over to a replica that lacked the last writes. A turn whose commits exist is not repeated.
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
@@ -12,7 +12,8 @@ use crate::mirror::Mirror;
 /// The trailer that names the message that a turn's last commit belongs to (git-interpret-trailers(1)).
 pub(crate) const TRAILER: &str = "Journeyman-Message";
 
-/// The branch's newest commit and the message's commits, oldest first, if they are on the branch of the code host already.
+/// Returns the branch's newest commit and the message's commits, oldest first, if the code host's branch already has
+/// them.
 pub(crate) async fn published_before(
     mirror: &Mirror,
     job: &Job,
@@ -20,7 +21,7 @@ pub(crate) async fn published_before(
     begun: &TurnBegun,
 ) -> Result<Option<(Sha, Vec<Sha>)>, Stopped> {
     let known = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
-    // Mostly the branch is where the database says it is.
+    // Usually the branch is where the database says it is.
     let Some(pushed) = begun.pushed.as_ref().filter(|pushed| known != Some(*pushed)) else { return Ok(None) };
     let range = format!("{}..{pushed}", known.unwrap_or(&begun.base));
     let format = format!("--format=%H %ce %(trailers:key={TRAILER},valueonly,separator=%x20)");
@@ -30,8 +31,8 @@ pub(crate) async fn published_before(
     Ok((!commits.is_empty()).then(|| (pushed.clone(), commits)))
 }
 
-/// The commits of a message among those of a log, each as its name, its committer and its trailers: those that lead to the
-/// commit with the message's trailer, from the one before that another message or another committer has made.
+/// Returns the commits of a message from a log whose lines have a commit's hash, committer and trailers: the commits
+/// that end with the message's trailer, after the last commit from another message or another committer.
 fn commits_of(log: &str, message: &str) -> Vec<Sha> {
     let mut commits: Vec<Sha> = Vec::new();
     for line in log.lines() {

@@ -16,9 +16,9 @@ use crate::worker::Host;
 use crate::workspace::MARKER;
 
 impl Host {
-    /// Removes the workspaces of jobs that have not been active for `idle`, those of jobs that are gone, and those of resting
-    /// jobs that would be built anew in any case: what a killed service was building or removing, and what a turn that did
-    /// not come to its end has left. Answers how many it removed.
+    /// Removes the workspaces of jobs that have not been active for `idle`, of jobs that no longer exist, and of
+    /// resting jobs whose workspaces would be rebuilt in any case: those that a killed service was building or
+    /// removing, and those of turns that did not finish. Returns the number of removed workspaces.
     ///
     /// # Errors
     /// A folder cannot be read or removed; the store failed.
@@ -38,7 +38,7 @@ impl Host {
             // With the door held no run can begin in it, and one that began before is seen by the second look.
             let _place = self.doors.enter(id).await;
             let rest = self.rests(id).await?;
-            // It may have been in the middle of a turn when it was looked at first.
+            // The job may have been in the middle of a turn at the first check.
             let is_new = !is_usable && root.join(MARKER).exists();
             if rest == Rest::No || is_new && rest == Rest::Yes {
                 continue;

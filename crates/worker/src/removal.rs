@@ -20,7 +20,7 @@ fn remove(path: &Path) -> io::Result<()> {
     remove_at(CWD, path)
 }
 
-/// The same for an entry of an open folder, of whatever kind it is.
+/// Removes an entry of an open folder, of any kind, like [`remove_folder`].
 pub(crate) fn remove_at(parent: impl AsFd, name: impl Arg + Copy) -> io::Result<()> {
     match unlinkat(&parent, name, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),

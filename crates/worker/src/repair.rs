@@ -1,5 +1,5 @@
-//! A mirror that is damaged is made again beside its place and moved there; what only it held is taken over as far as it can
-//! be read.
+//! Repairs a damaged mirror: builds a new one next to it, copies the readable commits that only the damaged one has,
+//! and replaces it.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use crate::mirror::{Mirror, Mirrors, look_at, synced};
 use crate::removal::remove_folder;
 
 impl Mirrors {
-    /// Makes the mirror of a remote again. Jobs that use it meanwhile find the old one until the new one is complete.
+    /// Recreates the mirror of a remote. Jobs that use the mirror meanwhile find the old one until the new one is
+    /// complete.
     pub(crate) async fn repair(&self, remote: &Remote) -> Result<(), Stopped> {
         let path = self.path(&remote.url);
         let turn = self.turn(&path);
@@ -33,8 +34,8 @@ impl Mirrors {
 }
 
 impl Mirror {
-    /// Fetches the commits of jobs from a damaged mirror, one by one: those that can be read whole, which may be the only
-    /// copy of work that was not published yet.
+    /// Fetches the commits of jobs from a damaged mirror, one ref at a time, if they are completely readable. They may
+    /// be the only copy of work that was not published yet.
     async fn take_over(&self, damaged: &Path) {
         let list = self.git.at(damaged, ["for-each-ref", "--format=%(refname)", "refs/jobs"]).run().await;
         let Ok(names) = list.and_then(journeyman_git::Output::text) else { return };

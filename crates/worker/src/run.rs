@@ -37,9 +37,9 @@ pub(crate) async fn assign(
     Ok(Assignment::new(claimed, project, reporter, signals))
 }
 
-/// Carries out an assignment up to its outcome, which the caller reports. Where the mirror turns out to be damaged, it is
-/// made again; before the agent was prompted the run then begins again, and while its work is published the next attempt
-/// does it.
+/// Carries out an assignment and returns its outcome, which the caller reports. A mirror that turns out to be damaged
+/// is recreated. Before the agent was prompted, the run then begins again; while its work is being published, the next
+/// attempt publishes it.
 pub(crate) async fn carry_out(
     store: &dyn Store,
     executor: &dyn Executor,
@@ -120,7 +120,8 @@ impl Run<'_> {
         Ok(Done { ended: None, outcome: outcome? })
     }
 
-    /// The tree as the agent has left it stands still: where the mirror is damaged it is read again with a new one.
+    /// Collects the work of a turn. The tree does not change meanwhile: if the mirror is damaged, the tree is read
+    /// again with a new mirror.
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
         match self.execution.collect(job, begun, turn).await {
             Err(Stopped::MirrorDamaged(detail)) => {

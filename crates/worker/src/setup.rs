@@ -63,12 +63,13 @@ async fn set_up(
         loop {
             tokio::select! {
                 done = &mut read, if printed.is_none() => printed = Some(done?),
-                // It may have closed its streams and go on.
+                // The command may close its streams and continue to run.
                 exit = process.wait(), if printed.is_some() => break Ok(exit),
                 told = &mut told => told?,
                 () = tokio::time::sleep(limits::BEAT) => {
                     if let Some(stopped) = watch.look(&*process).await {
-                        // It is killed without a grace, and nothing of it writes any more when its files are removed.
+                        // A paused command is killed without a grace period, so it writes nothing while its files are
+                        // removed.
                         process.pause().await;
                         break Err(stopped);
                     }
@@ -80,7 +81,7 @@ async fn set_up(
         }
     };
     let exit = exit.await;
-    // Nothing else runs in the workspace before all that it has started is gone: it may have had secrets.
+    // Nothing else may run in the workspace until all processes of the command have ended: they may have had secrets.
     process.end().await;
     let exit = exit?;
     over.cancel();

@@ -1,5 +1,5 @@
-//! The free space of the disk that workspaces are on. Below a reserve no run is claimed, and runs are stopped, the one that
-//! has grown most first, so that the service itself never meets a full disk.
+//! The free space of the disk with the workspaces. While it is below a reserve, no run is claimed, and runs are
+//! stopped, beginning with the run that has grown most, so that the service itself never encounters a full disk.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,29 +12,29 @@ use rustix::fs::statvfs;
 
 use crate::failure::Stopped;
 
-/// Without a setting the reserve is one part in so many of the disk,
+/// The divisor of the disk's size for the default reserve.
 const RESERVE_PART: u64 = 20;
 
-/// and at most so many bytes.
+/// The maximum of the default reserve in bytes.
 const RESERVE_MOST: u64 = 4 << 30;
 
-/// How long the removal of what a stopped run has left may take before another run is stopped.
+/// The time to wait for the removal of a stopped run's files before another run is stopped.
 const RELIEF: Duration = Duration::from_secs(5);
 
 /// The disk of the data directory, and the runs that write to it.
 pub(crate) struct Space {
     folder: PathBuf,
-    /// Bytes to keep free; `None`: a part of the disk.
+    /// Bytes to keep free; `None`: a fraction of the disk.
     reserve: Option<u64>,
     runs: Mutex<Runs>,
 }
 
 #[derive(Default)]
 struct Runs {
-    /// By how many bytes each has grown.
+    /// The growth of each run in bytes.
     grown: BTreeMap<u64, u64>,
     count: u64,
-    /// When one was stopped last.
+    /// The time at which a run was last stopped.
     stopped: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ impl Space {
         Arc::new(Self { folder, reserve, runs: Mutex::default() })
     }
 
-    /// Returns what is free now; `None` if the file system does not tell.
+    /// Returns the current free space; `None` if the file system does not report it.
     pub(crate) fn free(&self) -> Option<FreeSpace> {
         let disk = statvfs(&self.folder).ok()?;
         let total = disk.f_blocks.saturating_mul(disk.f_frsize);
@@ -51,7 +51,7 @@ impl Space {
         Some(FreeSpace { free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize), reserve_bytes })
     }
 
-    /// Counts a run among those that may be stopped, until what is returned is dropped.
+    /// Adds a run to those that may be stopped, until the returned value is dropped.
     pub(crate) fn enter(self: &Arc<Self>) -> Growth {
         let mut runs = self.runs();
         runs.count += 1;
@@ -65,7 +65,7 @@ impl Space {
     }
 }
 
-/// How much one run has grown since it began.
+/// The growth of one run since it began.
 pub(crate) struct Growth {
     space: Arc<Space>,
     number: u64,
@@ -80,8 +80,8 @@ impl Growth {
         self.space.runs().grown.insert(self.number, bytes);
     }
 
-    /// Returns why this run stops if it is the one to be stopped at `now`: no other has grown more, and none was stopped
-    /// just before.
+    /// Returns the reason if this run must stop at `now`: no other run has grown more, and no run was stopped just
+    /// before.
     pub(crate) fn stop(&self, free: FreeSpace, now: Instant) -> Option<Stopped> {
         let mut runs = self.space.runs();
         let most = runs.grown.iter().max_by_key(|(number, bytes)| (**bytes, **number)).map(|(number, _)| *number);

@@ -33,8 +33,8 @@ pub(crate) struct Spares {
     dir: PathBuf,
     /// Those that are being made.
     making: Arc<Mutex<HashSet<PathBuf>>>,
-    /// Those that this process has made. Their files are not synced, so those of an earlier process may be damaged by a
-    /// power cut.
+    /// Trees that this process has built. Their files are not synced, so a power failure may have damaged the trees of
+    /// an earlier process.
     ready: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
@@ -54,7 +54,7 @@ impl Spares {
             return Ok(());
         }
         if let Err(error) = tokio::fs::rename(&place, tree).await {
-            // A part of it must not be taken for the whole.
+            // A partial tree must not be mistaken for a complete one.
             remove_folder(tree).await?;
             tracing::warn!(%error, "a prebuilt tree could not be moved to its place; the files are written instead");
         }
@@ -63,7 +63,7 @@ impl Spares {
 
     /// Begins to make a spare tree at `head`, if one is worth it and not there; `index` is that of a tree like it, and it is
     /// given to those who run in `sandbox`.
-    /// Not where its files take more than `disk_bytes`.
+    /// Does nothing if the files take more than `disk_bytes`.
     pub(crate) async fn make(
         &self,
         mirror: &Mirror,

@@ -26,18 +26,18 @@ pub(crate) struct Survey {
     pub(crate) large: Vec<PathBuf>,
     /// The first folder that is nested too deeply to be stored.
     pub(crate) too_deep: bool,
-    /// Whether the agent's repository, `.git` at the top, is one that git can be given: in it are files and folders, and
-    /// links to such, and nothing that keeps a reader waiting.
+    /// Whether git may use the agent's repository, `.git` at the top: it contains only files, folders, and links to
+    /// these, and nothing that blocks a reader.
     pub(crate) repository_is_plain: bool,
-    /// A file elsewhere that git would read and that keeps a reader waiting: a FIFO or a device.
+    /// A file elsewhere that git would read and that blocks a reader: a FIFO or a device.
     pub(crate) blocking: Option<PathBuf>,
-    /// Bytes on the disk of all files, those of the agent's repository among them.
+    /// The bytes on disk of all files, including those of the agent's repository.
     pub(crate) bytes: u64,
-    /// Files and folders.
+    /// The number of files and folders.
     pub(crate) entries: u64,
 }
 
-/// Files that git reads by their names: in a working tree, and when it finds out whether a folder is a repository.
+/// Files that git reads by name: in a working tree, and when it checks whether a folder is a repository.
 const READ_BY_GIT: [&str; 11] = [
     ".git",
     ".gitattributes",
@@ -52,11 +52,11 @@ const READ_BY_GIT: [&str; 11] = [
     "shallow",
 ];
 
-/// Folders of which git may read any file.
+/// Folders in which git may read any file.
 const FOLDERS_OF_GIT: [&str; 4] = [".git", "objects", "refs", "reftable"];
 
-/// Looks at a folder and all in it. The objects of its `.git` are not part of the fingerprint: they are known by the refs.
-/// What cannot be opened is seen from outside.
+/// Walks a folder and everything in it. The objects of its `.git` are not part of the fingerprint, because the refs
+/// identify them. Of a folder that cannot be opened, only the entry itself is recorded.
 ///
 /// # Errors
 /// The folder itself cannot be read.
@@ -115,8 +115,8 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
     Ok(seen)
 }
 
-/// Returns the first entry of the committer's folder that is neither file nor folder. The links that the committer makes
-/// itself ([`crate::clerk`]) are removed by it before it does anything else.
+/// Returns the first entry of the committer's folder that is neither a file nor a folder. The links that the committer
+/// creates itself ([`crate::clerk`]) are not reported: it removes them before it does anything else.
 ///
 /// # Errors
 /// A folder cannot be read.
@@ -145,11 +145,11 @@ pub(crate) fn first_odd_entry(folder: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Whether git would open what is there, and might wait for it: a FIFO or a device among the files that it reads, or a link
-/// to one. Opening a socket fails at once.
+/// Returns whether git would open this entry and might block: a FIFO or a device among the files that it reads, or a
+/// link to one. Opening a socket fails immediately.
 fn keeps_git_waiting(top: BorrowedFd<'_>, path: &Path, kind: FileType) -> bool {
     let in_repository = path.starts_with(".git");
-    // No hook is run by the service's git.
+    // The service's git runs no hooks.
     let is_read = !path.starts_with(".git/hooks")
         && (path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read))
             || path.components().any(|part| FOLDERS_OF_GIT.iter().any(|folder| part.as_os_str() == *folder)));
@@ -159,7 +159,7 @@ fn keeps_git_waiting(top: BorrowedFd<'_>, path: &Path, kind: FileType) -> bool {
     match kind {
         FileType::Symlink if path == Path::new(".git") => true,
         FileType::Symlink => {
-            // Where it leads in the sandbox is not known here, if that is outside of the tree.
+            // If the target is outside the tree, its meaning in the sandbox is unknown here.
             let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
             match openat2(top, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within) {
                 Ok(target) => match fstat(target).map(|note| FileType::from_raw_mode(note.st_mode)) {

@@ -1,7 +1,7 @@
 //! The size of a commit's tree, counted before the host checks it out.
 //!
-//! A tree names its folders by their content, so a few kilobytes of objects can stand for any number of files: each folder
-//! is stored once and may be named a thousand times.
+//! A tree refers to its folders by their content, so a few kilobytes of objects can describe any number of files: each
+//! folder is stored once and may be referenced a thousand times.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +14,19 @@ use tokio::io::AsyncReadExt;
 use crate::failure::Stopped;
 use crate::mirror::Mirror;
 
-/// What a file system takes for a file or a folder at least, and in steps of which a file grows.
+/// The minimum size of a file or a folder on a file system, and the unit in which a file grows.
 const BLOCK: u64 = 4096;
 
-/// Sizes that are remembered.
+/// The maximum number of cached sizes.
 const REMEMBERED: usize = 1000;
 
-/// The longest time for counting a tree.
+/// The time limit for counting a tree.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The longest beginning of an entry, before its path: mode, type, object and size.
+/// The maximum length of an entry before its path: mode, type, object and size.
 const HEAD_BYTES: usize = 200;
 
-/// Sizes of trees that were counted to the end. A commit never changes, so they stay true. Cheap to clone.
+/// Sizes of trees that were counted completely. A commit never changes, so they stay valid. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TreeSizes(Arc<Mutex<HashMap<Sha, u64>>>);
 
@@ -60,7 +60,7 @@ pub(crate) async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<()
     Err(Stopped::failed(ReasonCode::DiskLimit, text))
 }
 
-/// Counts the tree of a commit, and stops beyond `most`.
+/// Counts the bytes of a commit's tree, and stops beyond `most`.
 async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, Stopped> {
     let listing = mirror.git.at(&mirror.path, ["ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit.as_str()]);
     let mut git = listing.timeout(TIMEOUT).spawn()?;
@@ -87,16 +87,16 @@ async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, Stopped>
         }
         mirror.tree_sizes.remember(commit, bytes);
     }
-    // Dropping a listing that was not read to its end stops git.
+    // If the listing was not read to its end, dropping it stops git.
     Ok(bytes)
 }
 
-/// Adds up what `git ls-tree -l -z` prints: `<mode> <type> <object> <size>` with the size right-aligned, a tab, the path,
-/// and a NUL.
+/// Adds up the sizes in the output of `git ls-tree -l -z`: `<mode> <type> <object> <size>` with the size right-aligned,
+/// a tab, the path, and a NUL.
 #[derive(Default)]
 struct Counted {
     bytes: u64,
-    /// The beginning of the entry that is being read; paths are passed over.
+    /// The beginning of the current entry; paths are skipped.
     head: Vec<u8>,
     in_path: bool,
 }
@@ -112,7 +112,7 @@ impl Counted {
                 b'\t' if !self.in_path => {
                     self.in_path = true;
                     let size = self.head.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-                    // A folder, and a repository inside the repository, have none.
+                    // Folders and nested repositories have no size.
                     let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
                     let blocks = size.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
                     self.bytes = self.bytes.saturating_add(blocks);
@@ -147,7 +147,7 @@ mod tests {
         mirror.git.at(&mirror.path, arguments).stdin(input).run().await.unwrap().sha().unwrap()
     }
 
-    /// A commit of `width` to the power of `depth` files, with one object for each level.
+    /// Creates a commit of `width` to the power of `depth` files, with one object for each level.
     async fn bomb(mirror: &Mirror, width: usize, depth: usize, empty: bool) -> Sha {
         mirror.git.at(&mirror.path, ["init", "--quiet", "--bare"]).run().await.unwrap();
         let mut entry = if empty {
@@ -168,7 +168,7 @@ mod tests {
         for empty in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let mirror = mirror(dir.path());
-            // 100,000,000 files of ten objects; without a limit that many are written.
+            // 100,000,000 files from ten objects; without a limit, all of them would be written.
             let commit = bomb(&mirror, 100, 4, empty).await;
             let Err(Stopped::Failed { reason, retry }) = check(&mirror, &commit, 50 << 20).await else {
                 panic!("it was taken");

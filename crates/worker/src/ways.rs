@@ -35,7 +35,7 @@ const MOST_AT_ONCE: usize = 100;
 
 /// Open ways out. Dropped, they are closed.
 ///
-/// Between turns the way to what the project allows is closed too ([`Ways::suspend`]).
+/// Between turns, the egress proxy is closed too ([`Ways::suspend`]).
 pub(crate) struct Ways {
     told: UnboundedReceiver<Line>,
     teller: Teller,
@@ -44,12 +44,12 @@ pub(crate) struct Ways {
     egress: Option<Egress>,
 }
 
-/// The proxy to what a project allows.
+/// The egress proxy, which allows what the project allows.
 struct Egress {
-    /// Listens also while no proxy answers.
+    /// The socket, which also listens while no proxy answers.
     listener: OwnedFd,
     allowed: Allowlist,
-    /// `None` while it is suspended.
+    /// `None` while the proxy is suspended.
     gate: Option<Gate>,
 }
 
@@ -146,15 +146,15 @@ impl Ways {
         Ok(Self { told, teller, models, egress })
     }
 
-    /// Cuts what is connected and answers nothing more until [`Ways::resume`]. Calls of models are refused by themselves
-    /// once a turn is over.
+    /// Closes open egress connections and answers no new ones until [`Ways::resume`]. Model calls need no suspension:
+    /// they are refused once a turn is over.
     pub(crate) fn suspend(&mut self) {
         if let Some(egress) = &mut self.egress {
             egress.gate = None;
         }
     }
 
-    /// Answers again.
+    /// Answers egress connections again.
     pub(crate) fn resume(&mut self, gateway: &dyn Gateway) -> io::Result<()> {
         match &mut self.egress {
             Some(egress) if egress.gate.is_none() => egress.open(gateway, &self.teller),

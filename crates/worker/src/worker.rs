@@ -42,7 +42,7 @@ pub struct Limits {
     pub lease: Duration,
     /// How long to wait for a wake-up before looking for work anyway.
     pub poll: Duration,
-    /// How long messages wait for causes outside them.
+    /// The time for which messages wait for causes outside them.
     pub patience: Patience,
 }
 
@@ -83,8 +83,8 @@ pub struct Host {
     pub(crate) doors: Doors,
     pub(crate) warm: WarmAgents,
     pub(crate) spares: Spares,
-    /// Tells this process from others: what they left in workspaces is not relied upon, because a power cut may have
-    /// taken a part of it.
+    /// Identifies this process. Files that other processes left in workspaces are not trusted, because a power failure
+    /// may have removed some of them.
     pub(crate) instance: Arc<str>,
     pub(crate) space: Arc<Space>,
 }
@@ -131,7 +131,7 @@ impl Host {
         }
     }
 
-    /// Keeps so many bytes of the data directory's disk free; `None`: a part of the disk.
+    /// Sets the bytes to keep free on the disk of the data directory; `None`: a fraction of the disk.
     #[must_use]
     pub fn with_disk_reserve(mut self, bytes: Option<u64>) -> Self {
         self.space = Space::new(self.data.clone(), bytes);
@@ -192,11 +192,11 @@ impl Worker {
         Self { desk, id, limits }
     }
 
-    /// Ends the leases that this worker had before its process was restarted, so that their runs go on at once. To be
-    /// called before [`Worker::work`], where no other process works under this id.
+    /// Ends the leases that this worker held before its process restarted, so that their runs continue immediately.
+    /// Must be called before [`Worker::work`], and only if no other process works under this id.
     ///
     /// # Errors
-    /// The store failed; the leases run out by themselves then.
+    /// The store failed; the leases then expire by themselves.
     pub async fn release_leases(&self) -> Result<usize, UpdateError> {
         self.desk.engine.release_leases(self.id).await
     }
@@ -248,7 +248,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// Claims nothing while the disk has less free space than is kept.
+    /// Waits, without claiming a run, while the free space of the disk is below the reserve.
     async fn wait_for_space(&self, drain: &CancellationToken) {
         let Some(FreeSpace { free_bytes, reserve_bytes }) = self.desk.executor.low_space() else { return };
         tracing::warn!(
@@ -275,7 +275,7 @@ async fn run(desk: &Desk, claimed: Claimed, Limits { lease, patience, .. }: Limi
     let _place = desk.executor.enter(job).await;
     let assignment = match assign(&*desk.store, &claimed, &reporter, &signals).await {
         Ok(assignment) => assignment,
-        // The store is away: the lease runs out, and the run is taken over.
+        // The store is unavailable: the lease expires, and the run is taken over.
         Err(stopped) => return tracing::warn!(%job, %stopped, "a run could not begin"),
     };
     let done = carry_out(&*desk.store, &*desk.executor, &assignment).await;

@@ -36,7 +36,7 @@ pub(crate) struct Workspace {
     /// Where the clerk works ([`crate::clerk`]).
     pub(crate) desk: PathBuf,
     scratch: PathBuf,
-    /// As [`crate::worker::Host`] has it.
+    /// The id of this process, from [`crate::worker::Host`].
     instance: Arc<str>,
 }
 
@@ -46,8 +46,9 @@ pub(crate) struct Workspace {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Marker {
-    /// The process that wrote it, as [`crate::worker::Host`] tells it. Files of a tree are not synced, so after a power cut
-    /// some may be missing or empty, and a process cannot tell whether there was one since another wrote the marker.
+    /// The id of the process that wrote the marker, from [`crate::worker::Host`]. Files of a tree are not synced, so
+    /// after a power failure some may be missing or empty, and a process cannot detect whether there was a power
+    /// failure since another process wrote the marker.
     instance: String,
     /// The commit that the tree stands on.
     head: Sha,
@@ -92,7 +93,7 @@ impl Workspace {
         self.desk.join("index")
     }
 
-    /// Builds tree and session anew, where the files of the commit take no more than `disk_bytes`.
+    /// Builds a fresh tree and session, if the files of the commit take no more than `disk_bytes`.
     pub(crate) async fn build(
         &self,
         mirror: &Mirror,
@@ -135,8 +136,8 @@ impl Workspace {
         }
     }
 
-    /// Restores the session's home below what the setup command has put into a home of its own: of two files of one
-    /// name that of the setup command stays, as if it had run in the restored home.
+    /// Restores the session's home, and merges the home of the setup command into it: of two files with the same name,
+    /// the setup command's is kept, as if it had run in the restored home.
     pub(crate) async fn restore_session(&self, session: &Session<'_>) -> Result<(), Stopped> {
         let archive = session.fetch(self).await?;
         if archive.is_none() {
@@ -181,7 +182,7 @@ impl Workspace {
         Ok(tokio::fs::write(self.session_path(), session).await?)
     }
 
-    /// Where the home of a setup command is for a moment.
+    /// Returns the temporary path of the setup command's home.
     fn setup_home(&self) -> PathBuf {
         self.root.join("setup-home")
     }
@@ -224,7 +225,7 @@ impl Workspace {
     }
 }
 
-/// Whether the disk has no room, or none for the service.
+/// Returns whether the disk has no space left, or none for the service.
 fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }

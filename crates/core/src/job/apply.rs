@@ -40,7 +40,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if job.branch.as_ref().is_some_and(|branch| branch.generation != turn.generation) {
                 job.pull = None;
             }
-            // The next push carries only what the turn builds upon.
+            // The next push includes only commits that the turn builds on.
             if job.branch.as_ref().is_none_or(|branch| branch.head != turn.head) {
                 job.unpublished.clear();
             }
@@ -67,7 +67,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 delivery.progress = Progress::Publishing { head, commits, stopped };
                 delivery.waiting = None;
                 if is_rebased {
-                    // The commits of earlier messages have other names now.
+                    // The rebase has changed the hashes of the commits of earlier messages.
                     job.unpublished.iter_mut().for_each(|earlier| earlier.commits.clear());
                 }
             }
@@ -181,7 +181,7 @@ const fn first_delivery(message: crate::ids::MessageId) -> Delivery {
     }
 }
 
-/// Remembers the commits of a message that ends without having been published.
+/// Records the commits of a message that ends before they are published.
 fn note_unpublished(job: &mut Job, message: crate::ids::MessageId) {
     let pushed = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
     let Some(Progress::Publishing { head, commits, .. }) = job.delivery().map(|delivery| &delivery.progress) else {

@@ -22,9 +22,9 @@ pub enum Command {
     Archive,
     /// Take it out again.
     Unarchive,
-    /// Make the next attempt now instead of when it is due.
+    /// Make the next attempt due now.
     Retry,
-    /// End the lease of a worker that has restarted: the run that had it is gone.
+    /// End the lease of a worker that has restarted; its run no longer exists.
     ReleaseLease(WorkerId),
     /// Give the job to a worker, if it is due.
     Claim(Claim),
@@ -133,28 +133,28 @@ pub enum Outcome {
         /// `Some`: it may pass, so try again; the number (0 to 999) is the jitter of the wait.
         retry: Option<u32>,
     },
-    /// A cause outside the message keeps it from being carried out; it is tried again until the cause has passed or the
-    /// message's patience is over.
+    /// A cause outside the message prevents it from being carried out. Attempts continue until the cause has passed or
+    /// the message's patience is used up.
     Waiting {
         /// The cause.
         reason: Reason,
-        /// Since when the cause is known, which may be before this message's first attempt.
+        /// The time since which the cause is known, which may be before this message's first attempt.
         since: Timestamp,
         /// The time for which such a cause is retried before the message fails.
         patience: Duration,
-        /// When to try again.
+        /// The schedule of the next attempt.
         next: NextAttempt,
     },
     /// The worker shuts down and gives the run back.
     HandedBack,
 }
 
-/// When a message that waits is tried again.
+/// The schedule of the next attempt of a waiting message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextAttempt {
     /// After a backoff with this jitter (0 to 999).
     Backoff(u32),
-    /// As soon as its project is no longer on hold ([`crate::project::hold`]), or is probed by it.
+    /// As soon as its project is no longer on hold ([`crate::project::hold`]), or this job probes the project.
     AfterHold,
 }
 

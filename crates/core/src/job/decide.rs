@@ -115,9 +115,9 @@ impl Plan {
         Ok(())
     }
 
-    /// Stops what runs and withdraws what waits. A turn that has ended is beyond that: its work may be on the code host
-    /// already, so it is published, and its message is finished with it. Where publishing waits for something, it is
-    /// given up: the commits are kept and go up with the next message.
+    /// Stops the current run and withdraws the queued messages. A turn that has already ended is not stopped, because
+    /// its work may already be on the code host: the work is published and its message finishes. If publishing is
+    /// waiting for something, it is given up; the commits are kept, and the next message's push includes them.
     fn cancel(&mut self, text: &str) {
         let reason = Reason::new(ReasonCode::Cancelled, text);
         match &self.job.state {
@@ -156,8 +156,8 @@ impl Plan {
         }
     }
 
-    /// Puts the job away, cancelling it first. Where a turn's work is being published that is finished first; for
-    /// clients the job is archived from now on.
+    /// Archives the job, canceling it first. If a turn's work is being published, publishing finishes first, but
+    /// clients see the job as archived from now on.
     fn archive(&mut self) {
         if matches!(self.job.state, JobState::Archived { .. }) || self.job.archive_requested_at().is_some() {
             return;
@@ -194,7 +194,7 @@ impl Plan {
             return Err(Rejected::NotDue);
         }
         self.take_over();
-        // After many losses the next attempt waits.
+        // After repeated losses the next attempt is delayed.
         if self.job.due_at().is_some() && !self.job.is_due(self.now) {
             return Ok(());
         }
@@ -249,7 +249,8 @@ impl Plan {
             Report::Heartbeat { lease_until } => self.emit(Event::LeaseRenewed { until: *lease_until }),
             // A follow-up mostly goes on where the job is: then there is nothing to store.
             Report::TurnBegun(turn) if self.job.is_ready_for(turn) => {}
-            // The turn had ended, but its commit was lost with its machine, and the job was archived: do not repeat it.
+            // The turn had ended and the job was archived, but the machine and the commit on it were lost: do not
+            // repeat the turn.
             Report::TurnBegun(turn) if delivery.archive_at.is_some() => {
                 self.emit(Event::TurnBegun(turn.clone()));
                 let reason = Reason::new(ReasonCode::Cancelled, "the job was archived before its work was published");
@@ -351,7 +352,7 @@ impl Plan {
         }
     }
 
-    /// Ends the message under way, and the job where nothing is left to do.
+    /// Ends the current message, and the job if nothing is left to do.
     fn conclude(&mut self, message: MessageId, status: MessageStatus, reason: Option<Reason>) {
         let requested_at = self.job.archive_requested_at();
         self.end_message(message, status, reason);

@@ -113,27 +113,28 @@ pub enum Event {
         /// Why it did not finish.
         reason: Option<Reason>,
     },
-    /// A message waits for something outside it. Follows the end of the run that met it.
+    /// A message waits for something outside it. This event follows the end of the run that encountered the cause.
     MessageWaiting {
-        /// Which.
+        /// The message.
         message: MessageId,
-        /// For what.
+        /// The cause and the deadline.
         waiting: Waiting,
-        /// When the next attempt is due.
+        /// The time of the next attempt.
         next_attempt_at: Timestamp,
     },
-    /// The next attempt was asked for now.
+    /// A client requested the next attempt now.
     RetryRequested,
-    /// Commits of earlier messages were published with those of this one.
+    /// Commits of earlier messages were published together with those of this message.
     PublishedWith {
-        /// Whose push carried them.
+        /// The message whose push included them.
         message: MessageId,
         /// The earlier messages.
         earlier: Vec<Unpublished>,
         /// The pull request that carries them.
         pr_link: Option<String>,
     },
-    /// The job was put away while the work of its last message is being published; [`Event::JobArchived`] follows.
+    /// A client archived the job while the work of its last message was being published; [`Event::JobArchived`]
+    /// follows.
     ArchiveRequested,
     /// The queue is empty and the last run succeeded.
     JobCompleted,
@@ -141,7 +142,7 @@ pub enum Event {
     JobFailed(Reason),
     /// The job was put away.
     JobArchived {
-        /// When this was asked for, if before now.
+        /// The time at which the job was archived for clients, if that was earlier.
         requested_at: Option<Timestamp>,
     },
     /// It was taken out again.

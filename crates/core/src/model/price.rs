@@ -78,7 +78,7 @@ impl Usage {
 }
 
 impl Usage {
-    /// Returns the tokens of two runs together; what they cost is a sum of the store's.
+    /// Returns the sum of the tokens of two runs, without a cost, which the store adds up.
     #[must_use]
     pub const fn and(&self, other: &Self) -> Self {
         Self {

@@ -91,11 +91,11 @@ pub trait Forges: Send + Sync {
     /// Why not, and what to do about it.
     async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason>;
 
-    /// Returns the addresses of a host's name; none where they cannot be found out.
+    /// Returns the addresses of a host name; empty if it cannot be resolved.
     async fn addresses(&self, name: &str) -> Vec<IpAddr>;
 
-    /// Returns the host of a repository if only an administrator may name it: it is, or has, a link-local address or one
-    /// of a cloud's metadata service.
+    /// Returns the host of a repository if only an administrator may name it: it is, or resolves to, a link-local
+    /// address or the metadata service of a cloud.
     async fn restricted_host(&self, repository: &str) -> Option<RestrictedHost> {
         let host = repository_host(repository)?;
         if let Some(found) = host.restricted() {

@@ -53,24 +53,24 @@ pub trait Containing: Send + Sync {
     /// What was found last, if anything was.
     fn seen(&self) -> Option<Containment>;
 
-    /// The free space where it keeps workspaces, if it can tell.
+    /// Returns the free space of the disk with the workspaces, if it is known.
     fn free_space(&self) -> Option<FreeSpace>;
 
-    /// Asks whether programs can be started at this moment, as [`Sandbox::available`] does.
+    /// Checks whether programs can be started now, as [`Sandbox::available`] does.
     async fn available(&self) -> Result<(), SandboxError>;
 }
 
-/// Free space on a disk, and how much of it is kept.
+/// The free space on a disk, and the reserve to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreeSpace {
-    /// Bytes that are free.
+    /// Free bytes.
     pub free_bytes: u64,
-    /// Bytes below which no run begins and runs are stopped.
+    /// The reserve in bytes. With less free space, no run begins, and active runs are stopped.
     pub reserve_bytes: u64,
 }
 
 impl FreeSpace {
-    /// Whether runs may begin.
+    /// Returns whether runs may begin.
     #[must_use]
     pub const fn is_enough(self) -> bool {
         self.free_bytes >= self.reserve_bytes
@@ -136,7 +136,8 @@ pub struct Resources {
     pub cpu_millis: Option<u32>,
     /// Bytes of one file that it writes.
     pub file_bytes: Option<u64>,
-    /// Bytes of all that its user owns on the disk, where the back end has the kernel hold that; a little more is refused.
+    /// Bytes of all files on the disk that its user owns, if the back end lets the kernel enforce that. The kernel's
+    /// limit is slightly higher.
     pub disk_bytes: Option<u64>,
 }
 
@@ -167,13 +168,14 @@ pub enum SandboxError {
     /// The sandbox itself could not be made.
     #[error("no sandbox could be made: {0}")]
     Unavailable(String),
-    /// The container engine does not answer. Nothing is wrong with the program: it can be started once the engine is back.
+    /// The container engine does not answer. The program itself is not at fault: it can be started once the engine is
+    /// back.
     #[error("{0}")]
     EngineUnreachable(String),
-    /// The image does not exist, or its registry does not give it to this machine; asking again changes nothing.
+    /// The image does not exist, or its registry refuses it to this machine; a retry does not help.
     #[error("{0}")]
     ImageMissing(String),
-    /// The image exists, but programs of a job cannot be run in it; asking again changes nothing.
+    /// The image exists, but it cannot run the programs of a job; a retry does not help.
     #[error("{0}")]
     ImageRefused(String),
     /// Anything else.
@@ -206,22 +208,23 @@ pub trait Process: Send + Sync {
     /// Waits until it ends by itself.
     async fn wait(&mut self) -> Exit;
 
-    /// Holds it and everything that it started where they are, until [`Process::resume`], whatever they have arranged
-    /// for: what the host reads meanwhile stays as it is. False if the back end cannot promise that.
+    /// Freezes the program and everything that it started until [`Process::resume`], whatever the program does to
+    /// prevent it, so that the files that the host reads meanwhile do not change. Returns false if the back end cannot
+    /// guarantee that.
     async fn pause(&mut self) -> bool;
 
-    /// Lets it go on. False if it could not be reached: then it is good for nothing but [`Process::end`].
+    /// Resumes the program. Returns false if it could not be reached; then only [`Process::end`] is of use.
     async fn resume(&mut self) -> bool;
 
     /// The limit that it has come up against so far, if the back end can tell.
     fn exhausted(&self) -> Option<Exhausted>;
 
-    /// Returns the bytes of files on a device (`st_dev`) that have no name any more, and that it or something that it
-    /// started has open.
+    /// Returns the size in bytes of the deleted files on a device (`st_dev`) that the program, or anything that it
+    /// started, still has open.
     async fn deleted_bytes(&self, device: u64) -> u64;
 
-    /// Ends it and everything that it started: TERM, a short grace, then KILL. One that is paused is killed without a
-    /// grace, so that it never runs again. Returns when nothing is left.
+    /// Ends the program and everything that it started: TERM, a short grace period, then KILL. A paused program is
+    /// killed without a grace period, so that it never runs again. Returns when no process is left.
     async fn end(&mut self) -> Exit;
 }
 
@@ -247,14 +250,14 @@ pub trait Sandbox: Send + Sync {
     /// the first of them as their workspace.
     async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError>;
 
-    /// Asks whether what sandboxes are made with answers at this moment; cheap, and no substitute for
-    /// [`Sandbox::probe`].
+    /// Checks whether the sandbox's backing service, such as a container engine, answers now. Cheap, and no substitute
+    /// for [`Sandbox::probe`].
     async fn available(&self) -> Result<(), SandboxError> {
         Ok(())
     }
 
-    /// Returns the bytes that the kernel counts for programs with this workspace on its disk, removed files that are still
-    /// open among them; `None` where the kernel does not count.
+    /// Returns the bytes on its disk that the kernel counts for programs with this workspace, including deleted files
+    /// that are still open; `None` if the kernel does not count them.
     async fn disk_usage(&self, _workspace: &Path) -> Option<u64> {
         None
     }

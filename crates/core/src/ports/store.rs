@@ -113,18 +113,19 @@ pub type ClaimFn = Decide;
 /// to build one anew.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the probe of a project on hold is waited for before another job may probe it: its worker may have died.
+/// The time after which another job may probe a project on hold, because the worker of the last probe may have died.
 pub const PROBE_TIME: Duration = Duration::from_secs(60);
 
 /// Who looks for work, and when.
 ///
-/// A job may be given to the worker if it is due ([`Job::is_due`]), if it prefers no other ([`Job::prefers`]) or has waited
-/// for that one for [`PATIENCE`] (or, by its clock, begins to wait later than that from now), and if its project has fewer live runs than its limit. Of those the first is that of the
-/// project with the fewest live runs, so that a project with many jobs does not keep the others waiting; then the one
-/// that has been due longest; then the oldest. What is due by a clock that was set back since comes last of its project.
+/// A job may be given to the worker if it is due ([`Job::is_due`]), if it prefers no other worker ([`Job::prefers`]) or
+/// has waited for that worker for [`PATIENCE`] (or, according to its clock, begins to wait later than that from now),
+/// and if its project has fewer live runs than its limit. The first of those is a job of the project with the fewest
+/// live runs, so that a project with many jobs does not keep the others waiting; then the job that has been due
+/// longest; then the oldest. Jobs that are due only because a clock was set back come last in their project.
 ///
-/// A job that avoids the worker ([`Job::avoids`]) is given to it only after [`PATIENCE`] too. Of a project that is on
-/// hold one job is given out when the hold's next probe is due, which moves the probe on by [`PROBE_TIME`].
+/// A job that avoids the worker ([`Job::avoids`]) is also given to it only after [`PATIENCE`]. For a project on hold,
+/// one job is given out when the hold's next probe is due, which postpones the following probe by [`PROBE_TIME`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimQuery {
     /// The present.
@@ -168,7 +169,7 @@ pub struct Picked {
     pub job: Job,
     /// The message that was delivered with it, as it is now; `None` if a lost run was cleared away and no more.
     pub message: Option<Message>,
-    /// The hold of its project, if there is one and this job was picked to probe it.
+    /// The hold of its project, if this job was picked to probe it.
     pub hold: Option<Hold>,
 }
 
@@ -209,10 +210,10 @@ pub trait JobStore: Send + Sync {
     /// How many jobs are active.
     async fn active_jobs(&self) -> Result<u64, StoreError>;
 
-    /// How many jobs wait for something outside them ([`Job::waiting`]), by the code of the cause.
+    /// Returns the number of jobs that wait for something outside them ([`Job::waiting`]), by the code of the cause.
     async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError>;
 
-    /// The jobs that a worker has a lease on.
+    /// Returns the jobs that a worker has a lease on.
     async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError>;
 
     /// A job's messages in the order in which they were accepted.
@@ -279,17 +280,17 @@ pub trait ProjectStore: Send + Sync {
 /// Projects on hold.
 #[async_trait]
 pub trait HoldStore: Send + Sync {
-    /// Puts a project on hold, or keeps it there, as [`Hold::after`] says of the hold that is there; the hold as it is
-    /// then. `None` if the project is gone.
+    /// Puts a project on hold, or updates its hold as [`Hold::after`] describes, and returns the resulting hold. `None`
+    /// if the project does not exist.
     async fn hold_project(&self, id: ProjectId, failure: HoldFailure) -> Result<Option<Hold>, StoreError>;
 
-    /// Ends a project's hold. Again is the same as once.
+    /// Ends a project's hold. Idempotent.
     async fn release_project(&self, id: ProjectId) -> Result<(), StoreError>;
 
     /// Makes the next probe of a project on hold due at `now`.
     async fn probe_project(&self, id: ProjectId, now: Timestamp) -> Result<(), StoreError>;
 
-    /// The projects that are on hold.
+    /// Returns the projects that are on hold.
     async fn holds(&self) -> Result<BTreeMap<ProjectId, Hold>, StoreError>;
 }
 
@@ -565,8 +566,8 @@ pub trait Store: JobStore + ProjectStore + HoldStore + KeyStore + UserStore + Pu
     /// Whether it answers.
     async fn ready(&self) -> Result<(), StoreError>;
 
-    /// Returns, with the reason, when the store has found that it can no longer trust what it keeps its data in. It answers
-    /// nothing any more then, and the process must end: only a new one can find out what was stored. Most never do.
+    /// Returns, with the reason, when the store can no longer trust its files. From then on every request fails, and
+    /// the process must end: only a new process can find out what was stored. Most stores never return.
     async fn failed(&self) -> String {
         std::future::pending().await
     }

@@ -1,5 +1,5 @@
-//! A project on hold: something that all of its jobs need, such as its repository, cannot be used. One job at a time
-//! probes it; the others wait without using up attempts.
+//! Projects on hold: something that all jobs of a project need, such as its repository, cannot be used. One job at a
+//! time probes it; the other jobs wait without using up attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,56 +7,56 @@ use crate::retry::backoff;
 use crate::run::Reason;
 use crate::time::{Timestamp, micros};
 
-/// Why a project is on hold, and when it is probed.
+/// The reason why a project is on hold, and the time of the next probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// The cause, as the last probe found it.
+    /// The cause, as found by the last probe.
     pub reason: Reason,
-    /// What cannot be done.
+    /// The step that fails.
     pub cause: HoldCause,
-    /// Since when there is this cause.
+    /// The time since which the cause has existed.
     #[serde(with = "micros")]
     pub since: Timestamp,
-    /// When it was last found.
+    /// The time at which the cause was last seen.
     #[serde(with = "micros")]
     pub seen_at: Timestamp,
-    /// The number of probes that have found it.
+    /// The number of probes that found the cause.
     pub attempts: u32,
-    /// When it is probed next.
+    /// The time of the next probe.
     #[serde(with = "micros")]
     pub next_probe_at: Timestamp,
 }
 
-/// What cannot be done while a project is on hold: a run that gets past it ends the hold.
+/// The step that fails while a project is on hold. A run that gets past this step ends the hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldCause {
     /// Reading the repository.
     Fetch,
-    /// Publishing to it.
+    /// Publishing to the repository.
     Push,
     /// Calling the project's model.
     Model,
 }
 
-/// A run that could not go on for a cause that is its project's.
+/// The failure of a run, caused by something that all jobs of its project need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldFailure {
     /// The cause.
     pub reason: Reason,
-    /// What the run could not do.
+    /// The step that failed.
     pub cause: HoldCause,
-    /// When the run began.
+    /// The time at which the run began.
     pub started_at: Timestamp,
-    /// When it met the cause.
+    /// The time at which the run failed.
     pub at: Timestamp,
-    /// The jitter of the wait until the next probe (0 to 999).
+    /// The jitter of the delay before the next probe (0 to 999).
     pub permille: u32,
 }
 
 impl Hold {
-    /// The hold after a failure. A run that had begun before the hold was last confirmed is no probe of it: it changes
-    /// nothing, or else many runs that fail together would count as many probes.
+    /// Returns the hold after a failure. A run that began before the cause was last seen does not count as a probe and
+    /// changes nothing; otherwise many runs that fail together would count as many probes.
     #[must_use]
     pub fn after(before: Option<&Self>, failure: &HoldFailure) -> Self {
         let is_same = |before: &&Self| before.cause == failure.cause && before.reason.code == failure.reason.code;

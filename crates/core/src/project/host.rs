@@ -1,24 +1,24 @@
-//! The host that a repository's address names, and the addresses that only an administrator may name: those of the
-//! machine's own link, and of the metadata service of a cloud, which hands out the machine's credentials.
+//! The host in a repository's address, and the hosts that only an administrator may name: link-local addresses of the
+//! machine, and the metadata service of a cloud, which hands out the machine's credentials.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The host of a repository's address.
+/// The host in a repository's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// An address, in whatever form it was written.
+    /// An IP address, in any notation.
     Address(IpAddr),
-    /// A name, in lower case and without a dot at its end.
+    /// A name, in lower case and without a trailing dot.
     Name(String),
 }
 
-/// A host that only an administrator may name as a repository's.
+/// A repository host that only an administrator may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestrictedHost {
-    /// The name, where it is one.
+    /// The name, if the repository's address has one.
     pub name: Option<String>,
-    /// The address that it has, where that is the reason.
+    /// The IP address, if that is the reason.
     pub address: Option<IpAddr>,
     /// The kind of address, for people: `a link-local address`.
     pub kind: &'static str,
@@ -35,7 +35,7 @@ impl fmt::Display for RestrictedHost {
     }
 }
 
-/// Names of the metadata service of Google's cloud.
+/// Names of Google Cloud's metadata service.
 const METADATA_NAMES: [&str; 2] = ["metadata.google.internal", "metadata"];
 
 const METADATA: &str = "the metadata service of a cloud";
@@ -45,7 +45,7 @@ const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr:
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
 impl Host {
-    /// Returns why only an administrator may name it, without asking for the addresses of a name.
+    /// Returns the reason why only an administrator may name this host, without resolving its name.
     #[must_use]
     pub fn restricted(&self) -> Option<RestrictedHost> {
         match self {
@@ -55,7 +55,7 @@ impl Host {
             Self::Name(name) if METADATA_NAMES.contains(&name.as_str()) => {
                 Some(RestrictedHost { name: Some(name.clone()), address: None, kind: METADATA })
             }
-            // Programs turn such names into others, digits of other scripts into addresses among them.
+            // Programs map such names to others; digits of other scripts can even become an IP address.
             Self::Name(name) if !name.is_ascii() => Some(RestrictedHost {
                 name: Some(name.chars().take(100).collect()),
                 address: None,
@@ -65,7 +65,7 @@ impl Host {
         }
     }
 
-    /// Returns why only an administrator may name it, given an address that its name has.
+    /// Returns the reason why only an administrator may name this host, given an address that its name resolves to.
     #[must_use]
     pub fn restricted_at(&self, address: IpAddr) -> Option<RestrictedHost> {
         let name = match self {
@@ -87,7 +87,7 @@ fn restricted_kind(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Returns the IPv4 address that an IPv6 address leads to: compatible, mapped, translated (RFC 6052), 6to4.
+/// Returns the IPv4 address embedded in an IPv6 address: compatible, mapped, translated (RFC 6052), 6to4.
 fn inner(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let parts = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
@@ -98,7 +98,7 @@ fn inner(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Reads the host of a repository's address; `None` for a path and for the built-in code host.
+/// Parses the host of a repository's address; `None` for a path and for the built-in code host.
 #[must_use]
 pub fn repository_host(repository: &str) -> Option<Host> {
     if repository.starts_with(['/', '.']) || repository.starts_with("local:") {
@@ -113,11 +113,11 @@ pub fn repository_host(repository: &str) -> Option<Host> {
     let host = authority.rsplit('@').next().unwrap_or_default();
     let host = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
-        // More than one colon is an address of IPv6 without its brackets.
+        // More than one colon means an IPv6 address without brackets.
         None if host.matches(':').count() > 1 => host,
         None => host.split(':').next().unwrap_or_default(),
     };
-    // What stands behind % names an interface of this machine.
+    // The text after % names a network interface of this machine.
     let host = host.split('%').next().unwrap_or_default();
     let host = host.strip_suffix('.').unwrap_or(host).to_lowercase();
     if let Ok(address) = host.parse::<IpAddr>() {
@@ -126,7 +126,7 @@ pub fn repository_host(repository: &str) -> Option<Host> {
     Some(loose_v4(&host).map_or(Host::Name(host), |address| Host::Address(IpAddr::V4(address))))
 }
 
-/// Returns user and host of ssh's short form: `user@host:path`, `user@[host]:path`, `[user@host:port]:path`.
+/// Returns the user and host of ssh's short form: `user@host:path`, `user@[host]:path`, `[user@host:port]:path`.
 fn short_form(repository: &str) -> Option<&str> {
     if let Some(rest) = repository.strip_prefix('[') {
         return rest.split_once(']').map(|(inside, _)| inside);
@@ -137,7 +137,7 @@ fn short_form(repository: &str) -> Option<&str> {
     }
 }
 
-/// Replaces `%xx` by its byte.
+/// Replaces each `%xx` by its byte.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut found, mut at) = (Vec::with_capacity(bytes.len()), 0);
@@ -158,8 +158,8 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&found).into_owned()
 }
 
-/// Reads an IPv4 address as `inet_aton` does: one to four numbers, decimal, octal or hexadecimal, of which the last one
-/// fills what is left.
+/// Parses an IPv4 address like `inet_aton`: one to four numbers, decimal, octal or hexadecimal; the last number fills
+/// the remaining bytes.
 fn loose_v4(text: &str) -> Option<Ipv4Addr> {
     let number = |part: &str| {
         let (digits, radix) = match part.strip_prefix("0x") {

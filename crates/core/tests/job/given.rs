@@ -144,7 +144,7 @@ impl Case {
 }
 
 impl Case {
-    /// The attempt meets a cause outside the message; `patience` is how long it is waited for.
+    /// Reports a cause outside the message; `patience` is the time for which the message waits for it to pass.
     pub(crate) fn wait(self, code: ReasonCode, patience: Duration) -> Self {
         let (reason, since) = (Reason::new(code, "away"), self.now);
         let outcome = Outcome::Waiting { reason, since, patience, next: NextAttempt::Backoff(999) };

@@ -59,7 +59,7 @@ impl GitServer for LocalHost {
         if !self.path(&name).join("HEAD").exists() {
             return Err(GitServerError::NotFound);
         }
-        // A push that was answered survives a power cut: the answer ends when its objects and refs are on the disk.
+        // An acknowledged push survives a power failure: the response ends only when its objects and refs are on disk.
         let path = self.path(&name);
         let folders = match request::needs_write(&request.path, &request.query) {
             true => Some(blocking(move || Folders::look(&path)).await),

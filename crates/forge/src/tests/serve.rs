@@ -150,7 +150,7 @@ async fn a_push_that_git_finds_damaged_is_refused() {
         async move { command.run().await.unwrap().text().unwrap() }
     };
     let blob = object(&["hash-object", "-w", "--stdin"], "evil".to_owned()).await;
-    // The control differs in the name of the file alone.
+    // The control case differs only in the file name.
     for (name, taken) in [("good", true), (".git", false)] {
         let tree = object(&["mktree"], format!("100644 blob {blob}\t{name}\n")).await;
         let commit = object(&["commit-tree", &tree, "-m", "x"], String::new()).await;

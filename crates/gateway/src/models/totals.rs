@@ -16,7 +16,7 @@ impl Totals {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = all.entry(provider.to_owned()).or_default();
         *totals.calls.entry(outcome).or_default() += 1;
-        // The numbers are the provider's: a wrong one must not make a small sum of a large one.
+        // The numbers come from the provider; a wrong one must not overflow the sum.
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut totals.tokens.input, tokens.input);
         add(&mut totals.tokens.cached, tokens.cached);

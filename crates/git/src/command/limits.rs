@@ -1,14 +1,14 @@
 //! Limits of every git process: memory, processor time, threads.
 //!
-//! A few hundred bytes of a pack can describe gigabytes (a chain of deltas), and every repository that the service
-//! reads was written by somebody else. The limits are resource limits of the process, which its children inherit.
+//! A few hundred bytes of a pack can describe gigabytes (a chain of deltas), and the service reads repositories that
+//! others have written. The limits are resource limits of the process, which its children inherit.
 //!
-//! - Memory is `RLIMIT_DATA`: it counts what git allocates, not the packs that it maps into its address space, which
-//!   may be larger than any limit on `RLIMIT_AS`.
-//! - Processor time is `RLIMIT_CPU`, twice the time that the command may take. It also ends a server's git that
-//!   computes for ever, which tells its client every five seconds that it is alive.
-//! - `RLIMIT_NPROC` is not used: it counts all processes of a user, and none of root. The number of processes and
-//!   threads follows from [`CONFIG`], since no hook, filter or other program of a repository runs.
+//! - Memory is `RLIMIT_DATA`: it counts git's allocations, but not the packs that git maps into its address space,
+//!   which may be larger than any limit on `RLIMIT_AS`.
+//! - Processor time is `RLIMIT_CPU`, twice the timeout of the command. It also ends a git server process that computes
+//!   forever while it sends its client a keepalive every five seconds.
+//! - `RLIMIT_NPROC` is not used: it counts all processes of a user, and does not apply to root. [`CONFIG`] bounds the
+//!   number of processes and threads, because no hook, filter or other program of a repository runs.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-/// The memory of one git process unless the command says otherwise.
+/// The default memory limit of a git process.
 pub(super) const MEMORY_BYTES: u64 = 2 << 30;
 
-/// The least processor time that a command gets.
+/// The minimum processor time of a command.
 const LEAST_CPU: Duration = Duration::from_secs(10);
 
-/// Seconds between the signal that a process gets at its limit of processor time, and its being killed.
+/// Seconds between the signal at the processor time limit and the kill.
 const CPU_GRACE: u64 = 5;
 
 /// Settings that bound the memory, the threads and the input of git's own algorithms.
@@ -31,13 +31,13 @@ pub(super) const CONFIG: &[(&str, &str)] = &[
     ("core.bigFileThreshold", "32m"),
     ("pack.threads", "2"),
     ("pack.windowMemory", "256m"),
-    // What is pushed to the built-in code host.
+    // Limits for pushes to the built-in code host.
     ("receive.fsckObjects", "true"),
     ("receive.maxInputSize", "2g"),
 ];
 
-/// Sub-commands that start no other process: their limits are set from outside, right after the start, which saves
-/// the start of another program. All others start under `prlimit`, so that no child escapes the limits.
+/// Subcommands that start no other process: their limits are set from outside, right after the start, which avoids the
+/// start of another program. All others start under `prlimit`, so that no child escapes the limits.
 const SINGLE: &[&str] = &[
     "cat-file",
     "commit-tree",
@@ -69,18 +69,18 @@ impl Limits {
         Self { memory_bytes, cpu_seconds: (timeout * 2).max(LEAST_CPU).as_secs() }
     }
 
-    /// Whether a command with these arguments must start under `prlimit`.
+    /// Returns whether a command with these arguments must start under `prlimit`.
     pub(super) fn needs_wrapper(arguments: &[OsString]) -> bool {
         !arguments.first().is_some_and(|name| SINGLE.iter().any(|single| name == single))
     }
 
-    /// The options of `prlimit` for these limits.
+    /// Returns the options of `prlimit` for these limits.
     pub(super) fn options(self) -> [String; 3] {
         let cpu = format!("--cpu={}:{}", self.cpu_seconds, self.cpu_seconds + CPU_GRACE);
         [format!("--data={0}:{0}", self.memory_bytes), cpu, "--core=0:0".to_owned()]
     }
 
-    /// Limits a process that was just started.
+    /// Applies the limits to a process that was just started.
     pub(super) fn apply(self, process: Pid) -> io::Result<()> {
         let all = [
             (Resource::Data, self.memory_bytes, self.memory_bytes),
@@ -89,7 +89,7 @@ impl Limits {
         ];
         for (resource, soft, hard) in all {
             match prlimit(Some(process), resource, Rlimit { current: Some(soft), maximum: Some(hard) }) {
-                // It has ended already.
+                // The process has already ended.
                 Err(rustix::io::Errno::SRCH) => return Ok(()),
                 set => set?,
             };
@@ -97,7 +97,7 @@ impl Limits {
         Ok(())
     }
 
-    /// How a process ended that used up its processor time.
+    /// Returns the error text for a process that used up its processor time.
     pub(super) fn cpu_used_up(self) -> String {
         format!("it used more than {} seconds of processor time", self.cpu_seconds)
     }
@@ -115,7 +115,7 @@ mod tests {
         Git::new(Runner { program: program.into(), path, environment: vec![], askpass: None })
     }
 
-    /// A pack of 200 bytes that stands for a file of 2.5 GB: a file of zeros, and a delta of a delta that repeats it.
+    /// A pack of 200 bytes that describes a file of 2.5 GB: a file of zeros, and a delta of a delta that repeats it.
     const DELTA_BOMB: &str = include_str!("limits/delta-bomb.hex");
 
     fn bomb() -> Vec<u8> {
@@ -133,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn a_small_pack_that_stands_for_gigabytes_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        // The control is in the message: git wants the memory, and is not given it.
+        // The error message serves as the control: git requested the memory and did not get it.
         for arguments in [&["unpack-objects", "-q", "--strict"][..], &["index-pack", "--stdin", "--strict"]] {
             let error = take(dir.path(), arguments).await;
             assert!(error.to_string().contains("tried to allocate 2506713751 bytes"), "{error}");
@@ -143,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_command_and_its_children_have_limits() {
-        // A shell in git's place, by both ways of a limit.
+        // A shell instead of git, with both ways of setting limits.
         let script = "sleep 0.2; sh -c 'ulimit -d; ulimit -t; ulimit -c'";
         let wrapped = git("sh").command(["-c", script]).run().await.unwrap().text().unwrap();
         assert_eq!(wrapped, "2097152\n600\n0");

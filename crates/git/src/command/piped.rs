@@ -24,8 +24,8 @@ pub struct Piped {
 }
 
 impl GitCommand {
-    /// Starts it for a caller that drives its streams: its processor time is limited, but neither its time nor its
-    /// output is, and [`GitCommand::stdin`] is not fed.
+    /// Starts the command for a caller that handles its streams. Its processor time is limited, but its run time and
+    /// its output are not, and [`GitCommand::stdin`] is not written to it.
     ///
     /// # Errors
     /// It did not start.

@@ -1,4 +1,4 @@
-//! Files that git reads or runs.
+//! Writes the files that git reads or runs.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;

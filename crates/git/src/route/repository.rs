@@ -1,4 +1,4 @@
-//! The repository at a path: where it is, whose it is, and whether the service uses it.
+//! The repository at a path: its location, its owner, and the checks that decide whether the service uses it.
 
 use std::fs::Metadata;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::GitError;
 
-/// What of a repository decides about the others, and so must belong to the same user.
+/// Parts of a repository that control its other parts, and so must belong to the same user.
 const PARTS: &[&str] = &[
     "",
     "HEAD",
@@ -32,12 +32,12 @@ const HOOKS: &[&str] = &[
     "post-update",
 ];
 
-/// A repository that can be used.
+/// A repository that the service can use.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Its git directory, without symbolic links.
+    /// The git directory, without symbolic links.
     pub(super) git_dir: PathBuf,
-    /// The user to whom it belongs.
+    /// The user that owns the repository.
     pub(super) owner: u32,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn find(path: &Path, own_folders: &[PathBuf], me: u32) -> Result<Foun
     Ok(Found { git_dir, owner })
 }
 
-/// The git directory that a path leads to, by the endings that git tries, in its order.
+/// Returns the git directory at a path. Tries the same endings as git, in the same order.
 fn git_dir(path: &Path) -> Result<PathBuf, GitError> {
     for ending in ["/.git", "", ".git/.git", ".git"] {
         let mut candidate = path.as_os_str().to_owned();
@@ -89,24 +89,25 @@ fn git_dir(path: &Path) -> Result<PathBuf, GitError> {
             _ => {}
         }
     }
-    // As git says it.
+    // The same message as git's.
     let stderr = format!("'{}' does not appear to be a git repository", path.display());
     Err(GitError::Failed { command: "ls-remote".to_owned(), code: Some(128), stderr })
 }
 
-/// The folder of the service that a path lies in. Compared by inode, so that another name of the folder does not help.
+/// Returns the folder of the service that contains a path. Compares inodes, so that another name for the folder does
+/// not bypass the check.
 fn own_folder<'a>(path: &Path, own_folders: &'a [PathBuf]) -> Option<&'a PathBuf> {
     let id = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
     let above: Vec<(u64, u64)> = path.ancestors().filter_map(id).collect();
     own_folders.iter().find(|folder| id(folder).is_some_and(|folder| above.contains(&folder)))
 }
 
-/// Refuses a repository parts of which another user may write.
+/// Refuses a repository with parts that another user may write.
 fn check_parts(git_dir: &Path, me: u32) -> Result<(), GitError> {
     let above = git_dir.file_name().filter(|name| *name == ".git").and(git_dir.parent()).map(Path::to_owned);
     let parts = PARTS.iter().map(|part| if part.is_empty() { git_dir.to_owned() } else { git_dir.join(part) });
     for part in parts.chain(above) {
-        // Both a link and what it leads to.
+        // Both a symbolic link and its target.
         for found in [part.symlink_metadata(), part.metadata()] {
             let found = match found {
                 Ok(found) => found,
@@ -134,7 +135,7 @@ fn written_by_others(found: &Metadata, me: u32) -> Option<String> {
     everybody.then(|| "may be written by everybody".to_owned())
 }
 
-/// Refuses a repository of the service's user with hooks.
+/// Refuses a repository of the service's user that has hooks.
 fn check_hooks(git_dir: &Path) -> Result<(), GitError> {
     let runs = |hook: &Path| hook.metadata().is_ok_and(|found| found.permissions().mode() & 0o111 != 0);
     match HOOKS.iter().find(|name| runs(&git_dir.join("hooks").join(name))) {
@@ -143,7 +144,7 @@ fn check_hooks(git_dir: &Path) -> Result<(), GitError> {
     }
 }
 
-/// The refusal of a repository whose hooks would run as the service.
+/// Returns the refusal of a repository whose hooks would run as the service.
 pub(super) fn has_hooks(git_dir: &Path, name: &str) -> GitError {
     GitError::NotUsed(format!(
         "The repository {} belongs to the user as whom the service runs, and its {name} would run with all rights of the \

@@ -1,4 +1,4 @@
-//! Path remotes that mean harm. Each attack has a control: the same push, as git does it by itself.
+//! Malicious path remotes. Each attack has a control case: the same push with plain git.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn remote(url: impl Into<String>) -> Remote {
     Remote { url: url.into(), credential: None, is_ours: false }
 }
 
-/// A repository `near` with one commit.
+/// Creates a repository `near` with one commit.
 async fn place() -> Place {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -77,13 +77,13 @@ impl Place {
         self.git.command(arguments.chain([route.address().to_owned()])).run().await?.text()
     }
 
-    /// As git pushes by itself, trusting everybody.
+    /// Pushes with plain git, which trusts all folders.
     async fn plain_push(&self, name: &str, branch: &str) {
         let trust = self.path("trust");
         std::fs::write(&trust, "[safe]\n\tdirectory = *\n").unwrap();
         let (url, refspec) = (self.url(name), format!("HEAD:refs/heads/{branch}"));
         let push = self.git.command(["push", "--quiet", &url, &refspec]).env("GIT_CONFIG_GLOBAL", &trust);
-        // Whatever comes of it.
+        // The result does not matter.
         let _ = push.directory(&self.path("near")).run().await;
     }
 
@@ -94,7 +94,7 @@ impl Place {
         marks
     }
 
-    /// Forgets what was marked, and says what it was.
+    /// Removes the marks, and returns their names.
     fn taken(&self) -> Vec<String> {
         let marks = self.marks();
         for mark in &marks {
@@ -109,7 +109,7 @@ impl Place {
         error.to_string()
     }
 
-    /// Gives a repository to somebody else; only root can.
+    /// Gives a repository to another user; only root can. Returns whether it worked.
     fn give_away(&self, name: &str) -> bool {
         let mut folders = vec![self.path(name)];
         while let Some(path) = folders.pop() {
@@ -132,7 +132,7 @@ async fn commands_that_a_repository_configures_do_not_run_as_the_service() {
     let far = place.path("far");
     place.run(&["commit", "--quiet", "--allow-empty", "--message", "y"], &place.path("near")).await;
     std::fs::write(far.join(".git/objects/info/alternates"), format!("{}/objects\n", place.url("other.git"))).unwrap();
-    // An include, as it could hide them.
+    // Uses an include, which could hide the settings.
     let program = |name: &str| place.script(&format!("far/.git/{name}"), name);
     let (alternates, smudge, gc) = (program("alternates"), program("smudge"), program("gc"));
     let text = format!(
@@ -161,7 +161,7 @@ async fn hooks_of_the_services_user_are_refused_and_not_passed_over() {
         place.script(&format!("{name}/hooks/{hook}"), hook);
         let text = place.refused(&remote(place.url(&name))).await;
         assert!(text.contains(&format!("hooks/{hook} would run")) && text.contains("ssh://"), "{text}");
-        // Planted between the check and the push.
+        // The hook is planted between the check and the push.
         let server = place.git.as_service(&[]);
         let pushing = format!("--receive-pack={server} receive-pack");
         let push = place.git.command(["push", "--quiet", &pushing, &place.url(&name), "HEAD:refs/heads/late"]);
@@ -203,7 +203,7 @@ async fn a_repository_of_another_user_is_served_as_that_user() {
         std::fs::remove_file(&mark).unwrap();
         assert!(place.heads(&remote(url)).await.unwrap().contains(&format!("refs/heads/{branch}")));
     }
-    // Swapped for another between the check and the push: git asks itself whose it is.
+    // The repository is swapped for another one between the check and the push: git checks the owner itself.
     let route = Route { address: place.url("theirs.git"), server: Some(place.git.as_service(&[])) };
     let ask = place.git.command(["ls-remote", &route.reading().unwrap(), route.address()]).run().await;
     assert!(ask.unwrap_err().to_string().contains("dubious ownership"));

@@ -1,4 +1,4 @@
-//! The server's connections, as it counts them.
+//! Metrics of the server's connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Reads the counts whenever the metrics are asked for.
+/// Reads the counts at each scrape of the metrics.
 pub(super) struct ConnectionCounts(pub(super) Arc<dyn ConnectionMeter>);
 
 impl fmt::Debug for ConnectionCounts {

@@ -106,7 +106,7 @@ async fn reachable(
     secrets: &SecretChanges,
 ) -> Result<StatusCode, ApiError> {
     if let Some(host) = repository_host::admit(app, caller, &project.repository).await? {
-        // The test asks the host, so it is named before.
+        // The test connects to the host, so the audit entry is written first.
         app.note(caller.audit(app, "repository.tested", repository_host::subject(&project.id, Some(&host)))).await;
     }
     let refused = |reason: Reason| {

@@ -44,12 +44,13 @@ async fn healthz() -> Json<serde_json::Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// The store answers: requests can be served. The sandbox is told of too, once it was tried, and the disk of the workspaces:
-/// where that is not enough, no run is claimed. Where jobs are carried out, sandboxes can be made.
+/// Returns whether the service is ready: the store answers, and on a machine that carries out jobs, sandboxes can be
+/// created. The response also describes the sandbox, once it was checked, and the disk with the workspaces: while its
+/// free space is below the reserve, the machine claims no run.
 async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiError> {
     app.services.store.ready().await?;
     if let Some(machine) = &app.services.machine {
-        // Nobody has said who asks: what the log and administrators are told may name folders.
+        // This request is not authenticated, so the response omits the details, which may name folders.
         machine.available().await.map_err(|_| {
             let text = "no sandbox can be made, because the container engine does not answer; jobs wait until it does, \
                         and the log, journeyman doctor and GET /v2/system say more";

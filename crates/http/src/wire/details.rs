@@ -1,4 +1,4 @@
-//! What the record of a job cannot say.
+//! The details of a job that its record does not contain.
 
 use journeyman_core::job::{Job, JobState};
 use journeyman_core::project::hold::Hold;
@@ -66,7 +66,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// What a job waits for, where its project may be on hold.
+    /// Returns the cause that a job waits for, if any; `hold` is the hold of its project.
     fn of(job: &Job, hold: Option<&Hold>) -> Option<Self> {
         let later = |at: Timestamp| hold.map_or(at, |hold| at.max(hold.next_probe_at)).to_string();
         if let Some((waiting, next)) = job.waiting() {
@@ -94,7 +94,7 @@ impl Waiting {
 }
 
 impl JobDetails {
-    /// The details of a job, where its project may be on hold.
+    /// Returns the details of a job; `hold` is the hold of its project.
     pub(crate) fn of(job: &Job, hold: Option<&Hold>) -> Self {
         Self {
             id: job.id.to_string(),

@@ -237,11 +237,11 @@ async fn the_server_is_told_which_connections_are_authenticated() {
         ("GET", JOBS, service.key.as_str(), &[true][..]),
         ("GET", JOBS, damaged, &[false]),
         ("GET", "/git/shop.git/info/refs?service=git-upload-pack", damaged, &[false]),
-        // It is known who asks, though not for this.
+        // The key is valid, but lacks the scope for this request.
         ("POST", "/v2/agent/shop/job", &reader, &[]),
         ("GET", "/healthz", damaged, &[]),
         ("GET", "/login", &service.key, &[]),
-        // A page asks for a session.
+        // Pages require a session.
         ("GET", "/projects", &service.key, &[false]),
     ] {
         let marked = std::sync::Arc::new(Marked::default());

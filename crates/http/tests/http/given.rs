@@ -143,7 +143,7 @@ impl Passwords for NoPasswords {
 #[derive(Default)]
 pub(crate) struct PaperMachine {
     tries: AtomicU64,
-    /// Whether its container engine does not answer.
+    /// Whether the container engine is unreachable.
     pub(crate) is_away: AtomicBool,
 }
 

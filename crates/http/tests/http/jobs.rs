@@ -93,7 +93,7 @@ async fn what_a_job_waits_for_is_told_and_can_be_tried_now() {
     assert!(service.claim().await.is_some(), "now");
     assert_eq!(service.get(&format!("{job}/details")).await.json()["waiting"], json!(null), "an attempt runs");
 
-    // A project on hold shows at jobs that were not tried yet.
+    // The hold of a project is also shown for jobs without an attempt.
     let other = service.job("other").await;
     let at = service.world.now();
     let failure = HoldFailure { reason, cause: HoldCause::Fetch, started_at: at, at, permille: 0 };

@@ -1,8 +1,8 @@
-//! What a service that was killed has left in its data directory, removed at the next start.
+//! Removes, at startup, what a killed service has left in its data directory.
 //!
-//! All of it is done with the lock of the data directory held, so that no other service uses what is looked at; a command
-//! that runs beside (`journeyman doctor`) has files with its number in their names, which stay. What takes long is moved
-//! aside at once and removed while the service runs. Nothing here keeps a service from starting.
+//! The caller holds the lock of the data directory, so that no other service uses the files. A command that runs at the
+//! same time (`journeyman doctor`) has its process ID in the names of its files, which stay. Whatever takes long to
+//! remove is moved aside at once and removed while the service runs. No failure here keeps a service from starting.
 
 mod git;
 #[cfg(test)]
@@ -19,19 +19,19 @@ use journeyman_core::time::Timestamp;
 
 use crate::config::{BlobPlace, Database, SandboxKind, Settings};
 
-/// Things that are removed are moved here first.
+/// The folder into which leftovers are moved before they are removed.
 const REMOVED: &str = "removed";
 
-/// In a folder that other machines share, what is younger than this may be theirs.
+/// The age up to which a file in a folder shared with other machines may belong to one of them.
 const SHARED_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// What a file system's times may be behind the clock.
+/// The time by which a file system's timestamps may lag behind the clock.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
-/// A temporary folder without a lock is left alone for this time: its command may be about to begin.
+/// The age up to which a temporary folder without a lock is left alone: its command may be about to begin.
 const TEMPORARY_AGE: Duration = Duration::from_secs(3600);
 
-/// Removes what can be removed in a moment, and moves the rest aside for [`remove_slowly`].
+/// Removes what can be removed quickly, and moves the rest aside for [`remove_slowly`].
 pub(crate) fn remove(settings: &Settings, now: Timestamp) {
     let data = &settings.data_dir;
     let mut leftovers = Leftovers { data, living: &is_living, removed: 0 };
@@ -41,7 +41,7 @@ pub(crate) fn remove(settings: &Settings, now: Timestamp) {
     leftovers.numbered(&data.join("sandbox"), &["journeyman", "etc", "etc.old"]);
     leftovers.drafts(&data.join("sandbox/runtime"), &[]);
     if settings.sandbox.kind != SandboxKind::Container {
-        // That back end removes its own, when it has ended the containers that use them.
+        // The container back end removes its own sockets, once it has ended the containers that use them.
         leftovers.all(&data.join("sandbox/doors"));
     }
     leftovers.all(&data.join("scratch"));
@@ -51,7 +51,7 @@ pub(crate) fn remove(settings: &Settings, now: Timestamp) {
     leftovers.repositories(&settings.repositories);
     git::end_orphans(&data.join("git"));
     leftovers.removed += git::remove_locks(&data.join("mirrors"), now);
-    // Other machines share them where there is a database for several.
+    // With PostgreSQL, other machines may share the repositories.
     let is_own = matches!(settings.database, Database::Sqlite(_));
     leftovers.removed += git::remove_locks(&settings.repositories, if is_own { now } else { now - SHARED_AGE });
     if leftovers.removed > 0 {
@@ -59,7 +59,7 @@ pub(crate) fn remove(settings: &Settings, now: Timestamp) {
     }
 }
 
-/// Removes what was moved aside, and drafts of blobs from before `now`, which is when this service began.
+/// Removes what was moved aside, and the drafts of blobs from before `now`, the time at which this service started.
 pub(crate) fn remove_slowly(settings: &Settings, now: Timestamp) {
     let aside = settings.data_dir.join(REMOVED);
     if let Err(error) = std::fs::remove_dir_all(&aside)
@@ -68,7 +68,7 @@ pub(crate) fn remove_slowly(settings: &Settings, now: Timestamp) {
         tracing::warn!(folder = %aside.display(), %error, "leftovers could not be removed; the next start tries again");
     }
     let BlobPlace::Folder { path, shared } = &settings.blobs else { return };
-    // A file system's clock is a little behind.
+    // A file system's timestamps lag a little behind the clock.
     let before = now - if *shared { SHARED_AGE } else { CLOCK_STEP };
     match Folder::new(path.clone(), *shared).remove_drafts(before) {
         Ok(0) => {}
@@ -79,13 +79,13 @@ pub(crate) fn remove_slowly(settings: &Settings, now: Timestamp) {
 
 struct Leftovers<'a> {
     data: &'a Path,
-    /// Whether a process is one of ours that runs.
+    /// Returns whether an ID is that of a running process of this program.
     living: &'a dyn Fn(u32) -> bool,
     removed: usize,
 }
 
 impl Leftovers<'_> {
-    /// Files `<name>.<number of a process>.draft`; of any name where none is given.
+    /// Removes the files `<name>.<process ID>.draft` of dead processes; of any name if `names` is empty.
     fn drafts(&mut self, folder: &Path, names: &[&str]) {
         for (path, name) in entries(folder) {
             let Some((name, number)) = name.strip_suffix(".draft").and_then(|name| name.rsplit_once('.')) else {
@@ -97,7 +97,7 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Files and folders `<name>.<number of a process>`.
+    /// Removes the files and folders `<name>.<process ID>` of dead processes.
     fn numbered(&mut self, folder: &Path, names: &[&str]) {
         for (path, name) in entries(folder) {
             if let Some((name, number)) = name.rsplit_once('.')
@@ -114,12 +114,12 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Everything in a folder.
+    /// Removes everything in a folder.
     fn all(&mut self, folder: &Path) {
         entries(folder).for_each(|(path, _)| self.take(&path));
     }
 
-    /// Prebuilt trees that were being made or removed.
+    /// Removes prebuilt trees that were being made or removed.
     fn trees(&mut self, folder: &Path) {
         for (path, name) in entries(folder) {
             if name == "gone" || name.ends_with(".draft") {
@@ -128,7 +128,8 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Agents whose installation was interrupted; none is touched while one is being installed.
+    /// Restores or removes the agents whose installation was interrupted. Does nothing while an agent is being
+    /// installed.
     fn agents(&mut self, folder: &Path, known: &[&str]) {
         let Ok(lock) = File::open(folder.join(".lock")) else { return };
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -147,7 +148,7 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Repositories of the built-in code host that were being made.
+    /// Removes repositories of the built-in code host that were being made.
     fn repositories(&mut self, folder: &Path) {
         for (path, name) in entries(folder) {
             if journeyman_forge::is_unfinished(&path, &name) {
@@ -156,7 +157,7 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Moves something aside; a file is removed at once.
+    /// Moves a folder aside, or removes a file at once.
     fn take(&mut self, path: &Path) {
         let taken = match path.symlink_metadata() {
             Ok(note) if note.is_dir() => self.move_aside(path),
@@ -173,7 +174,7 @@ impl Leftovers<'_> {
         loop {
             let place = aside.join(number.to_string());
             if place.symlink_metadata().is_ok() {
-                // Of the start before, which was killed too.
+                // The folder is from the previous start, which was killed too.
                 number += 1;
                 continue;
             }
@@ -194,7 +195,8 @@ impl Leftovers<'_> {
     }
 }
 
-/// Puts an agent in its place again that an interrupted installation has put aside; if the new one was complete, it stays.
+/// Restores the previous version of an agent that an interrupted installation has moved aside. If the new version was
+/// complete, it stays, and the previous one is removed.
 pub(crate) fn restore_agent(folder: &Path, aside: &Path) -> io::Result<()> {
     let remove = |folder: &Path| match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -210,7 +212,7 @@ pub(crate) fn restore_agent(folder: &Path, aside: &Path) -> io::Result<()> {
     std::fs::rename(aside, folder)
 }
 
-/// Removes the temporary folders of commands that were killed, which begin with `prefix` and are data directories.
+/// Removes the temporary data directories of killed commands, whose names begin with `prefix`.
 pub(crate) fn remove_temporary(folder: &Path, prefix: &str, now: Timestamp) {
     for (path, _) in entries(folder).filter(|(_, name)| name.starts_with(prefix)) {
         if is_abandoned(&path, now)
@@ -221,11 +223,11 @@ pub(crate) fn remove_temporary(folder: &Path, prefix: &str, now: Timestamp) {
     }
 }
 
-/// Whether nothing uses a temporary folder of ours.
+/// Returns whether a temporary folder is ours and no process uses it.
 fn is_abandoned(path: &Path, now: Timestamp) -> bool {
     use std::os::unix::fs::MetadataExt;
     let Ok(note) = path.symlink_metadata() else { return false };
-    // Others may put something there under such a name.
+    // Other users may put something there under such a name.
     if !note.is_dir() || note.uid() != rustix::process::geteuid().as_raw() {
         return false;
     }
@@ -235,19 +237,19 @@ fn is_abandoned(path: &Path, now: Timestamp) -> bool {
     }
 }
 
-/// When something was changed last.
+/// Returns the time at which a file or folder was last modified.
 fn modified(path: &Path) -> Option<Timestamp> {
     let at = path.symlink_metadata().ok()?.modified().ok()?;
     Some(Timestamp::default() + at.duration_since(std::time::UNIX_EPOCH).ok()?)
 }
 
-/// What is in a folder, if it is there.
+/// Returns the paths and names of a folder's entries; none if the folder does not exist.
 fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))
 }
 
-/// Whether a number is that of a process of this program, other than this one: numbers are given out again.
+/// Returns whether an ID is that of a running process of this program, other than this one. Process IDs are reused.
 fn is_living(number: u32) -> bool {
     let name = |process: &str| std::fs::read_to_string(format!("/proc/{process}/comm")).ok();
     number != std::process::id() && name(&number.to_string()).is_some_and(|other| Some(other) == name("self"))

@@ -62,7 +62,7 @@ fn folders(settings: &Settings) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     let roots = vec![data.join("workspaces"), data.join("spares")];
     let group = rustix::process::geteuid().is_root().then_some(settings.sandbox.users.first);
     if group.is_some() {
-        // Accounts of a directory service are not listed there; those are the operator's to keep apart.
+        // Accounts of a directory service are not in these files; the operator has to keep those apart.
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         refuse_accounts(settings.sandbox.users, &read("/etc/passwd"), "user")?;
         refuse_accounts(settings.sandbox.users, &read("/etc/group"), "group")?;
@@ -77,8 +77,8 @@ fn folders(settings: &Settings) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     Ok((folder, roots))
 }
 
-/// Refuses numbers that accounts of this machine have: agents would have the rights of those. `accounts` is a file of the
-/// form of passwd(5) or group(5).
+/// Refuses a range with IDs of accounts of this machine: agents would have the rights of those accounts. `accounts` is
+/// the text of a file in the format of passwd(5) or group(5).
 fn refuse_accounts(range: UserRange, accounts: &str, kind: &str) -> anyhow::Result<()> {
     for line in accounts.lines() {
         let mut fields = line.split(':');
@@ -178,7 +178,7 @@ mod tests {
         let passwd = "root:x:0:0:root:/root:/bin/sh\nada:x:165535:100:Ada:/home/ada:/bin/sh\n\n:::\n";
         let text = refuse_accounts(range, passwd, "user").expect_err("refused").to_string();
         assert!(text.contains("the user ada") && text.contains("165535"), "{text}");
-        // The number of a line's group is not the user's.
+        // The group ID of a line is not the user ID.
         assert!(refuse_accounts(range, "bob:x:1000:100001::/:/bin/sh\n", "user").is_ok());
         assert!(refuse_accounts(range, "staff:x:100000:bob\n", "group").is_err());
         assert!(refuse_accounts(range, "", "user").is_ok());

@@ -1,4 +1,4 @@
-//! Blobs in a backup.
+//! The blobs in a backup.
 
 use std::collections::BTreeSet;
 use std::fs::DirBuilder;
@@ -9,10 +9,10 @@ use anyhow::Context;
 use journeyman_core::ports::Blobs;
 use journeyman_worker::BLOB_FOLDERS;
 
-/// Blobs that are listed at a time.
+/// The number of blobs that are listed at a time.
 const PAGE: usize = 1000;
 
-/// Copies all blobs that are there now into the folder `to`; their keys.
+/// Copies all blobs that exist now into the folder `to`; returns their keys.
 pub(super) async fn copy_all(blobs: &dyn Blobs, to: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut copied = BTreeSet::new();
     for folder in BLOB_FOLDERS {
@@ -20,7 +20,7 @@ pub(super) async fn copy_all(blobs: &dyn Blobs, to: &Path) -> anyhow::Result<BTr
         loop {
             let page = blobs.list(folder, after.as_deref(), PAGE).await?;
             for blob in &page {
-                // One that was removed since it was listed is no longer needed.
+                // A blob that was removed after it was listed is no longer needed.
                 if copy(blobs, &blob.key, to).await? {
                     copied.insert(blob.key.clone());
                 }
@@ -34,8 +34,8 @@ pub(super) async fn copy_all(blobs: &dyn Blobs, to: &Path) -> anyhow::Result<BTr
     Ok(copied)
 }
 
-/// Makes the folder `to` hold what is needed and nothing else: fetches what came since [`copy_all`], removes what is not
-/// needed; the keys of those that are gone.
+/// Makes the folder `to` hold exactly the needed blobs: fetches those that were added since [`copy_all`], and removes
+/// those that are not needed. Returns the keys of needed blobs that no longer exist.
 pub(super) async fn complete(
     blobs: &dyn Blobs,
     to: &Path,
@@ -51,7 +51,7 @@ pub(super) async fn complete(
     for key in copied.difference(needed) {
         let path = to.join(key);
         std::fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
-        // The folder goes with its last file.
+        // Remove the folder with its last file.
         let _ = path.parent().map(std::fs::remove_dir);
     }
     Ok(missing)
@@ -69,13 +69,14 @@ async fn copy(blobs: &dyn Blobs, key: &str, to: &Path) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Puts a file of the backup into the blob store; `draft` is a place for a copy, because the store takes the file away.
+/// Puts a file of the backup into the blob store. `draft` is the path of a temporary copy, because the store removes
+/// the file that it is given.
 pub(super) async fn put(blobs: &dyn Blobs, key: &str, file: &Path, draft: PathBuf) -> anyhow::Result<()> {
     std::fs::copy(file, &draft).with_context(|| format!("{} cannot be written", draft.display()))?;
     blobs.put(key, &draft).await.with_context(|| format!("the blob {key} cannot be restored"))
 }
 
-/// Whether the blob store holds nothing.
+/// Returns whether the blob store is empty.
 pub(super) async fn is_empty(blobs: &dyn Blobs) -> anyhow::Result<bool> {
     for folder in BLOB_FOLDERS {
         if !blobs.list(folder, None, 1).await?.is_empty() {
@@ -105,7 +106,7 @@ mod tests {
             write(key).await;
         }
         let copied = copy_all(&blobs, &to).await.unwrap();
-        // A turn ends: it writes its session, and removes the one of before.
+        // A turn ends: it writes its session, and removes the previous one.
         write("sessions/a/2.tar.gz").await;
         blobs.delete("sessions/a/1.tar.gz").await.unwrap();
         let needed = ["sessions/a/1.tar.gz", "sessions/a/2.tar.gz", "sessions/c/1.tar.gz"];

@@ -28,10 +28,10 @@ pub(crate) struct Created {
     pub(crate) jobs: usize,
 }
 
-/// Makes a backup in the folder `dir`, which must be empty or not be there.
+/// Makes a backup in the folder `dir`, which must be empty or must not exist.
 ///
 /// # Errors
-/// Something of the installation cannot be read, or the folder cannot be written; it then holds no manifest.
+/// A part of the installation cannot be read, or the folder cannot be written; the folder then holds no manifest.
 pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -> anyhow::Result<Created> {
     if let Database::Sqlite(path) = &settings.database
         && !path.exists()
@@ -44,7 +44,7 @@ pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -
     if found.next().is_some() {
         bail!("{} is not empty; name a new folder for each backup", dir.display());
     }
-    // Also where somebody else has made it: what is written into it is readable before its mode is set.
+    // Set the mode even if someone else has made the folder: files in it are readable before their own modes are set.
     std::fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     let created = fill(settings, &key, dir, include_key).await;
     created.with_context(|| format!("the backup in {} was not finished and cannot be used; delete it", dir.display()))
@@ -53,7 +53,7 @@ pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -
 async fn fill(settings: &Settings, key: &MasterKey, dir: &Path, include_key: bool) -> anyhow::Result<Created> {
     let (git, begun) = (app::git(settings)?, Machine.now());
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    // Why in this order: docs/decisions/0027-backup.md.
+    // docs/decisions/0027-backup.md explains this order.
     let copied = match &settings.blobs {
         BlobPlace::Folder { path, shared } => {
             blobs::copy_all(&Folder::new(path.clone(), *shared), &dir.join(BLOBS)).await?
@@ -104,7 +104,7 @@ async fn export(
     })
 }
 
-/// The refs of all repositories, by their names.
+/// Returns the refs of all repositories, by the names of the repositories.
 async fn all_refs(git: &Git, folder: &Path) -> anyhow::Result<BTreeMap<String, Refs>> {
     let mut all = BTreeMap::new();
     for name in names(folder)? {
@@ -137,13 +137,13 @@ async fn copy_repositories(
     Ok(names)
 }
 
-/// What the jobs of the copied database refer to.
+/// The blobs and branches that the jobs of the copied database refer to.
 #[derive(Default)]
 struct Needs {
     jobs: usize,
-    /// Keys of blobs.
+    /// The keys of blobs.
     blobs: BTreeSet<String>,
-    /// Branches, by the names of repositories of the built-in code host.
+    /// The branches, by the names of repositories of the built-in code host.
     branches: BTreeMap<String, Vec<JobBranch>>,
 }
 
@@ -157,7 +157,7 @@ impl Needs {
     }
 }
 
-/// The branches that a job pushes to, or will with its next turn.
+/// Returns the branches that a job pushes to, or will push to in its next turn.
 fn branches(job: &Job) -> Vec<JobBranch> {
     let generation = job.branch.as_ref().map_or(1, |branch| branch.generation + 1);
     let next = match (&job.options.branch, generation) {

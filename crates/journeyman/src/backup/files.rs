@@ -1,4 +1,4 @@
-//! Files of a backup: copied, hashed, and brought to disk.
+//! Copies, hashes and syncs the files of a backup.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, Permissions};
@@ -11,24 +11,25 @@ use sha2::{Digest, Sha256};
 
 const PIECE: usize = 1 << 17;
 
-/// A file as the manifest has it.
+/// The entry of a file in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileNote {
     pub(super) size: u64,
-    /// Hexadecimal.
+    /// The hash in hexadecimal.
     pub(super) sha256: String,
 }
 
-/// Reads a file for its note.
+/// Reads a file and returns its manifest entry.
 pub(super) fn note(path: &Path) -> io::Result<FileNote> {
-    // A link or a device is nothing that a backup has made.
+    // A backup never contains links or devices.
     if !path.symlink_metadata()?.is_file() {
         return Err(io::Error::other("it is no plain file"));
     }
     pour(&mut File::open(path)?, &mut io::sink())
 }
 
-/// Brings all files and folders below `root` to disk, closes them to others, and notes the files by their paths below it.
+/// Syncs all files and folders below `root`, closes the files to other users, and returns the manifest entries of the
+/// files by their paths below `root`.
 pub(super) fn note_all(root: &Path) -> io::Result<BTreeMap<String, FileNote>> {
     let mut notes = BTreeMap::new();
     walk(root, "", &mut notes)?;
@@ -54,7 +55,7 @@ fn walk(root: &Path, folder: &str, notes: &mut BTreeMap<String, FileNote>) -> io
     File::open(dir)?.sync_all()
 }
 
-/// Copies a file, which is not there yet, and brings it to disk; its note.
+/// Copies a file to a path that must not exist yet, and syncs the copy; returns its manifest entry.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<FileNote> {
     let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     let note = pour(&mut File::open(from)?, &mut target)?;
@@ -62,7 +63,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<FileNote> {
     Ok(note)
 }
 
-/// Writes a file whole or not at all, and brings it to disk.
+/// Writes a file atomically, and syncs it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
@@ -72,12 +73,12 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder_of(path)
 }
 
-/// Brings the name of a file to disk.
+/// Syncs the folder that a file is in, so that the file's name is on disk.
 pub(super) fn sync_folder_of(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or_else(|| Path::new("/")))?.sync_all()
 }
 
-/// Brings all folders below `root`, and itself, to disk.
+/// Syncs `root` and all folders below it.
 pub(super) fn sync_folders(root: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(root)? {
         let entry = entry?;

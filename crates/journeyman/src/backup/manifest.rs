@@ -1,4 +1,4 @@
-//! The manifest of a backup: what it is of, and each of its files.
+//! The manifest of a backup: a description of the backup, and each of its files.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{self, FileNote};
 
-/// The name of the manifest's file.
+/// The file name of the manifest.
 pub(super) const NAME: &str = "manifest.json";
 
 /// The format that this program writes and reads.
 const FORMAT: u32 = 1;
 
-/// What a backup is of, and what is in it.
+/// A description of a backup and its files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
     format: u32,
-    /// The version of the program that made it.
+    /// The version of the program that made the backup.
     pub(crate) program: String,
-    /// When it was begun: what was accepted before is in it.
+    /// The time at which the backup began: everything that was accepted before is in it.
     pub(crate) created_at: Timestamp,
     pub(crate) database: DatabaseNote,
     /// The id of the master key that the database's secrets are sealed with.
     pub(crate) key_id: String,
-    /// Whether that key is in the backup.
+    /// Whether the backup includes that key.
     pub(crate) includes_key: bool,
-    /// Names of repositories of the built-in code host.
+    /// The names of the repositories of the built-in code host.
     pub(crate) repositories: Vec<String>,
     pub(crate) blobs: BlobsNote,
-    /// Each file but this one, by its path in the backup.
+    /// The files of the backup except the manifest, by their paths in the backup.
     pub(super) files: BTreeMap<String, FileNote>,
 }
 
@@ -42,14 +42,14 @@ pub(crate) struct Manifest {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DatabaseNote {
     pub(crate) kind: DatabaseKind,
-    /// The version of its schema.
+    /// The version of the database's schema.
     pub(crate) schema_version: i64,
-    /// The tables of PostgreSQL.
+    /// The tables of a PostgreSQL database; empty for SQLite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) tables: Vec<ExportedTable>,
 }
 
-/// Which database a backup is of.
+/// The kind of database that a backup is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DatabaseKind {
@@ -58,7 +58,7 @@ pub(crate) enum DatabaseKind {
 }
 
 impl DatabaseKind {
-    /// The name for people.
+    /// Returns the name to show to people.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "SQLite",
@@ -71,24 +71,24 @@ impl DatabaseKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(crate) enum BlobsNote {
-    /// They are in the backup.
+    /// The blobs are in the backup.
     Files {
-        /// The number of them.
+        /// The number of blobs in the backup.
         count: usize,
-        /// Keys whose blobs were replaced by later ones while the backup was made.
+        /// The keys of blobs that were replaced by later ones while the backup was made.
         missing: Vec<String>,
     },
-    /// They are in a bucket, which is backed up by its own means.
+    /// The blobs are in a bucket, which has to be backed up separately.
     Bucket {
-        /// Where.
+        /// The URL of the bucket.
         url: String,
-        /// The keys that must be there.
+        /// The keys that the bucket must contain.
         keys: Vec<String>,
     },
 }
 
 impl Manifest {
-    /// Of a backup that has no files yet.
+    /// Returns the manifest of a backup that has no files yet.
     pub(super) const fn new(created_at: Timestamp, program: String, key_id: String, database: DatabaseNote) -> Self {
         Self {
             format: FORMAT,
@@ -103,21 +103,21 @@ impl Manifest {
         }
     }
 
-    /// The size of all files.
+    /// Returns the total size of all files in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.values().map(|file| file.size).sum()
     }
 
-    /// Writes it, and with it declares the backup finished.
+    /// Writes the manifest, which declares the backup finished.
     pub(super) fn write(&self, dir: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self)?;
         files::write(&dir.join(NAME), text.as_bytes()).context("the manifest cannot be written")
     }
 
-    /// Reads the manifest of a backup, and every file that it names.
+    /// Reads the manifest of a backup, and compares every file that it names with it.
     ///
     /// # Errors
-    /// The folder holds no finished backup, one of another format, or one that was damaged.
+    /// The folder holds no finished backup, one of another format, or a damaged one.
     pub(crate) fn verify(dir: &Path) -> anyhow::Result<Self> {
         let manifest = Self::read(dir)?;
         for (name, expected) in &manifest.files {
@@ -159,7 +159,7 @@ impl Manifest {
         }
         let manifest: Self = serde_json::from_str(&text).with_context(damaged)?;
         for name in manifest.files.keys() {
-            // Files are written by these names.
+            // The restore writes files under these names.
             let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
             if name.is_empty() || !Path::new(name).components().all(plain) {
                 bail!("the manifest names the file {name:?}, which is outside of the backup");

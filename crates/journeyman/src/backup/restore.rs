@@ -1,4 +1,4 @@
-//! Brings a backup into an empty installation.
+//! Restores a backup into an empty installation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::config::{Database, Settings};
 /// A backup that was restored.
 pub(crate) struct Restored {
     pub(crate) manifest: Manifest,
-    /// Where its master key was written, if it was in it.
+    /// The file to which the backup's master key was written; `None` if it was not written.
     pub(crate) key_file: Option<PathBuf>,
 }
 
 /// Reads all of a backup and compares it with its manifest.
 ///
 /// # Errors
-/// It is not a finished backup, or was damaged.
+/// The folder is not a finished backup, or the backup was damaged.
 pub(crate) fn verify(dir: &Path) -> anyhow::Result<Manifest> {
     let manifest = Manifest::verify(dir)?;
     if manifest.database.kind == DatabaseKind::Sqlite {
@@ -32,12 +32,12 @@ pub(crate) fn verify(dir: &Path) -> anyhow::Result<Manifest> {
     Ok(manifest)
 }
 
-/// Restores the backup in `dir` into the installation of `settings`; with `database_only` its repositories and blobs stay
-/// as they are.
+/// Restores the backup in `dir` into the installation of `settings`. With `database_only`, the repositories and blobs
+/// of the installation stay as they are.
 ///
 /// # Errors
-/// The service runs, something is there already, the backup is damaged or of another kind, or the master key is another;
-/// then nothing was written. Something cannot be written; the database comes last.
+/// The service is running, the installation is not empty, the backup is damaged or of another kind, or the master key
+/// is a different one: then nothing was written. Or a file cannot be written; the database is written last.
 pub(crate) async fn restore(settings: &Settings, dir: &Path, database_only: bool) -> anyhow::Result<Restored> {
     app::make_private_dir(&settings.data_dir)?;
     let _lock = app::lock(&settings.data_dir)
@@ -67,10 +67,10 @@ fn check_kind(settings: &Settings, manifest: &Manifest) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the key of the backup is to be written; `None` if it is there.
+/// Returns the file to which the key of the backup must be written; `None` if the installation has the key.
 fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<PathBuf>> {
     let file = &settings.master_key_file;
-    // A key is not made: secrets in the backup are sealed with the one that it names.
+    // Do not make a new key: the secrets in the backup are sealed with the key that its manifest names.
     if settings.master_key.is_none() && !file.exists() {
         if manifest.includes_key {
             return Ok(Some(file.clone()));
@@ -93,7 +93,7 @@ fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<
     Ok(None)
 }
 
-/// Whether nothing is there that the restore would mix with.
+/// Checks that the installation has no data that would mix with the restored data.
 async fn check_empty(settings: &Settings, manifest: &Manifest, database_only: bool) -> anyhow::Result<()> {
     let refuse = |path: &Path| {
         bail!(
@@ -119,7 +119,7 @@ async fn check_empty(settings: &Settings, manifest: &Manifest, database_only: bo
             empty.with_context(|| settings.database.to_string())?;
         }
     }
-    // Workspaces and mirrors belong to the database that was there.
+    // Workspaces and mirrors belong to the previous database.
     for name in ["workspaces", "mirrors"] {
         let path = settings.data_dir.join(name);
         if holds_something(&path)? {
@@ -169,7 +169,7 @@ async fn write(
             blobs::put(&*store, key, &dir.join(BLOBS).join(key), draft).await?;
         }
     }
-    // Last: a database never names what is not there.
+    // The database comes last, so that it never refers to files that are not there.
     match &settings.database {
         Database::Sqlite(path) => write_sqlite(dir, manifest, path)?,
         Database::Postgres(url) => {
@@ -179,7 +179,7 @@ async fn write(
             imported.with_context(|| settings.database.to_string())?;
         }
     }
-    // Refuses a database that this program or key cannot work with, here and not at the start of the service.
+    // Opening the store refuses a database that this program or key cannot work with, here and not at the next start.
     drop(app::open_store(settings).await?);
     Ok(())
 }
@@ -188,7 +188,7 @@ fn write_repositories(settings: &Settings, dir: &Path, manifest: &Manifest) -> a
     let root = &settings.repositories;
     app::make_private_dir(root)?;
     for name in &manifest.repositories {
-        // Git takes a folder without these for no repository, and a manifest has no empty folders.
+        // Git does not accept a folder without these as a repository, and a manifest lists no empty folders.
         for folder in ["refs/heads", "refs/tags", "objects/info", "objects/pack"] {
             app::make_private_dir(&root.join(format!("{name}.git")).join(folder))?;
         }

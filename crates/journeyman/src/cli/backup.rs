@@ -18,15 +18,15 @@ pub(crate) struct BackupArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Put the master key into the backup too: whoever has such a backup can read all secrets in it
+    /// Include the master key in the backup: anyone who has such a backup can read all secrets in it
     #[arg(long, conflicts_with = "verify")]
     include_key: bool,
 
-    /// Make no backup, but read the one in the folder and compare each file with its manifest
+    /// Make no backup; instead, compare each file of the backup in the folder with its manifest
     #[arg(long)]
     verify: bool,
 
-    /// The folder of the backup; a new or empty one, unless a backup is verified
+    /// The folder of the backup; must be new or empty, except with --verify
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what a backup is of.
+/// Prints a description of a backup.
 pub(super) fn describe(manifest: &Manifest) -> anyhow::Result<()> {
     let Manifest { program, created_at, database, key_id, repositories, blobs, .. } = manifest;
     print(&format!("{} of {created_at}, made by Journeyman {program}", database.kind.name()))?;

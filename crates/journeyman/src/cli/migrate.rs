@@ -15,9 +15,9 @@ pub(crate) struct MigrateArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Rewrites the SQLite database, which gives the room that is free in it back to the disk, and from then on does so
-    /// after each sweep. Once for a database made by a version before this one. The service must not run, and the disk
-    /// needs room for two more copies of the database
+    /// Rewrite the SQLite database to return its free space to the disk, and from then on do so after each sweep.
+    /// Needed once for a database that an earlier version made. The service must be stopped, and the disk needs space
+    /// for two more copies of the database
     #[arg(long)]
     compact: bool,
 }
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: MigrateArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         match &settings.database {
             Database::Sqlite(path) => {
-                // A service would wait for the whole time that rewriting takes, and refuse what is sent to it.
+                // A service would be blocked for as long as the rewrite takes, and refuse requests.
                 let lock = arguments.compact.then(|| app::lock(&settings.data_dir)).transpose();
                 let _lock = lock.context("--compact needs the service to be stopped")?;
                 app::open_store(&settings).await?;

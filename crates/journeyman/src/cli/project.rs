@@ -233,7 +233,7 @@ fn known_agent(settings: &Settings, project: &Project) -> anyhow::Result<()> {
 }
 
 /// Makes the repository on the built-in code host; returns the subject of the audit entry, which names an address that
-/// only an administrator may give. The command line is one.
+/// only an administrator may give. The command line counts as an administrator.
 async fn prepare(settings: &Settings, store: &Arc<dyn Store>, project: &Project) -> anyhow::Result<String> {
     let hosts = app::code_hosts(settings, store, &settings.public_url(settings.listen))?;
     let restricted = hosts.restricted_host(&project.repository).await;

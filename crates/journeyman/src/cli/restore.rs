@@ -18,7 +18,7 @@ pub(crate) struct RestoreArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Restore the database alone, and leave repositories and blobs as they are
+    /// Restore only the database; leave repositories and blobs as they are
     #[arg(long)]
     database_only: bool,
 

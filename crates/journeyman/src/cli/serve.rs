@@ -71,7 +71,7 @@ fn use_all_descriptors() {
     }
 }
 
-/// Logs what the sandbox of this machine does not hold, and that it does, as soon as it does.
+/// Logs the guarantees that the sandbox of this machine does not hold, and whether agents may be run.
 fn log_containment(found: &Containment) {
     for lost in found.guarantees.iter().filter(|guarantee| !guarantee.holds) {
         tracing::warn!("UNSAFE sandbox \"{}\", {}: {}", found.sandbox, lost.name, lost.note);

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// The units, and by how many bits each multiplies.
+/// The units, with the number of bits by which each shifts the number.
 const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
 
 /// A number of bytes.

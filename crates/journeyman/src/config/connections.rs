@@ -1,4 +1,4 @@
-//! Settings of the connections of clients.
+//! The settings of client connections.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use super::layer::Layer;
 use super::span::Span;
 use crate::connections::Timeouts;
 
-/// With fewer there is none left for a health check beside a client.
+/// The fewest connections: with fewer, none is left for a health check next to a client.
 const FEWEST: usize = 4;
 
-/// Limits and timeouts of connections.
+/// The limits and timeouts of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
-    /// Open ones at most; `None` for as many as the machine allows, up to the default.
+    /// The maximum number of open connections; `None` for as many as the machine allows, up to the default.
     pub(crate) most: Option<usize>,
-    /// Likewise from one address; `None` for a part of all.
+    /// The maximum number of open connections from one address; `None` for a fraction of all.
     pub(crate) most_per_address: Option<usize>,
     pub(crate) timeouts: Timeouts,
 }

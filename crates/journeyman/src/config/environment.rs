@@ -18,7 +18,7 @@ pub(crate) struct MachineEnvironment {
     pub(crate) path: Option<String>,
     /// Whether the user is root.
     pub(crate) is_root: bool,
-    /// The number of the user.
+    /// The user ID.
     pub(crate) user: u32,
     /// The home of the user.
     pub(crate) home: Option<PathBuf>,

@@ -97,8 +97,8 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_connections: Option<usize>,
 
-    /// Connections that one address may have, likewise; trusted proxies have no limit of their own [default: a quarter of
-    /// max-connections]
+    /// Connections that one address may have, with the same rule at the limit; trusted proxies have no limit per
+    /// address [default: a quarter of max-connections]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_connections_per_address: Option<usize>,
 
@@ -126,7 +126,7 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) outage_patience: Option<Span>,
 
-    /// How long a message waits where a credential or repository is refused [default: 30m]
+    /// How long a message waits while a credential or repository is refused [default: 30m]
     #[arg(long, value_name = "TIME")]
     pub(crate) refusal_patience: Option<Span>,
 

@@ -53,7 +53,7 @@ pub(crate) struct Settings {
     pub(crate) patience: Patience,
     pub(crate) grace: Duration,
     pub(crate) workspace_idle: Duration,
-    /// `None`: a part of the disk.
+    /// The free space to keep on the disk, in bytes; `None` for a fraction of the disk.
     pub(crate) disk_reserve: Option<u64>,
     pub(crate) warm: Warm,
     pub(crate) create_per_hour: u32,

@@ -1,23 +1,23 @@
-//! What a connection is doing, and how long it may go on. Time is the time since the server began.
+//! Tracks what a connection is doing and how long it may continue. Times are measured from the start of the server.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a connection may stay in a phase.
+/// The timeouts of the phases of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeouts {
-    /// For the head of a request, from its first byte, or from the connection's beginning.
+    /// The timeout for the head of a request, from its first byte or from the start of the connection.
     pub(crate) header: Duration,
-    /// Between requests.
+    /// The timeout between requests.
     pub(crate) idle: Duration,
-    /// From the head of a request to the end of its answer, unless the request is authenticated.
+    /// The timeout from the head of a request to the end of its answer, unless the request is authenticated.
     pub(crate) request: Duration,
 }
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The head of a request is awaited, or has arrived in part.
+    /// The head of a request is expected, or has arrived in part.
     Head,
     /// A request is being answered; its body may still arrive.
     Request,
@@ -32,12 +32,12 @@ pub(crate) enum Expired {
     Header,
     /// No request has begun.
     Idle,
-    /// A request without authentication was not over.
+    /// A request without authentication has not completed.
     Request,
 }
 
 impl Expired {
-    /// The name in the metrics.
+    /// Returns the name in the metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Header => "header_timeout",
@@ -47,20 +47,20 @@ impl Expired {
     }
 }
 
-/// The phase of a connection, with the time of its beginning, in one number: written several times for each request.
+/// The phase of a connection with its start, in one number, which is written several times for each request.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// Milliseconds, shifted by two bits of the phase.
+    /// The start of the phase in milliseconds, shifted left by two bits, which hold the phase.
     state: AtomicU64,
     /// Whether the connection counts as authenticated.
     authenticated: AtomicBool,
-    /// Whether the request under way is authenticated. Others may follow on the same connection, from other clients of a
-    /// proxy among them.
+    /// Whether the current request is authenticated. Later requests on the same connection may come from other clients
+    /// of a proxy.
     request_authenticated: AtomicBool,
 }
 
 impl Activity {
-    /// A connection that was accepted now.
+    /// Returns the activity of a connection that was just accepted.
     pub(crate) fn new(now: Duration) -> Self {
         Self {
             state: AtomicU64::new(pack(Phase::Head, now)),
@@ -81,32 +81,34 @@ impl Activity {
         self.request_authenticated.store(authenticated, Ordering::Relaxed);
     }
 
-    /// Bytes have arrived: between requests they are the beginning of a head.
+    /// Notes that bytes have arrived. Between requests, they are the beginning of a head.
     pub(crate) fn received(&self, now: impl FnOnce() -> Duration) {
         if self.phase() == Phase::Idle {
             self.enter(Phase::Head, now());
         }
     }
 
-    /// Bytes have left: the rest of a large answer. Without authentication that gives no more time.
+    /// Notes that bytes were sent, which are the rest of a large answer. Without authentication, this gives no more
+    /// time.
     pub(crate) fn sent(&self, now: impl FnOnce() -> Duration) {
         if self.phase() == Phase::Idle && self.is_authenticated() {
             self.enter(Phase::Idle, now());
         }
     }
 
-    /// The head of a request is complete.
+    /// Notes that the head of a request is complete.
     pub(crate) fn request_begins(&self, now: Duration) {
         self.set_request_authenticated(false);
         self.enter(Phase::Request, now);
     }
 
-    /// The answer was handed over to be sent.
+    /// Notes that the answer was handed over to be sent.
     pub(crate) fn request_ends(&self, now: Duration) {
         self.enter(Phase::Idle, now);
     }
 
-    /// When the connection is to be closed unless its phase changes, and as what.
+    /// Returns the time at which to close the connection unless its phase changes, and the timeout that has then
+    /// passed.
     pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Option<(Duration, Expired)> {
         let (phase, since) = unpack(self.state.load(Ordering::Relaxed));
         match phase {

@@ -1,17 +1,17 @@
-//! Which connections may be open at a time. Plain data: the order of acceptance is the only time in it.
+//! Decides which connections may be open at a time. The module uses no clock, only the order of acceptance.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::limits::Limits;
 
-/// The part of the slots that connections without an authenticated request can always have: an eighth.
+/// The fraction of the slots that connections without an authenticated request can always have: one eighth.
 const RESERVED: usize = 8;
 
-/// A connection's number; later connections have higher ones.
+/// The ID of a connection; later connections have higher IDs.
 pub(super) type Id = u64;
 
-/// The addresses that count as one: an IPv4 address, or the 64 bits of a network that one IPv6 host has.
+/// The addresses that count as one: an IPv4 address, or the 64-bit prefix of the network that one IPv6 host has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Source(IpAddr);
 
@@ -24,12 +24,12 @@ impl Source {
     }
 }
 
-/// An answer to a new connection.
+/// A decision on a new connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is open, and another must be closed for it where one is named.
+    /// The connection is admitted; another one, if named, must be closed for it.
     Admitted(Id, Option<Evicted>),
-    /// Its address has as many connections as it may, all of them authenticated.
+    /// The connection is refused: its address has as many connections as it may, all of them authenticated.
     Refused,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Evicted {
 /// A limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Limit {
-    /// That of all connections.
+    /// The limit of all connections.
     All,
-    /// That of one address.
+    /// The limit of one address.
     Address,
 }
 
@@ -72,10 +72,10 @@ impl Admission {
         Self { limits, next: 0, unauthenticated, authenticated, sources: HashMap::new() }
     }
 
-    /// Decides on a new connection. `source` is `None` for a trusted proxy, which has no limit of its own.
+    /// Decides on a new connection. `source` is `None` for a trusted proxy, which has no limit per address.
     ///
-    /// At a limit the oldest connection without an authenticated request makes room: a new client, which is about to
-    /// send its request, is worth more than one that has had time to.
+    /// At a limit, the oldest connection without an authenticated request is closed: a new client, which is about to
+    /// send its request, has priority over one that has had time to send its own.
     pub(super) fn admit(&mut self, source: Option<Source>) -> Verdict {
         let evicted = match self.room(source) {
             Ok(evicted) => evicted,
@@ -95,7 +95,7 @@ impl Admission {
         Verdict::Admitted(id, evicted)
     }
 
-    /// The connection that has to make room, if one has to.
+    /// Returns the connection that must be closed for a new one, if any; an error if the new one must be refused.
     fn room(&self, source: Option<Source>) -> Result<Option<Evicted>, ()> {
         let from = source.and_then(|source| self.sources.get(&source));
         if let Some(from) = from.filter(|from| from.open >= self.limits.per_address) {
@@ -105,18 +105,18 @@ impl Admission {
         if self.open() < self.limits.total {
             return Ok(None);
         }
-        // There is one: authenticated connections leave some slots to others.
+        // Such a connection exists: authenticated connections leave some slots to others.
         let id = self.oldest().ok_or(())?;
         Ok(Some(Evicted { id, limit: Limit::All }))
     }
 
-    /// The oldest connection without an authenticated request.
+    /// Returns the oldest connection without an authenticated request.
     pub(super) fn oldest(&self) -> Option<Id> {
         self.unauthenticated.first_key_value().map(|(id, _)| *id)
     }
 
-    /// Notes that a connection is authenticated, or is no longer; returns whether it counts as authenticated. Where
-    /// authenticated connections have all the slots that they may have, another counts as one that is not.
+    /// Notes whether a connection is authenticated; returns whether it counts as authenticated. Once authenticated
+    /// connections have all the slots that they may have, any more count as unauthenticated.
     pub(super) fn mark(&mut self, id: Id, authenticated: bool) -> bool {
         if !authenticated {
             if let Some(source) = self.authenticated.remove(&id) {
@@ -140,7 +140,7 @@ impl Admission {
         true
     }
 
-    /// Forgets a connection; one that is not known is none.
+    /// Forgets a connection; does nothing for an unknown one.
     pub(super) fn close(&mut self, id: Id) {
         let Some(source) = self.unauthenticated.remove(&id).or_else(|| self.authenticated.remove(&id)) else { return };
         let Some(source) = source else { return };

@@ -1,4 +1,4 @@
-//! A socket and the body of an answer that tell the connection's [`super::activity::Activity`] what passes.
+//! A socket and an answer's body that report traffic to the connection's [`super::activity::Activity`].
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -70,7 +70,7 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// The body of an answer. hyper drops it when it was handed over as a whole.
+/// The body of an answer. hyper drops it once the whole body was handed over.
 pub(super) struct AnswerBody {
     body: Body,
     connection: Arc<Connection>,

@@ -1,28 +1,28 @@
-//! How many connections there may be.
+//! The limits of open connections.
 
-/// Connections at most, unless the settings say otherwise: more need memory that few machines have to spare.
+/// The default maximum number of connections: more would need memory that few machines have to spare.
 const USUAL: usize = 16_384;
 
-/// The part of them that one address may have.
+/// The fraction of the connections that one address may have by default: one quarter.
 const OF_ONE_ADDRESS: usize = 4;
 
-/// Descriptors for files, the database, and what else a process needs.
+/// The number of descriptors for files, the database, and everything else that a process needs.
 const OWN_DESCRIPTORS: usize = 512;
 
-/// Descriptors of a run: pipes of git and of the agent, its ways out of the sandbox.
+/// The number of descriptors of a run: pipes of git and of the agent, and the agent's outbound proxies.
 const RUN_DESCRIPTORS: usize = 128;
 
-/// Limits of open connections.
+/// The limits of open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// For all.
+    /// The limit for all addresses together.
     pub(crate) total: usize,
-    /// For one address.
+    /// The limit for one address.
     pub(crate) per_address: usize,
 }
 
-/// Derives the limits from what the settings say (`None` where they say nothing) and from the limit of open files
-/// (`None` where there is none); `runs` and `database` are the runs and database connections at a time.
+/// Derives the limits from the settings (`None` if not set) and from the limit of open files (`None` if there is none).
+/// `runs` and `database` are the numbers of concurrent runs and of database connections.
 pub(crate) fn limits(
     total: Option<usize>,
     per_address: Option<usize>,
@@ -32,7 +32,7 @@ pub(crate) fn limits(
 ) -> Limits {
     let files = files.unwrap_or(usize::MAX);
     let others = OWN_DESCRIPTORS.saturating_add(runs.saturating_mul(RUN_DESCRIPTORS)).saturating_add(database);
-    // Where there are few descriptors at all, connections get half of them.
+    // If there are few descriptors at all, connections get half of them.
     let possible = files.saturating_sub(others).max(files / 2);
     let total = total.unwrap_or(USUAL).min(possible).max(2);
     let per_address = per_address.unwrap_or(total / OF_ONE_ADDRESS).clamp(1, total);

@@ -1,4 +1,5 @@
-//! The open connections of the process: who is admitted, who has to go, counts and a log line about it.
+//! The open connections of the process: decides which are admitted and which must close, counts them, and logs reached
+//! limits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -16,13 +17,13 @@ use super::admission::{Admission, Evicted, Id, Limit, Source, Verdict};
 use super::limits::Limits;
 use crate::system::Machine;
 
-/// Between two log lines about the same.
+/// The minimum time between two log lines about the same event.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Slots beyond the limit, at most: for connections that are being closed or refused.
+/// The maximum number of slots beyond the limit, for connections that are being closed or refused.
 const CLOSING: usize = 256;
 
-/// The open connections. Its lock is taken when a connection begins, ends, and is authenticated for the first time, not
+/// The open connections. The lock is taken when a connection begins, ends, and is authenticated for the first time, not
 /// for each request.
 pub(crate) struct Registry {
     begun: Instant,
@@ -35,7 +36,7 @@ pub(crate) struct Registry {
 
 struct Table {
     admission: Admission,
-    /// By which connections are told to close.
+    /// The channels that tell connections to close.
     closers: HashMap<Id, oneshot::Sender<()>>,
     accepted: u64,
     refused: BTreeMap<&'static str, u64>,
@@ -44,20 +45,20 @@ struct Table {
     accept_failed: LogGate,
 }
 
-/// An answer to a new connection.
+/// A decision on a new connection.
 pub(super) enum Admitted {
-    /// It may be served.
+    /// The connection may be served.
     Yes(Ticket),
-    /// It is to be refused.
+    /// The connection must be refused.
     No,
 }
 
-/// The right of a connection to be open, until this is dropped.
+/// The permission of a connection to be open, until the ticket is dropped.
 pub(super) struct Ticket {
     pub(super) connection: Arc<Connection>,
     /// Becomes ready when the connection has to be closed.
     pub(super) evicted: oneshot::Receiver<()>,
-    /// The timeout that it was closed for, if it was.
+    /// The timeout for which the connection was closed, if any.
     pub(super) expired: Option<Expired>,
 }
 
@@ -72,7 +73,7 @@ impl Drop for Ticket {
     }
 }
 
-/// An open connection, as requests know it.
+/// An open connection, as its requests see it.
 pub(super) struct Connection {
     id: Id,
     pub(super) activity: Activity,
@@ -80,18 +81,19 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// The time since the server began.
+    /// Returns the time since the server started.
     pub(super) fn now(&self) -> Duration {
         self.registry.begun.elapsed()
     }
 
-    /// The moment at which the connection is to be closed unless it does something else, and as what.
+    /// Returns the time at which to close the connection unless its phase changes, and the timeout that has then
+    /// passed.
     pub(super) fn deadline(&self) -> Option<(Instant, Expired)> {
         let (at, expired) = self.activity.deadline(&self.registry.timeouts)?;
         Some((self.registry.begun + at, expired))
     }
 
-    /// Time after which a connection without a deadline is looked at again.
+    /// Returns the time after which a connection without a deadline is checked again.
     pub(super) fn look_again(&self) -> Duration {
         self.registry.timeouts.idle
     }
@@ -113,7 +115,7 @@ impl Registry {
             admission: Admission::new(limits),
             closers: HashMap::new(),
             accepted: 0,
-            // Present from the start, so that a rise from 0 is seen.
+            // All causes are present from the start, so that a rise from 0 is visible.
             refused: BTreeMap::from([("address_limit", 0), ("accept_error", 0)]),
             closed: [Expired::Header, Expired::Idle, Expired::Request]
                 .map(Expired::name)
@@ -128,7 +130,8 @@ impl Registry {
         Arc::new(Self { begun: Instant::now(), limits, timeouts, trusted, slots, table: Mutex::new(table) })
     }
 
-    /// A slot for a descriptor. There is one soon: connections that have to go do not wait for anything.
+    /// Waits for a slot for a descriptor. A slot becomes free soon: connections that must close do not wait for
+    /// anything.
     pub(super) async fn slot(&self) -> OwnedSemaphorePermit {
         loop {
             match Arc::clone(&self.slots).acquire_owned().await {
@@ -189,7 +192,7 @@ impl Registry {
         }
     }
 
-    /// Notes that accept has failed, and closes the oldest connections without an authenticated request.
+    /// Notes that accept has failed, and closes the `close` oldest connections without an authenticated request.
     pub(super) fn accept_failed(&self, error: &std::io::Error, close: usize) {
         let now = self.begun.elapsed();
         let mut table = self.table();
@@ -206,7 +209,7 @@ impl Registry {
         }
     }
 
-    /// The answer to a connection that is refused.
+    /// Returns the answer to a refused connection.
     pub(super) fn refusal(&self) -> String {
         let id = Machine.uuid(Machine.now()).simple();
         let body = format!(
@@ -230,7 +233,7 @@ impl Table {
     /// Tells a connection to close.
     fn evict(&mut self, id: Id, cause: &'static str) {
         if let Some(closer) = self.closers.remove(&id) {
-            // One that is closing by itself does not listen any more.
+            // A connection that is already closing no longer listens.
             if closer.send(()).is_ok() {
                 *self.closed.entry(cause).or_default() += 1;
             }
@@ -254,7 +257,7 @@ impl ConnectionMeter for Registry {
     }
 }
 
-/// Lets one log line through in [`QUIET`].
+/// A gate that lets one log line through per [`QUIET`].
 #[derive(Debug, Default)]
 struct LogGate {
     last: Option<Duration>,
@@ -262,7 +265,7 @@ struct LogGate {
 }
 
 impl LogGate {
-    /// Counts an occurrence; returns the number of occurrences since the last line where it is time for another.
+    /// Counts an occurrence; returns the number of occurrences since the last line if it is time for another line.
     fn pass(&mut self, now: Duration) -> Option<u64> {
         self.times += 1;
         if self.last.is_some_and(|last| now.saturating_sub(last) < QUIET) {

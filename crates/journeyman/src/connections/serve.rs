@@ -1,4 +1,4 @@
-//! One connection, from its acceptance to its end.
+//! Serves one connection, from its acceptance to its end.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -26,7 +26,7 @@ use super::activity::Expired;
 use super::io::{AnswerBody, Socket};
 use super::registry::{Connection, Ticket};
 
-/// The most bytes of a request's head. Half a head is kept in memory until its time is over.
+/// The maximum size of a request's head in bytes. A partial head stays in memory until its timeout.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// Serves a connection to its end: the client closes it, a timeout passes, or another connection needs its slot.
@@ -53,7 +53,7 @@ pub(super) async fn connection(
                 Ok::<_, Infallible>(answer.map(|body| AnswerBody::new(body, known)))
             }
         });
-        // The timeouts of heads and of idle connections are ours: hyper has one for both.
+        // We enforce the timeouts of heads and of idle connections: hyper has one timeout for both.
         let http = http1::Builder::new()
             .header_read_timeout(None)
             .max_header_size(HEAD_BYTES)
@@ -63,7 +63,7 @@ pub(super) async fn connection(
         let mut deadline = pin!(Deadline::new(&ticket.connection));
         let (evicted, mut drained) = (&mut ticket.evicted, false);
         poll_fn(|cx| {
-            // What has gone wrong with a client is no news of the service: the connection is over either way.
+            // Ignore the errors of clients: the connection is over either way.
             if http.as_mut().poll(cx).is_ready() || Pin::new(&mut *evicted).poll(cx).is_ready() {
                 return Poll::Ready(None);
             }
@@ -78,13 +78,13 @@ pub(super) async fn connection(
         })
         .await
     };
-    // The socket is closed: its slot is free now.
+    // The socket is closed, so its slot is free now.
     ticket.expired = expired;
     drop((ticket, slot));
 }
 
-/// Waits for the deadline of a connection, which moves with each request. The timer is set anew only where the deadline
-/// has come nearer, and where it has passed, so that a request costs no timer.
+/// A future that waits for the deadline of a connection, which moves with each request. The timer is reset only if the
+/// deadline has come nearer or the timer has fired, so that a request costs no timer.
 struct Deadline<'a> {
     connection: &'a Connection,
     timer: Pin<Box<Sleep>>,

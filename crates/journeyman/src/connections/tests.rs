@@ -1,4 +1,4 @@
-//! The accept loop over real sockets, with an interface of a few lines.
+//! Tests of the accept loop over real sockets, with a minimal interface.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::{Timeouts, listen, serve};
 
 type Known = Extension<Arc<dyn ClientConnection>>;
 
-/// Longer than anything takes on a busy machine.
+/// A time longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -37,8 +37,8 @@ struct Running {
     task: JoinHandle<()>,
 }
 
-/// `/` answers anybody, `/known` authenticates, `/body` and `/known-body` read a body, `/stream` tells something until
-/// the server drains.
+/// Returns the interface: `/` answers anyone, `/known` authenticates, `/body` and `/known-body` read a body, and
+/// `/stream` sends text until the server drains.
 fn router(drain: CancellationToken) -> Router {
     let events = move |Extension(connection): Known| async move {
         connection.set_authenticated(true);
@@ -78,7 +78,7 @@ impl Running {
         TcpStream::connect(self.address).await.expect("a connection")
     }
 
-    /// A connection that has sent something.
+    /// Opens a connection and sends a text on it.
     async fn saying(&self, text: &str) -> TcpStream {
         let mut stream = self.connect().await;
         stream.write_all(text.as_bytes()).await.expect("it is sent");
@@ -94,7 +94,7 @@ impl Running {
     }
 }
 
-/// Reads until the text that was received ends so; what was received where the connection ends before.
+/// Reads until the received text ends with `end` or the connection ends; returns the text.
 async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = String::new();
     let mut piece = [0; 4096];
@@ -107,7 +107,7 @@ async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     text
 }
 
-/// Waits until the server has closed a connection; what it had said.
+/// Waits until the server has closed a connection; returns what the server sent before.
 async fn closed(stream: &mut TcpStream) -> String {
     read_until(stream, "nothing ends so").await
 }
@@ -180,7 +180,7 @@ async fn a_stream_of_an_authenticated_client_outlives_every_timeout_and_ends_whe
     let mut stream = server.connect().await;
     assert!(ask(&mut stream, "/stream", "still here\n\r\n").await.starts_with("HTTP/1.1 200"));
     for _ in 0..4 {
-        // Each takes its slot, and its whole time.
+        // Each connection takes a slot for its whole timeout.
         closed(&mut server.connect().await).await;
     }
     assert_eq!(server.registry.connection_totals().authenticated, 1);

@@ -38,7 +38,7 @@ impl Inmate {
         stat.rsplit(") ").next()?.chars().next()
     }
 
-    /// Whether it cannot move: it is stopped, or its control group is frozen.
+    /// Returns whether the process cannot run: it is stopped, or its control group is frozen.
     pub(crate) fn is_held(&self) -> bool {
         let Some(pid) = self.pid() else { return false };
         let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_pid())).unwrap_or_default();

@@ -216,7 +216,7 @@ fn an_agent_is_installed_listed_and_checked() {
     assert!(site.path("data/agents/shell/node_modules/.bin/shell").exists());
 }
 
-/// A package of npm as a file, and the hash that npm has of it; `None` where there is no npm.
+/// Packs an npm package; returns its file and npm's hash of it, or `None` if there is no npm.
 fn packed(site: &Site) -> Option<(String, String)> {
     let folder = site.path("package");
     std::fs::create_dir(&folder).unwrap();
@@ -239,7 +239,7 @@ fn a_package_with_another_hash_is_not_installed() {
     );
     let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
-    // make test installs npm.
+    // `make test` installs npm.
     let Some((file, hash)) = packed(&site) else { return };
     let lock = |hash: &str, kind: &str| {
         let lock = json!({"lockfileVersion": 3, "packages": {
@@ -255,7 +255,7 @@ fn a_package_with_another_hash_is_not_installed() {
     };
     let script = site.path("data/agents/one/node_modules/one/agent.sh");
     let wrong = format!("sha512-{}==", "A".repeat(86));
-    // An optional package is passed over by npm without a word: it is missed all the same.
+    // npm silently skips an optional package, but the installation reports it as missing.
     for kind in ["dependencies", "optionalDependencies"] {
         lock(&wrong, kind);
         let (code, text) = install();
@@ -264,7 +264,7 @@ fn a_package_with_another_hash_is_not_installed() {
             std::fs::read_dir(site.path("data/agents")).unwrap().map(|one| one.unwrap().file_name()).collect();
         assert_eq!(left, [".lock"], "nothing is left of it");
     }
-    // The same package with its own hash is, so it was the hash.
+    // The same package is installed with its own hash, so the hash was the reason.
     lock(&hash, "dependencies");
     let (code, text) = install();
     assert!(code == Some(0) && script.exists() && !text.contains("warning"), "{text}");
@@ -272,7 +272,7 @@ fn a_package_with_another_hash_is_not_installed() {
     let (code, text) = install();
     assert!(code == Some(1) && text.contains("what was there before is as it was"), "{text}");
     assert!(script.exists(), "and it is");
-    // Without a lock file it is said that nothing is compared.
+    // A lock file that is named and not there is an error.
     std::fs::remove_file(site.path("package-lock.json")).unwrap();
     let (code, text) = install();
     assert!(code == Some(1) && text.contains("cannot be read"), "{text}");

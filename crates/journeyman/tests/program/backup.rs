@@ -1,4 +1,5 @@
-//! `journeyman backup` and `journeyman restore`: beside a running service, elsewhere, and back to an earlier state.
+//! Tests of `journeyman backup` and `journeyman restore`: while a service runs, into another installation, and back to
+//! an earlier state.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,14 +12,14 @@ use super::given::{Service, Site, cluster, git, site, site_with};
 
 const UNLIMITED: &str = "lease = \"3s\"\nworkers = 4\nmessage-per-hour = 0\n";
 
-/// Messages of a client that sends without a pause, at most.
+/// The maximum number of messages of a client that sends without a pause.
 const MESSAGES: usize = 20;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a command complains of.
+/// Runs a command that must fail; returns its error output.
 fn refused(site: &Site, arguments: &[&str]) -> String {
     let output = site.run(arguments);
     assert!(!output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -31,7 +32,7 @@ fn hand_over(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();
 }
 
-/// The numbers in the prompts of a job.
+/// Returns the numbers in the prompts of a job.
 fn numbers(service: &Service, job: &str) -> Vec<String> {
     let messages = service.get(&format!("{job}/messages"))["messages"].take();
     let number = |message: &Value| {
@@ -46,14 +47,14 @@ fn follow_up(number: usize) -> String {
     format!("[[append log.txt|{number}]]")
 }
 
-/// Makes a backup while one client sends to a job without a pause and the worker pushes; the messages that were accepted
-/// before it began.
+/// Makes a backup while one client sends to a job without a pause and the worker pushes; returns the number of messages
+/// that were accepted before the backup began.
 fn back_up_under_load(site: &Site, service: &Service, job: &str, to: &Path) -> usize {
     let (accepted, stop) = (AtomicUsize::new(1), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 1..MESSAGES {
-                // Not all at once: some are to come while the backup is made.
+                // Spread the messages, so that some arrive while the backup is made.
                 service.until(job, "commit.pushed", number.saturating_sub(5));
                 if stop.load(Ordering::SeqCst) {
                     break;
@@ -71,7 +72,7 @@ fn back_up_under_load(site: &Site, service: &Service, job: &str, to: &Path) -> u
     })
 }
 
-/// What holds for a job whose messages each append a line, once the restored service has come to rest.
+/// Checks a job whose messages each append a line, once the restored service is idle.
 fn is_whole(site: &Site, service: &Service, job: &str, before: usize) {
     assert_eq!(service.settled(job)["status"], "completed", "{:#}\n{}", service.events(job), service.log());
     let done = numbers(service, job);
@@ -104,7 +105,7 @@ fn a_backup_made_under_load_is_restored_elsewhere_and_work_goes_on() {
     let service = other.start();
     assert_eq!(service.get(&still)["status"], "completed");
     service.settled(&job);
-    // The branch of the other job would be in the way of `branch`.
+    // Remove the branch of the other job, because `Site::branch` expects only one.
     let branches = git(&other.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"]);
     for branch in branches.lines().filter(|branch| other.file(branch, "still.txt").is_some()) {
         git(&other.repository(), &["update-ref", "-d", &format!("refs/heads/{branch}")]);
@@ -157,7 +158,7 @@ fn an_older_database_goes_on_where_the_repositories_are_newer() {
     let newest = git(&site.repository(), &["rev-parse", &site.branch()]).trim().to_owned();
     service.kill();
 
-    // The database is lost, and with it what was made after the backup.
+    // The database is lost, and with it everything that was made after the backup.
     let refusal = refused(&site, &["restore", "--database-only", text(&backup)]);
     assert!(refusal.contains("journeyman.db is there already"), "{refusal}");
     for name in ["journeyman.db", "journeyman.db-wal", "journeyman.db-shm"] {
@@ -187,7 +188,7 @@ fn an_older_database_goes_on_where_the_repositories_are_newer() {
     };
     assert!(messages.iter().all(|message| succeeded(message) == 1), "each is done once: {runs:#}");
     assert_eq!(service.count(&job, "pull_request.opened"), 1);
-    // Fails unless the one leads to the other: nothing that was pushed is lost, and nothing was forced.
+    // Fails unless one leads to the other: no pushed commit is lost, and nothing was force-pushed.
     git(&site.repository(), &["merge-base", "--is-ancestor", &newest, &site.branch()]);
     service.send(&job, "[[append log.txt|and on]]");
     assert_eq!(service.settled(&job)["status"], "completed");
@@ -252,7 +253,7 @@ fn a_backup_with_its_key_says_so_and_needs_no_other() {
     let secret = format!("TOKEN={}", site.path("token").display());
     site.succeed(&["project", "update", "shop", "--secret-file", &secret]);
     let backup = site.path("backup");
-    // A folder that was made for it, and that others may look into.
+    // A folder that exists already and that other users may read.
     std::fs::create_dir(&backup).unwrap();
     std::fs::set_permissions(&backup, std::fs::Permissions::from_mode(0o755)).unwrap();
     let made = site.run(&["backup", "--include-key", text(&backup)]);

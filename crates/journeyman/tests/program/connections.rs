@@ -1,4 +1,5 @@
-//! Clients that hold connections: the others are served, and what is held too long is closed.
+//! Tests of clients that hold connections: the other clients are served, and connections that are held too long are
+//! closed.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
@@ -8,26 +9,26 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use super::given::{Service, Site, site_with};
 
-/// How long anything may take on a busy machine.
+/// The time that anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn address(service: &Service) -> SocketAddrV4 {
     service.url.trim_start_matches("http://").parse().unwrap()
 }
 
-/// A connection from an address of this machine that has sent something.
+/// Opens a connection from an address of this machine and sends a text on it.
 fn held(service: &Service, from: [u8; 4], text: &str) -> TcpStream {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&socket, &SocketAddr::from((from, 0))).unwrap();
     connect(&socket, &SocketAddr::from(address(service))).unwrap();
     let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // One that was closed meanwhile takes nothing.
+    // A connection that was closed in the meantime takes nothing.
     let _ = stream.write_all(text.as_bytes());
     stream
 }
 
-/// Reads until `done` says so or the connection ends.
+/// Reads until `done` returns true or the connection ends.
 fn read(stream: &mut TcpStream, done: impl Fn(&str) -> bool) -> String {
     let (mut text, mut piece) = (String::new(), [0; 4096]);
     while !done(&text) {
@@ -41,7 +42,7 @@ fn read(stream: &mut TcpStream, done: impl Fn(&str) -> bool) -> String {
     text
 }
 
-/// Asks for something with the key, on a connection that stays open.
+/// Sends a request with the key on a connection that stays open, and reads the answer.
 fn ask(site: &Site, stream: &mut TcpStream) -> String {
     let request = format!("GET /v2/agent/shop/jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n", site.key);
     let _ = stream.write_all(request.as_bytes());
@@ -62,7 +63,7 @@ fn connections_that_are_held_from_one_address_or_many_keep_nobody_out() {
     let mut known = held(&service, [127, 0, 0, 9], "");
     assert!(ask(&site, &mut known).starts_with("HTTP/1.1 200"));
     let job = service.create("[[sleep 2]]");
-    // One without its origin and its type is refused before its body is read, and not held.
+    // A request without its origin and its type is refused before its body is read, and holds no connection.
     let login = format!(
         "POST /login HTTP/1.1\r\nhost: x\r\norigin: {}\r\ncontent-type: application/x-www-form-urlencoded\r\n\
          content-length: 9\r\n\r\nn",

@@ -1,4 +1,4 @@
-//! The back end `container`, with each engine that this machine can run ([`engines`]).
+//! Tests of the back end `container`, with each engine that this machine can run ([`engines`]).
 
 mod engines;
 
@@ -28,7 +28,7 @@ fn containers(engine: &Engine, site: &Site) -> usize {
     engine.states(site.dir.path()).len()
 }
 
-/// Waits for something that is to come.
+/// Waits until a condition holds.
 fn until(service: &Service, job: &str, what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -37,7 +37,7 @@ fn until(service: &Service, job: &str, what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// How many attempts at a job's messages there were.
+/// Returns the number of attempts at a job's messages.
 fn runs(service: &Service, job: &str) -> usize {
     service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().len()
 }
@@ -56,7 +56,7 @@ fn agents_run_in_containers_of_docker() {
     agents_run(Kind::Docker, "6174");
 }
 
-/// Jobs in containers of an engine that is root's; `seconds` tells processes of the two tests apart.
+/// Runs jobs in containers of an engine that runs as root; `seconds` distinguishes the processes of the two tests.
 fn agents_run(kind: Kind, seconds: &str) {
     let Some(engine) = engine(kind) else { return };
     let models = Models::that_runs("echo $FLAVOUR > flavour.txt; ls /run/journeyman > ~/shown");
@@ -80,7 +80,7 @@ fn agents_run(kind: Kind, seconds: &str) {
     let look = "id -un; cat /proc/net/dev; ls HIDDEN /var/lib/journeyman /run/docker.sock 2>&1 | cat; touch /usr/x /root/x /etc/x 2>&1; \
                 cat /proc/1/environ 2>&1; grep -E 'Cap(Prm|Bnd)|NoNewPrivs|Seccomp:' /proc/self/status; mount | head -0; echo end";
     let look = look.replace("HIDDEN", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    // In a group of its own, so that it outlives the command.
+    // In a separate process group, so that it outlives the command.
     let tick = "perl -e 'setpgrp(0, 0); exit if fork; while (1) { open(F, qq(>>$ENV{HOME}/ticks)); print F qq(x); close F; \
                 select(undef, undef, undef, 0.001) }' > /dev/null 2>&1;";
     let job = service.create(&format!("[[run {tick} ({look}) > seen.txt]]"));
@@ -94,9 +94,10 @@ fn agents_run(kind: Kind, seconds: &str) {
     assert!(!Path::new("/usr/x").exists());
     assert!(std::fs::read_to_string(home(&site, &job).join("setup")).unwrap().contains("uid=20000"));
 
-    // It stands still with all that it has started, and a follow-up finds it waiting, and its work committed.
+    // The paused agent stands still with all processes that it has started. A follow-up finds it waiting, and its work
+    // committed.
     let ticks = || std::fs::metadata(home(&site, &job).join("ticks")).unwrap().len();
-    // A write that the kernel had begun may still end; who goes on writes a thousand times in a second.
+    // A write that the kernel has begun may still complete; a running process writes a thousand times per second.
     let stands_still = || {
         let (before, end) = (ticks(), Instant::now() + Duration::from_secs(1));
         while Instant::now() < end && ticks() == before {
@@ -240,7 +241,8 @@ fn an_image_that_cannot_be_used_is_refused_by_docker() {
     images_are_refused(Kind::Docker);
 }
 
-/// Images in which our places lead elsewhere, which declare volumes, or which have no git.
+/// Checks that an engine's images are refused in which our paths lead elsewhere, which declare volumes, or which have
+/// no git.
 fn images_are_refused(kind: Kind) {
     let Some(engine) = engine(kind) else { return };
     let (link, no_git) = (image(&["link"]), image(&["no-git"]));
@@ -260,7 +262,7 @@ fn images_are_refused(kind: Kind) {
         std::fs::write(site.path("config.toml"), config).unwrap();
         assert_eq!(containers(&engine, &site), 0, "{image}: nothing is left of it");
     }
-    // A project's own is refused before its turn, once.
+    // A project's own image is refused before its turn, only once.
     let service = site.start();
     patch(&service, json!({ "sandbox": { "image": "localhost/journeyman-no-git:latest" } }));
     let job = service.create("[[run touch ~/begun]]");

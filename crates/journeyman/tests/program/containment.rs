@@ -11,7 +11,7 @@ use super::given::{Service, Site, site_with};
 /// A table for an agent that is not the test model, and does nothing.
 const OTHER: &str = "[agents.other]\ncommand = [\"sh\", \"-c\", \"exit 7\"]\n";
 
-/// The reason of a job's last run; it has failed, or waits for a sandbox.
+/// Runs a job that fails or waits for a sandbox; returns the reason of its last run.
 fn failed(service: &Service, agent: &str) -> Value {
     let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": "x", "agent": agent })));
     assert_eq!(status, 201, "{record}");
@@ -67,7 +67,7 @@ fn a_sandbox_that_is_switched_off_is_called_unsafe() {
     assert!(service.log().contains("UNSAFE sandbox \\\"none\\\", network"), "{}", service.log());
 }
 
-/// A bwrap that fails the first `times` times, as one does for want of memory or descriptors.
+/// Installs a bwrap that fails the first `times` times, as it does for lack of memory or descriptors.
 fn failing_bwrap(site: &Site, times: usize) {
     let counter = site.path("bwrap-calls");
     std::fs::create_dir(&counter).unwrap();
@@ -77,7 +77,7 @@ fn failing_bwrap(site: &Site, times: usize) {
         counter.display()
     );
     std::fs::write(site.path("bwrap"), script).unwrap();
-    // The users of sandboxes start it.
+    // The users of sandboxes execute it.
     for (name, mode) in [("bwrap", 0o755), ("bwrap-calls", 0o777)] {
         std::fs::set_permissions(site.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -92,7 +92,7 @@ fn a_sandbox_that_failed_once_at_the_start_is_tried_again_without_a_job() {
     failing_bwrap(&site, 1);
     let service = site.start();
     let end = Instant::now() + Duration::from_secs(60);
-    // Nothing but a look: no job, and not /v2/system, which would have it tried.
+    // Only read the readiness: no job, and not /v2/system, which would start a check of the sandbox.
     while service.get("/readyz")["sandbox"]["enough"] != true {
         assert!(Instant::now() < end, "{}", service.log());
         std::thread::sleep(Duration::from_millis(100));

@@ -1,5 +1,5 @@
-//! A disk that is full, and one that fails: nothing is accepted that could not be kept, nothing that was accepted is lost,
-//! and nobody is told what is not known.
+//! Tests of a full disk and of a failing disk: nothing is accepted that could not be stored, nothing that was accepted
+//! is lost, and no answer claims an outcome that is not known.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -55,7 +55,7 @@ impl Disk {
         }
     }
 
-    /// Leaves so many bytes free.
+    /// Fills the disk until only `free` bytes are free.
     fn fill_to(&self, free: u64) {
         let disk = rustix::fs::statvfs(self.filler.parent().unwrap()).unwrap();
         let bytes = (disk.f_bavail * disk.f_frsize).saturating_sub(free);
@@ -78,7 +78,8 @@ fn below_the_reserve_no_run_begins_and_those_that_run_are_stopped_before_the_dis
     command.args(way).args(["sh", "-c", SMALL, "sh"]).arg(site.path("data"));
     let service = site.start_wrapped(command);
     assert_eq!(service.get("/readyz")["disk"]["enough"], true);
-    // It writes 1.5 MB at a time, slower than anybody looks, and would go on until the disk is full; the other does nothing.
+    // The first run writes 1.5 MB at a time, slower than the disk is checked, and would continue until the disk is
+    // full; the other run does nothing.
     let quiet = service.create("[[run touch begun; while [ ! -e ~/never ]; do sleep 0.1; done]]");
     service.until(&quiet, "run.started", 1);
     let fill = service.create(
@@ -95,7 +96,7 @@ fn below_the_reserve_no_run_begins_and_those_that_run_are_stopped_before_the_dis
     }
     assert!(first_reason()["text"].as_str().unwrap().contains("disk-reserve"), "{}", first_reason());
     assert_eq!(service.get(&quiet)["status"], "active", "the run that had not grown goes on");
-    // With the disk held down by something else, nothing is claimed.
+    // While something else fills the disk, no run is claimed.
     let disk = Disk::of(&site, &service);
     assert_eq!(service.call("POST", &format!("{fill}/cancel"), None).0 / 100, 2);
     assert_eq!(service.call("POST", &format!("{quiet}/cancel"), None).0 / 100, 2);
@@ -146,7 +147,7 @@ fn a_full_disk_refuses_messages_and_loses_none() {
     assert_eq!(added, ["+1", "+2", "+3"], "each once");
 }
 
-/// Begins a command line on that disk.
+/// Returns the beginning of a command line that runs on that disk.
 fn on_disk(disk: &FailingDisk) -> Command {
     let mut command = Command::new("env");
     for (name, path) in disk.environment() {
@@ -175,13 +176,14 @@ fn an_io_error_at_the_commit_is_an_unknown_outcome_and_the_service_ends() {
         std::thread::sleep(Duration::from_millis(20));
     }
 
-    // As long as the disk fails nothing is served.
+    // While the disk fails, the service does not start.
     let serve = site.command(&["serve", "--listen", "127.0.0.1:0"]);
     let refused = wrapped(on_disk(&disk), &serve).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("journeyman.db-wal"), "{said}");
 
-    // On a disk that works the transaction is found in the log; that is why nobody was told that it was not stored.
+    // Once the disk works, the transaction is found in the log. Therefore the answer did not say that it was not
+    // stored.
     disk.work();
     let service = site.start();
     assert_eq!(service.call("GET", "/readyz", None).0, 200);

@@ -78,8 +78,8 @@ pub(crate) fn open_folder() -> tempfile::TempDir {
 }
 
 impl Site {
-    /// Another installation with the same settings and nothing in it, where the same key will do once it is restored.
-    /// `changes` are texts of the configuration with what stands there instead.
+    /// Returns another installation with the same settings and no data, where the same key is valid once a backup is
+    /// restored. `changes` are replacements in the text of the configuration.
     pub(crate) fn elsewhere(&self, changes: &[(&str, &str)]) -> Self {
         let dir = open_folder();
         let mut config = self.config.replace(&self.dir.path().display().to_string(), &dir.path().display().to_string());

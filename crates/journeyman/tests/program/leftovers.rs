@@ -1,4 +1,4 @@
-//! What a service that was killed leaves behind is gone after the next start: files, folders, processes, control groups.
+//! Tests that the next start removes what a killed service leaves behind: files, folders, processes, control groups.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::given::{Service, Site, is_running, site};
 
-/// How long anything may take on a busy machine.
+/// The time that anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What runs in the sandboxes of a test, and nowhere else: each has its own.
+/// The commands that run in the sandboxes of the tests and nowhere else: each test has its own.
 const SLEEP: [&str; 2] = ["sleep", "86417"];
 const OTHER_SLEEP: [&str; 2] = ["sleep", "86419"];
 
@@ -22,7 +22,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Files and folders that only a service which is in the middle of something has.
+/// Returns the files and folders that only a service in the middle of an operation has.
 fn unfinished(site: &Site) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![site.path("data")]);
     while let Some(folder) = folders.pop() {
@@ -43,18 +43,19 @@ fn unfinished(site: &Site) -> Vec<PathBuf> {
     found
 }
 
-/// Whether the program itself names what is in a folder.
+/// Returns whether the program itself chooses the names in a folder.
 fn is_ours(folder: &Path) -> bool {
     !["workspaces", "objects", "etc", "tree"].iter().any(|name| folder.ends_with(name))
 }
 
-/// The folders of control groups of all services that have had the site's data directory, and that of the last one.
+/// Returns the control group folders of all services that have used the site's data directory, and those of the last
+/// one.
 fn groups(site: &Site) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let text = std::fs::read_to_string(site.path("data/sandbox/groups")).unwrap_or_default();
     let last: Vec<PathBuf> = text.lines().map(PathBuf::from).collect();
     let mut all = Vec::new();
     for folder in &last {
-        // `journeyman-<owner>-<number of the process>`
+        // `journeyman-<owner>-<process ID>`
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let owner = name.rsplit_once('-').unwrap().0.to_owned();
         let entries = std::fs::read_dir(folder.parent().unwrap()).unwrap().flatten();
@@ -64,7 +65,7 @@ fn groups(site: &Site) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (all, last)
 }
 
-/// A service in whose sandbox something runs.
+/// Starts a service with a job that runs a command in the sandbox.
 fn at_work(site: &Site, sleep: &[&str]) -> (Service, String) {
     let service = site.start();
     let job = service.create(&format!("[[run {}]]", sleep.join(" ")));
@@ -75,7 +76,7 @@ fn at_work(site: &Site, sleep: &[&str]) -> (Service, String) {
 #[test]
 fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
     let site = site();
-    // At its start, a little later each time: what it is at then is up to the machine.
+    // Kill the service during its startup, a little later each time: what it is doing then depends on the machine.
     for moment in 0..12 {
         let mut serve = site.command(&["serve", "--listen", "127.0.0.1:0"]);
         let mut serve = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -83,14 +84,14 @@ fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
         serve.kill().unwrap();
         serve.wait().unwrap();
     }
-    // In the middle of runs.
+    // Kill the service in the middle of runs.
     let mut jobs = Vec::new();
     for _ in 0..3 {
         let (service, job) = at_work(&site, &SLEEP);
         jobs.push(job);
         service.kill();
     }
-    // What it may have been at, and is too short to be met.
+    // Plant the leftovers of operations that are too short to be interrupted reliably.
     let number = 4_000_001;
     let planted = [
         format!("data/sandbox/etc.{number}/passwd"),
@@ -108,7 +109,7 @@ fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut file = std::fs::File::create(path).unwrap();
         file.write_all(b"x").unwrap();
-        // Of the service that was killed, not of the moment in which the next one begins.
+        // The file is from the killed service, not from the moment at which the next one starts.
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
     }
     assert!(unfinished(&site).len() >= planted.len() - 2, "they are seen: {:#?}", unfinished(&site));
@@ -125,13 +126,13 @@ fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
     assert!(
         !site.path("data/spares/gone").exists() && !site.path("data/repositories/.other.1700000000000000.0").exists()
     );
-    // Only the groups of the service that lives are there.
+    // Only the groups of the running service are there.
     let (mut all, mut last) = groups(&site);
     all.sort();
     last.sort();
     assert_eq!(all, last);
     assert!(!rustix::process::geteuid().is_root() || !last.is_empty(), "root has control groups");
-    // And it works, on the repository whose lock was left too.
+    // The service works, even on the repository whose lock was left behind.
     let job = service.create("[[write a.txt|A]]");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     drop(service);
@@ -164,7 +165,7 @@ fn a_workspace_that_would_be_built_anew_does_not_wait_for_its_time() {
         until("the mark of the workspace", || workspace(job).join("marker.json").exists());
     }
     service.kill();
-    // As where a service was killed while it removed a workspace, or built one.
+    // As if a service had been killed while it removed or built a workspace.
     std::fs::remove_file(workspace(&broken).join("marker.json")).unwrap();
     let service = site.start();
     until("the removal of the workspace", || !workspace(&broken).exists());

@@ -1,4 +1,4 @@
-//! Outages: what may pass is waited for, and no accepted message fails for it.
+//! Tests of outages: messages wait for an outage that may pass, and no accepted message fails because of it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::given::{Service, Site, git, site};
 
-/// A project whose repository is a path that can be taken away.
+/// Changes the project's repository to a path that can be taken away; returns the path.
 fn elsewhere(site: &Site) -> PathBuf {
     let repository = site.path("elsewhere.git");
     git(site.dir.path(), &["clone", "--quiet", "--bare", "people", "elsewhere.git"]);
@@ -19,7 +19,7 @@ fn details(service: &Service, job: &str) -> Value {
     service.get(&format!("{job}/details"))
 }
 
-/// The details once the job waits for something.
+/// Waits until the job waits for something; returns its details.
 fn waiting(service: &Service, job: &str) -> Value {
     loop {
         let details = details(service, job);
@@ -94,7 +94,7 @@ fn a_message_is_given_up_at_its_deadline_or_when_people_cancel() {
     assert_eq!((status, &record["status"]), (200, &"failed".into()));
 }
 
-/// The commits of a message that the branch of its job has, by the trailer that names the message.
+/// Returns the commits of a message that the branch of its job has, found by the trailer that names the message.
 fn on_the_branch(site: &Site, message: &Value) -> Vec<String> {
     let trailer = format!("--grep=Journeyman-Message: {}", message["id"].as_str().unwrap());
     git(&site.repository(), &["log", "--all", "--format=%H", &trailer]).lines().map(str::to_owned).collect()

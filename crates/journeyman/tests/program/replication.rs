@@ -1,4 +1,4 @@
-//! A PostgreSQL server that dies for good, and its standby.
+//! Tests of a PostgreSQL server that is lost for good, and of its standby.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +22,10 @@ fn a_synchronous_standby_takes_over_with_every_message_that_was_acknowledged() {
     let (accepted, promoted) = (Mutex::new(vec!["[[append log.txt|first]]".to_owned()]), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // A few more once the standby has taken over.
+            // Send a few more messages once the standby has taken over.
             let mut more = 3;
             for number in 0.. {
-                // So many may wait; the rest come while the primary is gone, and after.
+                // Up to this many messages may wait; the rest are sent while the primary is down, and later.
                 while number > 30 && !promoted.load(Ordering::SeqCst) {
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -34,7 +34,7 @@ fn a_synchronous_standby_takes_over_with_every_message_that_was_acknowledged() {
                 let (status, body) = api.call("POST", &format!("{job}/message"), Some(json!({ "prompt": prompt })));
                 match status {
                     200 => accepted.lock().unwrap().push(prompt),
-                    // Not stored, or not known.
+                    // The message was not stored, or its outcome is unknown.
                     503 | 504 => {}
                     _ => panic!("{status} {body}"),
                 }

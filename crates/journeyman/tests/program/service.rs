@@ -289,7 +289,7 @@ fn a_service_whose_log_nobody_reads_any_more_stops_when_it_is_told_to() {
     let mut process = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut log = std::io::BufReader::new(process.stderr.take().unwrap());
     let mut said = String::new();
-    // What was cleaned up is told before.
+    // Lines about a cleanup may come first.
     while !said.contains("serving") {
         assert_ne!(std::io::BufRead::read_line(&mut log, &mut said).unwrap(), 0, "{said}");
     }

@@ -58,7 +58,7 @@ fn check_messages(job: &Remembered, messages: &[Value], breach: &mut impl FnMut(
     }
     for message in messages {
         match message["status"].as_str().unwrap() {
-            // By a client; that nothing came of it is seen on the branch.
+            // A client cancelled or withdrew the message; the branch shows that nothing came of it.
             "finished" | "cancelled" | "withdrawn" => {}
             // The promise has an end: a message is given up when worker after worker died over it.
             "failed" => {}

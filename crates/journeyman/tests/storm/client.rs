@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// Whatever the answer, a message is finished with its commits or cancelled without any.
+    /// Cancels a random job. Whatever the answer, a message is finished with its commits or cancelled without any.
     fn cancel(&mut self) {
         let job = self.chance.random_range(0..self.jobs.len());
         let path = format!("{}/cancel", self.jobs[job].path);

@@ -367,7 +367,7 @@ impl House {
         }
     }
 
-    /// Why the job failed or waits, once it does.
+    /// Waits until the job fails or waits; returns the reason.
     pub(crate) async fn settled_or_waiting(&self, job: JobId) -> (ReasonCode, String) {
         let end = tokio::time::Instant::now() + Duration::from_secs(60);
         loop {

@@ -43,7 +43,7 @@ pub(super) fn write(folder: &Path, renew: bool) -> io::Result<()> {
         return Ok(());
     }
     let (place, draft) = (folder.join(FOLDER), folder.join(format!("{FOLDER}.{}", std::process::id())));
-    // An attempt that failed may have left one. Files that may not be written to cannot be copied over.
+    // A failed attempt may have left a draft, and the copy cannot overwrite read-only files.
     remove(&draft)?;
     std::fs::create_dir_all(&draft)?;
     for name in COPIED {
@@ -123,7 +123,7 @@ mod tests {
     fn what_a_failed_attempt_has_left_is_no_reason_to_fail_again() {
         let dir = tempfile::tempdir().unwrap();
         let [draft, old] = ["etc", "etc.old"].map(|name| dir.path().join(format!("{name}.{}", std::process::id())));
-        // A folder where a file is to be, which stops root too, as a file that may not be written to stops others.
+        // A folder in place of a file makes the copy fail for root too, as a read-only file does for other users.
         std::fs::create_dir_all(draft.join("passwd")).unwrap();
         std::fs::create_dir_all(old.join("inner")).unwrap();
         write(dir.path(), true).unwrap();

@@ -29,7 +29,7 @@ pub(super) struct Program {
     first: Option<First>,
     group: Option<Cgroup>,
     launcher: Launcher,
-    /// Whether its group is frozen.
+    /// Whether the program's control group is frozen.
     paused: bool,
     exit: Option<Exit>,
 }
@@ -99,7 +99,7 @@ impl Process for Program {
         let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
         let below = self.first.as_ref().map(First::all).unwrap_or_default();
         let processes = if in_group.is_empty() { below } else { in_group };
-        // It fails only when the runtime shuts down.
+        // `spawn_blocking` fails only when the runtime shuts down.
         tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
     }
 

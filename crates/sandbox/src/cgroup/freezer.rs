@@ -1,5 +1,5 @@
-//! Holds all processes of a group where they are, whatever they do: a stopped process can be continued by a signal that it
-//! has arranged for itself (timer_create(2)), a frozen one cannot.
+//! Freezes all processes of a group. A stopped process can be continued by a signal that it has scheduled for itself
+//! (timer_create(2)); a frozen process cannot.
 
 use std::io;
 use std::path::Path;
@@ -10,18 +10,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::version::Version;
 use super::{Cgroup, Controller, Place, members};
 
-/// Looks at a group that freezes: a process is held when it is on a processor next, or comes back from the disk.
+/// The number of checks of a group that is being frozen: a process freezes when it next runs on a processor, or returns
+/// from disk I/O.
 const LOOKS: usize = 500;
 
-/// Between two looks.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Cgroup {
-    /// Freezes the group, which must hold `first`, and returns when every process in it is held. False if there is no
-    /// freezer, or they could not be held.
+    /// Freezes the group, which must contain `first`, and waits until every process in it is frozen. Returns false if
+    /// there is no freezer, or if the processes could not be frozen.
     pub(crate) async fn freeze(&self, first: Pid) -> bool {
         let Some(place) = self.freezer() else { return false };
-        // Where the sandbox has not entered the group, freezing it would hold nobody.
+        // If the sandbox has not entered the group, freezing the group would hold no process.
         if !members(&place.folder).contains(&first) || place.version.set_frozen(&place.folder, true).is_err() {
             return false;
         }
@@ -37,23 +38,23 @@ impl Cgroup {
         false
     }
 
-    /// Lets the processes go on.
+    /// Thaws the group, so that its processes continue.
     pub(crate) fn thaw(&self) {
         if let Some(place) = self.freezer() {
-            // A group that is gone has nothing frozen.
+            // A removed group has no frozen processes.
             let _ = place.version.set_frozen(&place.folder, false);
         }
     }
 
-    /// Kills every process of a frozen group. None of them runs any more: the signal is pending when the group is thawed,
-    /// which version 1 needs for a process to die.
+    /// Kills every process of a frozen group, then thaws the group, which version 1 needs for a process to exit. No
+    /// process runs again: the signal is already pending when the group is thawed.
     pub(crate) fn kill_frozen(&self) {
         let Some(place) = self.freezer() else { return };
         kill_members(&place.folder);
         self.thaw();
     }
 
-    /// Whether the group can be frozen.
+    /// Returns whether the group can be frozen.
     pub(crate) fn has_freezer(&self) -> bool {
         self.freezer().is_some()
     }
@@ -66,7 +67,7 @@ impl Cgroup {
 /// Sends KILL to every process of a group, frozen or not.
 pub(super) fn kill_members(group: &Path) {
     for pid in members(group) {
-        // It may have ended by itself.
+        // The process may have exited already.
         let _ = kill_process(pid, Signal::KILL);
     }
 }
@@ -99,7 +100,7 @@ mod tests {
     use super::super::Cgroups;
     use super::*;
 
-    /// A shell in the group that counts its rounds in a file.
+    /// Starts a shell in the group that counts its rounds in a file.
     fn counting(group: &Cgroup, file: &Path) -> Child {
         let script = r#"read -r go; while :; do echo x >> "$1"; sleep 0.01; done"#;
         let mut shell = Command::new("sh");

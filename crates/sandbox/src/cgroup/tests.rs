@@ -1,11 +1,12 @@
-//! Groups of dead services, on the machine's own hierarchies: only root can make groups there.
+//! Tests of the groups of dead services, on the machine's own hierarchies. Only root can make groups there.
 
 use std::process::{Child, Command};
 
 use super::*;
 
-/// The folders of a service in some of the hierarchies, each with a group, and their locks: until those are dropped, no
-/// other test takes them for what a dead service has left.
+/// Makes the folders of a service in some of the hierarchies, each with a group, and returns them with their locks;
+/// `None` if this user cannot make groups. Until the locks are dropped, no other test takes the folders for those of a
+/// dead service.
 fn service(name: &str, hierarchies: impl Fn(usize) -> bool) -> Option<(Vec<PathBuf>, Vec<File>)> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -13,7 +14,7 @@ fn service(name: &str, hierarchies: impl Fn(usize) -> bool) -> Option<(Vec<PathB
     let mut found = Found::default();
     found.complete(name);
     if found.places.len() != CONTROLLERS.len() {
-        // This machine lets its root make no groups.
+        // This machine does not let root make groups.
         remove(&found.folders());
         return None;
     }
@@ -46,7 +47,7 @@ fn name(test: &str) -> String {
 fn groups_of_a_dead_service_are_removed_with_their_processes() {
     let Some((folders, locks)) = service(&name("dead"), |_| true) else { return };
     let mut child = process_in(&folders);
-    // It waits for the end of the processes, which somebody must wait for.
+    // The sweep waits for the processes to exit, and their parent has to reap them.
     let waiting = std::thread::spawn(move || child.wait().unwrap());
     drop(locks);
     let own = Cgroups::find(&name("living"), None);
@@ -59,10 +60,10 @@ fn groups_of_a_dead_service_are_removed_with_their_processes() {
 
 #[test]
 fn groups_that_are_left_in_one_hierarchy_only_are_removed() {
-    // What is left where the removal before was interrupted, or a process took long to end.
+    // The state after an interrupted removal, or after a process that took long to exit.
     let Some((folders, locks)) = service(&name("partial"), |number| number == 2) else { return };
     if folders.is_empty() {
-        // Version 2 has one hierarchy.
+        // Version 2 has only one hierarchy.
         return;
     }
     drop(locks);
@@ -73,7 +74,7 @@ fn groups_that_are_left_in_one_hierarchy_only_are_removed() {
 #[test]
 fn groups_of_a_living_service_stay() {
     let Some((folders, locks)) = service(&name("locked"), |_| true) else { return };
-    // A service of another version locks the first hierarchy alone.
+    // Another version of the service locks only the first hierarchy.
     let held = locks.into_iter().next();
     let mut child = process_in(&folders);
     drop(Cgroups::find(&name("locked-living"), None));
@@ -87,7 +88,7 @@ fn groups_of_a_living_service_stay() {
 
 #[test]
 fn groups_of_a_service_with_the_same_name_are_emptied_before_they_are_used() {
-    // In a container the service's number is the same at every start.
+    // In a container, the service has the same process ID at every start.
     let Some((folders, locks)) = service(&name("same"), |_| true) else { return };
     let mut child = process_in(&folders);
     let waiting = std::thread::spawn(move || child.wait().unwrap());
@@ -103,7 +104,7 @@ fn groups_of_a_service_with_the_same_name_are_emptied_before_they_are_used() {
 #[test]
 fn groups_elsewhere_are_found_by_their_record() {
     let Some((folders, locks)) = service(&name("elsewhere"), |_| true) else { return };
-    // Below another group, as where the service before was started in another session.
+    // Below another group, as if the previous service had been started in another session.
     let session = folders[0].join("1");
     let inner = session.join(format!("{PREFIX}{}", name("inner")));
     std::fs::create_dir_all(inner.join("1")).unwrap();

@@ -39,7 +39,8 @@ fn find(controller: Controller, mounts: &str, groups: &str) -> Option<(Version, 
     let name = controller.name();
     let mut versions = [(Version::One, "cgroup"), (Version::Two, "cgroup2")];
     if controller == Controller::Freezer {
-        // Version 2 freezes any group, also where the controllers are version 1's; and what it has frozen can be killed.
+        // Version 2 can freeze any group, even if the controllers are on version 1, and a process that it has frozen
+        // can be killed.
         versions.reverse();
     }
     for (version, kind) in versions {
@@ -89,7 +90,7 @@ impl Version {
     pub(super) fn make(self, folder: &Path, controller: Controller) -> io::Result<()> {
         if self == Self::Two && controller == Controller::Freezer {
             make_dir(folder)?;
-            // It is no controller that is given, and not there before Linux 5.2.
+            // The freezer is not a controller that a parent delegates, and it does not exist before Linux 5.2.
             return folder.join("cgroup.freeze").metadata().map(|_| ());
         }
         if self == Self::Two {
@@ -192,7 +193,7 @@ mod tests {
         let found = find(Controller::Processes, container, "5:pids:/docker/abc/sub");
         assert_eq!(found, Some((Version::One, "/sys/fs/cgroup/sub".into())));
         assert_eq!(find(Controller::Cpu, "", groups), None);
-        // What freezes is rather version 2.
+        // For the freezer, version 2 takes precedence.
         let both = format!("{one}\n38 31 0:35 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer");
         let groups = "6:freezer:/\n0::/api";
         let found = find(Controller::Freezer, &both, groups);

@@ -26,13 +26,14 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 /// How long the engine may take for an answer, in seconds.
 const ANSWER_SECONDS: u64 = 120;
 
-/// How long pausing a container may take, and letting it go on: Docker takes 15 ms, Podman some more.
+/// The time that pausing or resuming a container may take. Docker takes 15 ms, Podman somewhat more.
 const PAUSE_TIME: Duration = Duration::from_secs(10);
 
-/// How long a caller waits for the removal of a container before it goes on in the background.
+/// The time that a caller waits for the removal of a container before the removal continues in the background.
 const REMOVAL_TIME: Duration = Duration::from_secs(15);
 
-/// How long an engine that does not answer is asked again to remove a container, and the longest time between.
+/// The time for which the removal of a container is retried on an engine that does not answer, and the longest pause
+/// between attempts.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(600);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -54,7 +55,7 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Kills and removes it now; from an engine that does not answer later.
+    /// Kills and removes the container; if the engine does not answer, later in the background.
     pub(super) async fn remove(mut self) {
         match tokio::time::timeout(REMOVAL_TIME, self.engine.remove(&self.id)).await {
             Ok(Err(SandboxError::EngineUnreachable(_))) | Err(_) => return,
@@ -109,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// Waits until a container has ended before it began, and says why.
+    /// Waits for a container to end before its program has begun, and returns the reason.
     pub(super) async fn ended(&self, container: &str) -> SandboxError {
         let mut ended = std::pin::pin!(self.docker.wait_container(container, None::<WaitContainerOptions>));
         // An exit code other than 0 is an error there.
@@ -156,13 +157,13 @@ impl Engine {
         }
     }
 
-    /// Stops all processes of a container where they are, by the kernel's freezer. False if the engine cannot: rootless
-    /// engines can where control groups of version 2 are delegated to their user.
+    /// Freezes all processes of a container with the kernel's freezer. Returns false if the engine cannot do so:
+    /// rootless engines need control groups of version 2 that are delegated to their user.
     pub(super) async fn pause(&self, container: &str) -> bool {
         self.told("pause", container, self.docker.pause_container(container)).await
     }
 
-    /// Lets them go on.
+    /// Resumes the processes of a paused container.
     pub(super) async fn unpause(&self, container: &str) -> bool {
         self.told("unpause", container, self.docker.unpause_container(container)).await
     }
@@ -181,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Removes a container in the background. What is left when the engine stays away is removed at the next start.
+    /// Removes a container in the background. If the engine stays unreachable, the next start removes the container.
     fn remove_later(&self, container: String) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (engine, begun) = (self.clone(), Instant::now());
@@ -202,7 +203,7 @@ impl Engine {
         });
     }
 
-    /// The error about something that the engine did not do.
+    /// Returns the error for a request that the engine did not carry out.
     pub(super) fn failed(&self, what: &str, error: &Error) -> SandboxError {
         failed(&self.socket, what, error)
     }
@@ -216,7 +217,7 @@ fn failed(socket: &Path, what: &str, error: &Error) -> SandboxError {
     }
 }
 
-/// The error about an engine that does not answer.
+/// Returns the error for an engine that does not answer.
 pub(super) fn unreachable(socket: &Path, detail: &dyn std::fmt::Display) -> SandboxError {
     SandboxError::EngineUnreachable(format!(
         "the container engine at {} does not answer: {detail}; start it, or name the socket of one that runs (container-engine)",
@@ -224,8 +225,8 @@ pub(super) fn unreachable(socket: &Path, detail: &dyn std::fmt::Display) -> Sand
     ))
 }
 
-/// Whether an error says nothing but that nobody has answered; of an answer's status those count by which something in
-/// between says so.
+/// Returns whether an error means only that the engine did not answer. This includes the statuses with which a proxy in
+/// between reports that.
 const fn is_unreachable(error: &Error) -> bool {
     matches!(
         error,
@@ -238,7 +239,7 @@ const fn is_unreachable(error: &Error) -> bool {
     )
 }
 
-/// The words of an error and of those that led to it: the client's own do not say what the system said.
+/// Returns the text of an error and of its sources: the client's own text lacks the system's error.
 fn words(error: &Error) -> String {
     let mut all = error.to_string();
     let mut source = error.source();
@@ -263,7 +264,7 @@ mod tests {
         let Err(error) = Engine::connect(&socket, "x").await else { panic!("nobody is there") };
         let SandboxError::EngineUnreachable(text) = &error else { panic!("{error:?}") };
         assert!(text.contains("engine.sock does not answer") && text.contains("container-engine"), "{text}");
-        // One that has died and left its socket.
+        // An engine that has died and left its socket behind.
         drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
         let Err(error) = Engine::connect(&socket, "x").await else { panic!("nobody is there") };
         let SandboxError::EngineUnreachable(text) = &error else { panic!("{error:?}") };

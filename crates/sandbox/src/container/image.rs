@@ -1,4 +1,4 @@
-//! Images: whether one is there, fetching it, and what it says of itself.
+//! Checks whether images are present, fetches them, and reads their configuration.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -12,17 +12,17 @@ use journeyman_core::project::PullPolicy;
 
 use super::engine::Engine;
 
-/// An image that is always to be fetched is, after this time.
+/// The age at which an image with the pull policy `always` is fetched again.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// How long fetching one may take.
+/// The time that fetching an image may take.
 const PULL_TIME: Duration = Duration::from_secs(1800);
 
-/// Parts of what registries and engines say where there is no such image, in small letters.
+/// Substrings, in lowercase, of the messages with which registries and engines report that an image does not exist.
 const MISSING: [&str; 5] =
     ["manifest unknown", "name unknown", "repository does not exist", "no such image", "not known to registry"];
 
-/// The same where there is one that is not for us, or a name that names none.
+/// Substrings, in lowercase, of the messages for images that are not available to us and for invalid image names.
 const REFUSED: [&str; 11] = [
     "denied:",
     "access denied",
@@ -37,15 +37,15 @@ const REFUSED: [&str; 11] = [
     "did not resolve to an alias",
 ];
 
-/// An image that is there.
+/// An image that is present on the engine.
 pub(super) struct Present {
     pub(super) name: String,
-    /// The variables that it sets.
+    /// The environment variables that the image sets.
     pub(super) environment: BTreeMap<String, String>,
 }
 
 impl Engine {
-    /// Makes sure that an image is there.
+    /// Makes sure that an image is present.
     pub(super) async fn image(&self, image: &Image) -> Result<Present, SandboxError> {
         let name = &image.name;
         let is_fresh = || {
@@ -99,8 +99,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The error about an image that did not come about: another attempt helps where the engine or the registry is away,
-    /// and not where the registry has answered.
+    /// Returns the error for an image that could not be provided. A retry helps if the engine or the registry is
+    /// unreachable, but not if the registry has answered.
     fn not_given(&self, what: &str, error: &Error) -> SandboxError {
         let detail = || format!("{what}: {error}; name another image, or have the engine log in to its registry");
         match judge(error) {
@@ -111,15 +111,15 @@ impl Engine {
     }
 }
 
-/// A final word about an image.
+/// A final answer about an image.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Missing,
     Refused,
 }
 
-/// What an error says of an image; `None` if it says nothing final. Engines pass on the registry's words with whichever
-/// status, Podman even within an answer that began well, so the words count too.
+/// Returns the final answer about an image that an error contains, if any. Engines pass on the registry's message with
+/// varying statuses, Podman even within an answer that began with success, so the message counts too.
 fn judge(error: &Error) -> Option<Verdict> {
     let (status, text) = match error {
         Error::DockerResponseServerError { status_code, message } => (*status_code, message),
@@ -128,7 +128,7 @@ fn judge(error: &Error) -> Option<Verdict> {
     };
     let text = text.to_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
-    // A limit of the registry passes, and a folder of the engine that is closed is not the image's fault.
+    // A rate limit of the registry passes, and a folder that the engine may not access is not the image's fault.
     if says(&["toomanyrequests", "permission denied"]) {
         return None;
     }
@@ -141,8 +141,8 @@ fn judge(error: &Error) -> Option<Verdict> {
     }
 }
 
-/// The image that a name means, to the engine too: one without a tag means all tags when it is fetched (Docker Engine API,
-/// `ImageCreate`).
+/// Returns the name of an image with its tag: engines take a name without a tag for all tags when they fetch it (Docker
+/// Engine API, `ImageCreate`).
 fn whole_name(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }

@@ -1,4 +1,4 @@
-//! What a container engine says of itself: whether its root is root, and which limits it can give.
+//! Reads a container engine's description of itself: whether its root is the host's root, and which limits it supports.
 
 use std::io;
 use std::path::Path;
@@ -9,36 +9,37 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// How long the engine may take to say that it is there, and to say what it is.
+/// The time that the engine may take to answer a ping, and to describe itself.
 const PING_TIME: Duration = Duration::from_secs(5);
 const INFO_TIME: Duration = Duration::from_secs(60);
 
-/// The most bytes of such an answer.
+/// The maximum size of such an answer in bytes.
 const ANSWER_BYTES: u64 = 1 << 20;
 
-/// The description that Docker and Podman have in common, in whichever version.
+/// The path of the description that Docker and Podman have in common, in any version.
 const COMMON: &str = "/info";
 
-/// Podman's own description of itself, in the oldest version that all since Podman 4 serve. Docker has no such page.
+/// The path of Podman's own description, in the oldest API version that every Podman since 4 serves. Docker has no such
+/// path.
 const PODMAN: &str = "/v4.0.0/libpod/info";
 
-/// The least share of a processor that engines take, in billionths.
+/// The smallest share of a processor that engines accept, in billionths.
 const LEAST_CPU: i64 = 10_000_000;
 
 /// A container engine, as it describes itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EngineInfo {
-    /// Whether it runs without the rights of root: root in its containers is the user who runs it.
+    /// Whether the engine runs without root privileges: root in its containers is the user who runs it.
     pub(super) is_rootless: bool,
-    /// Whether it is such an engine, and can give that user the same number in a container (`keep-id`): only Podman can.
+    /// Whether the engine is rootless and can keep that user's ID in a container (`keep-id`). Only Podman can.
     pub(super) keeps_user: bool,
-    /// The number of processors that it has for containers.
+    /// The number of processors that the engine has for containers.
     processors: Option<i64>,
-    /// The controllers of control groups that it may use; `None` if it may use all.
+    /// The control group controllers that the engine may use; `None` if it may use all.
     controllers: Option<Vec<String>>,
 }
 
-/// Limits of a container as engines are given them; `None`: no limit.
+/// The limits of a container in the units of engines; `None` means no limit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ContainerLimits {
     pub(super) memory_bytes: Option<i64>,
@@ -47,7 +48,7 @@ pub(super) struct ContainerLimits {
 }
 
 impl EngineInfo {
-    /// Asks the engine that listens on a socket.
+    /// Asks the engine that listens on a socket for its description.
     pub(super) async fn ask(socket: &Path) -> io::Result<Self> {
         let (status, common) = get(socket, COMMON, INFO_TIME).await?;
         if status != 200 {
@@ -61,10 +62,10 @@ impl EngineInfo {
         Ok(Self::read(&serde_json::from_slice(&common)?, podman.as_ref()))
     }
 
-    /// Reads the description that Docker and Podman have in common, and Podman's own.
+    /// Combines the description that Docker and Podman have in common with Podman's own.
     ///
-    /// Docker names `rootless` among its security options. Podman 4.3 does not; there `Rootless` is a field of its
-    /// own (`containers/podman`, pkg/api/handlers/compat/info.go).
+    /// Docker lists `rootless` among its security options. Podman 4.3 does not; it has a separate field, `Rootless`
+    /// (`containers/podman`, pkg/api/handlers/compat/info.go).
     fn read(common: &Value, podman: Option<&Value>) -> Self {
         let mut options = common["SecurityOptions"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let keeps_user = common["Rootless"].as_bool().unwrap_or_default();
@@ -77,8 +78,8 @@ impl EngineInfo {
         Self { is_rootless, keeps_user, processors, controllers: controllers.filter(|_| is_rootless) }
     }
 
-    /// The limits as far as this engine can give them. It refuses a container that asks for more processors than there
-    /// are, and rootless Podman one that asks for a limit whose controller it was not given.
+    /// Returns the limits as far as this engine supports them. Engines refuse a container that asks for more processors
+    /// than there are, and rootless Podman refuses one that asks for a limit whose controller is not delegated to it.
     pub(super) fn limits(&self, resources: &Resources) -> ContainerLimits {
         let can = |name: &str| self.controllers.as_ref().is_none_or(|all| all.iter().any(|one| one == name));
         let cpus = resources.cpu_millis.filter(|_| can("cpu")).map(|millis| i64::from(millis) * 1_000_000);
@@ -94,7 +95,7 @@ impl EngineInfo {
     }
 }
 
-/// Asks whether an engine answers at this moment.
+/// Checks whether an engine answers right now.
 pub(super) async fn ping(socket: &Path) -> io::Result<()> {
     match get(socket, "/_ping", PING_TIME).await? {
         (200, _) => Ok(()),
@@ -102,11 +103,11 @@ pub(super) async fn ping(socket: &Path) -> io::Result<()> {
     }
 }
 
-/// Sends one request without a body on a connection of its own; status and body of the answer.
+/// Sends one request without a body on a new connection; returns the status and the body of the answer.
 async fn get(socket: &Path, path: &str, time: Duration) -> io::Result<(u16, Vec<u8>)> {
     let exchange = async {
         let mut stream = UnixStream::connect(socket).await?;
-        // To this version the answer ends with the connection and comes in one piece (RFC 9112).
+        // With HTTP/1.0, the answer ends with the connection and is not chunked (RFC 9112).
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(ANSWER_BYTES).read_to_end(&mut answer).await?;
@@ -149,7 +150,7 @@ mod tests {
             let info = EngineInfo::read(&common, Some(&controllers));
             let EngineInfo { processors, .. } = info;
             assert_eq!((info.is_rootless, info.keeps_user, processors), (is_rootless, keeps_user, Some(2)), "{common}");
-            // Root has them all, whatever Podman lists.
+            // Root may use all controllers, whatever Podman lists.
             assert_eq!(info.controllers.is_some(), is_rootless, "{common}");
         }
     }

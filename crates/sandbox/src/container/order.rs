@@ -1,4 +1,4 @@
-//! The container that a program needs, in the words of the engine's interface.
+//! Describes the container that a program needs, in the terms of the engine's API.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,31 @@ use super::runtime::{self, Runtime};
 use crate::bubblewrap::{HOME, WORKSPACE};
 use crate::shim::SUBCOMMAND;
 
-/// Descriptors that a process may have open.
+/// The number of file descriptors that a process may have open.
 const DESCRIPTORS: i64 = 65_536;
 
-/// Bytes that `/tmp` and `/dev/shm` may have each; they count as memory too.
+/// The maximum size of `/tmp` and of `/dev/shm` in bytes. Their content counts as memory too.
 const SCRATCH_BYTES: i64 = 1 << 30;
 
 /// The label of all containers of a data directory, whose value is the owner.
 pub(super) const LABEL: &str = "journeyman.owner";
 
-/// Variables by which a loader would be told to load more.
+/// Environment variables, set to nothing, with which an image could make the dynamic loader load more.
 const LOADER_VARIABLES: [&str; 5] = ["LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "LD_DEBUG=", "GLIBC_TUNABLES="];
 
-/// What to start.
+/// The program to start, and its container.
 pub(super) struct Order<'a> {
     pub(super) image: &'a Present,
     pub(super) spawn: &'a Spawn,
     pub(super) user: (u32, u32),
-    /// Whether nobody else is that user.
+    /// Whether the user belongs to this workspace alone.
     pub(super) has_users: bool,
     pub(super) readable: &'a [PathBuf],
     pub(super) runtime: &'a Runtime,
     pub(super) door: &'a Door,
 }
 
-/// Describes the container of an order to an engine; limits that the engine cannot give are left out.
+/// Returns the description of an order's container for an engine, without the limits that the engine does not support.
 pub(super) fn body(owner: &str, info: &EngineInfo, order: &Order<'_>) -> ContainerCreateBody {
     let Order { image, spawn, user: (user, group), readable, runtime, door, .. } = order;
     let inside = format!("{}/{}", door::INSIDE, door::SOCKET);
@@ -67,7 +67,7 @@ pub(super) fn body(owner: &str, info: &EngineInfo, order: &Order<'_>) -> Contain
         user: Some(format!("{user}:{group}")),
         working_dir: Some("/".to_owned()),
         hostname: Some("sandbox".to_owned()),
-        // An image's own would run beside the shim and not below it.
+        // An image's own health check would run next to the shim and not below it.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         labels: Some(HashMap::from([(LABEL.to_owned(), owner.to_owned())])),
         host_config: Some(HostConfig {
@@ -96,11 +96,12 @@ fn limit(name: &str, most: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(most), hard: Some(most) }
 }
 
-/// An engine's own defaults may be more than it may give.
+/// Returns the limits that every container sets: an engine's defaults may be higher than the engine may grant.
 fn ulimits(order: &Order<'_>) -> Vec<ResourcesUlimits> {
     let own = getrlimit(Resource::Nofile).maximum.and_then(|most| i64::try_from(most).ok()).unwrap_or(DESCRIPTORS);
     let mut all = vec![limit("core", 0), limit("nofile", own.min(DESCRIPTORS))];
-    // Of the user, who is the workspace's own: an agent and git beside it. Another's would count with all that runs.
+    // The limit counts all processes of the user. The workspace's own user runs the agent and git next to it; for a
+    // shared user, everything else that runs as that user would count too.
     if order.has_users
         && let Some(processes) = order.spawn.resources.processes
     {
@@ -115,7 +116,7 @@ fn mount(from: &Path, to: &str, read_only: bool) -> Mount {
         target: Some(to.to_owned()),
         typ: Some(MountType::BIND),
         read_only: Some(read_only),
-        // What is mounted below on the host stays there.
+        // Mounts below this path on the host do not appear in the container.
         bind_options: Some(MountBindOptions { non_recursive: Some(true), ..MountBindOptions::default() }),
         ..Mount::default()
     }

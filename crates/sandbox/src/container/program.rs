@@ -18,8 +18,8 @@ use crate::open_files::deleted_bytes;
 /// How long a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long a killed program is waited for that could not be let go on before: a frozen process of control groups of
-/// version 1 takes a KILL only when it is thawed, and then before anything else.
+/// The time to wait for a killed program that could not be resumed: with control groups of version 1, a frozen process
+/// takes a KILL only when it is thawed, and then before it does anything else.
 const FROZEN_TIME: Duration = Duration::from_secs(2);
 
 /// One container. Dropped, it is killed and removed.
@@ -29,9 +29,9 @@ pub(super) struct Program {
     first: First,
     /// Readable when its first process has ended.
     over: AsyncFd<OwnedFd>,
-    /// The group that its processes have entered; `None` if they have stayed in the engine's.
+    /// The control group that the program's processes have entered; `None` if they have stayed in the engine's group.
     group: Option<Cgroup>,
-    /// Whether it was asked to be paused and not let go on since.
+    /// Whether a pause was requested and the program was not resumed since.
     is_paused: bool,
     /// The shim's: it says how the program has ended, and ends itself when we are gone.
     socket: Option<UnixStream>,
@@ -64,7 +64,7 @@ impl Program {
         if said.is_empty() { error.to_string() } else { said }
     }
 
-    /// Our group that its processes are in, where it can be frozen.
+    /// Returns our control group with the program's processes, if it can be frozen.
     fn freezer(&self) -> Option<&Cgroup> {
         self.group.as_ref().filter(|group| group.has_freezer())
     }
@@ -98,11 +98,11 @@ impl Process for Program {
         *self.exit.insert(exit)
     }
 
-    /// By the engine, which has Linux freeze all processes of the container, the first among them; by ourselves where they
-    /// have left the engine's group for one of ours.
+    /// Pauses the program through the engine, which has Linux freeze all processes of the container, including the
+    /// first. If the processes have left the engine's group for one of ours, freezes that group instead.
     async fn pause(&mut self) -> bool {
         let Some(container) = &self.container else { return false };
-        // It may take effect although no answer comes.
+        // The pause may take effect even if no answer arrives.
         self.is_paused = true;
         match self.freezer() {
             Some(group) => group.freeze(self.first.pid()).await,
@@ -130,14 +130,14 @@ impl Process for Program {
     async fn deleted_bytes(&self, device: u64) -> u64 {
         let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
         let processes = if in_group.is_empty() { self.first.all() } else { in_group };
-        // It fails only when the runtime shuts down.
+        // `spawn_blocking` fails only when the runtime shuts down.
         tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
     }
 
     async fn end(&mut self) -> Exit {
         if self.exit.is_none() {
             if self.is_paused {
-                // Killed before it is let go on: it runs no more.
+                // Kill the program before resuming it, so that it does not run again.
                 self.kill();
                 self.resume().await;
             } else {
@@ -156,7 +156,7 @@ impl Process for Program {
         if let Some(container) = self.container.take() {
             container.remove().await;
         }
-        // One that is still there is frozen and has been killed: it does nothing any more, whenever it is thawed.
+        // A program that is still there is frozen and has been killed: it does nothing more when it is thawed.
         ended.unwrap_or(Exit::Signal(9))
     }
 }

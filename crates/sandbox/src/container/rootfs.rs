@@ -1,4 +1,4 @@
-//! The files of a container that runs, looked at from outside before anything of the image has run in it.
+//! Checks the files of a running container from outside, before anything of the image has run in it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use crate::bubblewrap::{HOME, WORKSPACE};
 /// The shell that runs setup commands and the script that makes commits.
 const SHELL: &str = "/bin/sh";
 
-/// Checks the container of an order by its first process.
+/// Checks the files of an order's container through the container's first process.
 pub(super) fn check(first: Pid, order: &Order<'_>) -> Result<(), SandboxError> {
     let root = PathBuf::from(format!("/proc/{}/root", first.as_raw_pid()));
     let root = openat(CWD, &root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -28,8 +28,8 @@ pub(super) fn check(first: Pid, order: &Order<'_>) -> Result<(), SandboxError> {
     has_programs(&root, &order.image.name, path)
 }
 
-/// Whether what we have mounted is where it belongs: engines follow links of an image, by which one of our folders may
-/// have taken another's place, and so a program the shim's.
+/// Checks that our mounts are where they belong. Engines follow links of an image, by which one of our folders may have
+/// replaced another, and so a program of the image may have replaced the shim.
 fn is_as_ordered(root: &OwnedFd, order: &Order<'_>) -> Result<(), SandboxError> {
     for (there, ours) in [
         (runtime::INSIDE, order.runtime.folder.clone()),
@@ -53,7 +53,7 @@ fn is_as_ordered(root: &OwnedFd, order: &Order<'_>) -> Result<(), SandboxError> 
     Ok(())
 }
 
-/// Whether the image has the programs that commits are made with: without them a turn would be lost at its end.
+/// Checks that the image has the programs with which commits are made. Without them, a turn would be lost at its end.
 fn has_programs(root: &OwnedFd, image: &str, path: &str) -> Result<(), SandboxError> {
     let mend = "name another image (sandbox.image of the project, or container-image of the server)";
     if !is_program(root, Path::new(SHELL)) {
@@ -68,7 +68,7 @@ fn has_programs(root: &OwnedFd, image: &str, path: &str) -> Result<(), SandboxEr
     Ok(())
 }
 
-/// Whether there is a file that may be executed, links of the image followed within it.
+/// Returns whether the path leads to an executable file. Links of the image are followed within it.
 fn is_program(root: &OwnedFd, path: &Path) -> bool {
     let found = openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT);
     let note = found.and_then(fstat);
@@ -96,7 +96,7 @@ mod tests {
         put("bin/busybox", 0o755);
         symlink("/bin/busybox", dir.path().join("bin/sh")).unwrap();
         assert!(judge("/usr/bin:/bin").unwrap_err().contains("no git in its search path (/usr/bin:/bin)"));
-        // One that cannot be executed is none, and the machine's own is not the image's.
+        // A file that is not executable does not count, and a program of the host is not one of the image.
         put("bin/git", 0o644);
         symlink("../../../../../../../../usr/bin/env", dir.path().join("bin/env")).unwrap();
         assert!(judge("/bin").is_err());

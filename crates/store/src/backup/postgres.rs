@@ -1,4 +1,5 @@
-//! All tables of a PostgreSQL database, read in one transaction that sees one state, and written in one.
+//! Exports all tables of a PostgreSQL database in one transaction, from one snapshot, and imports them in one
+//! transaction.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
@@ -17,22 +18,22 @@ use crate::rows::{self, Columns};
 use crate::vault::{MasterKey, VaultError};
 use crate::{PostgresOpenError, PostgresStore};
 
-/// A backup takes its time; what it reads is one state, from which nothing is written.
+/// Begins a read-only snapshot, without timeouts, because a backup can take long.
 const BEGIN: &str = "
     SET search_path TO journeyman;
     SET statement_timeout = 0;
     SET idle_in_transaction_session_timeout = 0;
     BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// A piece of a file that is on its way to the server.
+/// The number of bytes to send to the server at a time.
 const PIECE: usize = 1 << 16;
 
-/// Writes each table of the database at `url`, which may be in use, into the folder `to`, and hands each job to `each`.
-/// The caller brings the files to disk.
+/// Writes each table of the database at `url`, which may be in use, to a file in the folder `to`, and passes each job
+/// to `each`. The caller syncs the files.
 ///
 /// # Errors
-/// The server cannot be reached; the database is not one of this program; `key` is not its master key; a file cannot be
-/// written.
+/// The server cannot be reached; the database is not a Journeyman database; `key` is not its master key; a file cannot
+/// be written.
 pub async fn export_postgres(
     url: &str,
     to: &Path,
@@ -62,10 +63,10 @@ pub async fn export_postgres(
     Ok(Exported { schema_version, tables })
 }
 
-/// Checks that a backup of that version can be restored into the database at `url`, which is not changed.
+/// Checks that a backup with this schema version can be restored into the database at `url`, without changing it.
 ///
 /// # Errors
-/// It cannot be reached, or holds something; its schema is later than the backup's.
+/// The database cannot be reached or is not empty; its schema is newer than the backup's.
 pub async fn check_empty_postgres(url: &str, version: i64) -> Result<(), BackupError> {
     let known = PostgresStore::schema_version();
     if version > known {
@@ -91,11 +92,11 @@ async fn check_empty(client: &impl GenericClient, table: &str) -> Result<(), Bac
     }
 }
 
-/// Brings the tables that were written into `from` into the empty database at `url`, all or none, and its schema up to
-/// date.
+/// Imports the tables in the folder `from` into the empty database at `url`, all or none, and migrates its schema to
+/// the current version.
 ///
 /// # Errors
-/// The database holds something, or its schema is later than the backup's; a file cannot be read.
+/// The database is not empty, or its schema is newer than the backup's; a file cannot be read.
 pub async fn import_postgres(url: &str, from: &Path, backup: &Exported) -> Result<(), BackupError> {
     let known = PostgresStore::schema_version();
     if backup.schema_version > known {
@@ -115,7 +116,7 @@ pub async fn import_postgres(url: &str, from: &Path, backup: &Exported) -> Resul
         target.batch_execute(&format!("LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")).await?;
         check_empty(&target, name).await?;
     }
-    // In an order in which a row that is referred to comes first.
+    // Referenced tables come before the tables that refer to them.
     for name in &there {
         for table in backup.tables.iter().filter(|table| table.name == *name) {
             read_table(&target, table, from).await?;
@@ -145,7 +146,7 @@ async fn check_key(client: &Client, key: &MasterKey) -> Result<(), BackupError> 
     if proof.is_some_and(|proof| !key.sealed_the_proof(&proof)) { Err(VaultError::OtherKey.into()) } else { Ok(()) }
 }
 
-/// The tables that the schema has, in an order in which a row that is referred to comes first.
+/// Returns the tables of the schema, in an order in which referenced tables come first.
 async fn there(client: &Client) -> Result<Vec<&'static str>, BackupError> {
     let text = "SELECT tablename::text AS name FROM pg_tables \
                 WHERE schemaname = 'journeyman' AND tablename <> 'migrations'";
@@ -153,7 +154,7 @@ async fn there(client: &Client) -> Result<Vec<&'static str>, BackupError> {
     for row in client.query(text, &[]).await? {
         found.push(row.try_get::<_, String>("name")?);
     }
-    // A table that is not known would be missing from the backup.
+    // An unknown table would be missing from the backup.
     match found.iter().find(|name| !TABLES.iter().any(|(table, _)| table == name)) {
         Some(unknown) => Err(BackupError::UnknownTable(unknown.clone())),
         None => {
@@ -197,7 +198,7 @@ async fn read_table(target: &Transaction<'_>, table: &ExportedTable, from: &Path
     if found == wanted { Ok(()) } else { Err(BackupError::Rows { table, found, wanted }) }
 }
 
-/// Names become part of statements.
+/// Checks the names of tables and columns, because they become part of SQL statements.
 fn check_names(tables: &[ExportedTable]) -> Result<(), BackupError> {
     let plain = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     for table in tables {

@@ -1,4 +1,4 @@
-//! A copy of the SQLite file, made by SQLite in one read transaction: the writer goes on meanwhile.
+//! Copies a SQLite database with SQLite itself, in one read transaction, while the writer continues.
 
 use std::path::Path;
 
@@ -9,24 +9,24 @@ use crate::rows::{self, Columns};
 use crate::sqlite::{ReadError, SCHEMA_VERSION};
 use crate::vault::{MasterKey, VaultError};
 
-/// The first version of the schema that holds a proof of the master key.
+/// The first schema version with a proof of the master key.
 const PROVEN_SINCE: i64 = 3;
 
-/// Copies the database at `from`, which may be in use, to the new file `to`, and hands each of its jobs to `each`. The
-/// caller brings the file to disk.
+/// Copies the database at `from`, which may be in use, to the new file `to`, and passes each of its jobs to `each`. The
+/// caller syncs the file.
 ///
 /// # Errors
-/// The database cannot be read or is not one of this program; `key` is not its master key; the file is there already.
+/// The database cannot be read or is not a Journeyman database; `key` is not its master key; the file already exists.
 pub fn export_sqlite(from: &Path, to: &Path, key: &MasterKey, each: EachJob<'_>) -> Result<Exported, BackupError> {
     if !from.exists() {
         return Err(BackupError::Unused(from.display().to_string()));
     }
     let failed = |error| BackupError::Sqlite(from.to_owned(), error);
-    // Not read-only: the first to open a database whose service was killed recovers its log.
+    // Not read-only: after a service was killed, the first process that opens the database recovers its log.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let source = Connection::open_with_flags(from, flags).map_err(failed)?;
     source.busy_timeout(crate::sqlite::BUSY_TIMEOUT).map_err(failed)?;
-    // One read transaction, which neither waits for the writer nor keeps it waiting.
+    // A single read transaction, which neither waits for the writer nor blocks it.
     source.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map_err(failed)?;
     drop(source);
     let schema_version = check_sqlite(to)?;
@@ -36,10 +36,10 @@ pub fn export_sqlite(from: &Path, to: &Path, key: &MasterKey, each: EachJob<'_>)
     Ok(Exported { schema_version, tables: Vec::new() })
 }
 
-/// Checks the database file of a backup; the version of its schema.
+/// Checks the database file of a backup, and returns its schema version.
 ///
 /// # Errors
-/// It is damaged, of a later version, or not a database of this program.
+/// The file is damaged, has a newer schema, or is not a Journeyman database.
 pub fn check_sqlite(path: &Path) -> Result<i64, BackupError> {
     let failed = |error| BackupError::Sqlite(path.to_owned(), error);
     let copy = open_copy(path)?;
@@ -54,7 +54,7 @@ pub fn check_sqlite(path: &Path) -> Result<i64, BackupError> {
     if verdict == "ok" { Ok(found) } else { Err(BackupError::Damaged(path.to_owned(), verdict)) }
 }
 
-/// Opens a file that nobody writes to, and makes no file beside it.
+/// Opens a file that no process writes to, without creating other files next to it.
 fn open_copy(path: &Path) -> Result<Connection, BackupError> {
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;

@@ -42,7 +42,7 @@ impl HoldStore for MemoryStore {
 }
 
 impl Tables {
-    /// The hold of a project whose job is claimed, with its next probe moved on.
+    /// Postpones the next probe of the project of a claimed job, and returns the project's hold.
     pub(super) fn begin_probe(&mut self, project: &ProjectId, now: Timestamp) -> Option<Hold> {
         let hold = self.holds.get_mut(project)?;
         hold.next_probe_at = now + PROBE_TIME;

@@ -36,8 +36,8 @@ pub(super) const SET_UP: &str = "
     SET enable_seqscan = off;
     SET jit = off";
 
-/// Makes the server answer a commit only when it is on disk, whatever it or the role has as its default. A setting that
-/// waits for standbys too (`on`, `remote_write`, `remote_apply`) stays as it is.
+/// Makes the server acknowledge a commit only when it is on disk, whatever the default of the server or the role is. A
+/// setting that also waits for standbys (`on`, `remote_write`, `remote_apply`) is left unchanged.
 pub(crate) const DURABLE: &str = "
     SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_write', 'remote_apply')";
@@ -88,7 +88,7 @@ impl Connector {
             config.connect_timeout(PATIENCE);
         }
         config
-            // Of several hosts, and behind an address that moves, the one that takes writes.
+            // Among several hosts, or behind an address that moves, connect to the server that accepts writes.
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .keepalives_idle(SILENCE)
             .keepalives_interval(SILENCE / 5)

@@ -1,4 +1,4 @@
-//! Whether the server keeps what it says it has kept.
+//! Checks of the server's durability settings.
 
 use deadpool_postgres::Pool;
 
@@ -6,8 +6,8 @@ use super::error::PgError;
 use super::pipeline::{Call, call};
 use super::session::Session;
 
-/// Server settings by which commits that were answered may be lost, in a crash or on one machine's disk alone; what this
-/// program does about each; what an operator can do.
+/// Server settings that can lose acknowledged commits, in a crash or because a commit is on one machine's disk only:
+/// the name, the harmful values, and what this program does and an operator can do about them.
 const HARMFUL: [(&str, &[&str], &str); 3] = [
     (
         "synchronous_commit",
@@ -31,12 +31,12 @@ pub(super) async fn warn(pool: &Pool) -> Result<(), PgError> {
     Ok(())
 }
 
-/// The harmful settings: name, value, advice.
+/// Returns the harmful settings: name, value, advice.
 async fn find(pool: &Pool) -> Result<Vec<(&'static str, String, &'static str)>, PgError> {
     let session = Session::open(pool).await?;
     let mut found = Vec::new();
     for (name, harmful, advice) in HARMFUL {
-        // Not the value of our connection, but that of a new one.
+        // Reads the value for new connections, not the value for this connection.
         let text: Call = call!("SELECT reset_val FROM pg_settings WHERE name = $1", name.to_owned());
         let rows = session.run(&[text]).await?;
         let value: Option<String> = rows.iter().flatten().next().map(|row| row.try_get("reset_val")).transpose()?;

@@ -16,14 +16,14 @@ use super::pipeline::{Call, call};
 use super::session::Session;
 use crate::rows::{self, to_json};
 
-/// Whether a claim probes its project.
+/// The role of a claim in probing its project.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Probe {
     /// The project is not on hold.
     None,
-    /// It does, and nobody else.
+    /// This claim probes the project, and no other claim does.
     Begun(Box<Hold>),
-    /// Another claim does.
+    /// Another claim probes the project.
     Taken,
 }
 
@@ -55,7 +55,8 @@ impl HoldStore for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Changes a project's hold as `change` says of the one that is there, with the project's row locked.
+    /// Locks the project's row and replaces the project's hold with the result of `change`, which receives the current
+    /// hold.
     async fn change_hold(
         &self,
         id: ProjectId,
@@ -82,7 +83,7 @@ impl PostgresStore {
     }
 }
 
-/// Moves the next probe of the project of the job in `row` on, inside the transaction that claims the job.
+/// Postpones the next probe of the project of the job in `row`, inside the transaction that claims the job.
 pub(super) async fn begin_probe(session: &Session, row: &Row, now: Timestamp) -> Result<Probe, StoreError> {
     let project: String = row.try_get("project").map_err(PgError::from)?;
     let text = "SELECT * FROM project_holds WHERE project = $1 AND (next_probe_at <= $2 OR next_probe_at > $3)

@@ -36,10 +36,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub(super) const LOG: &str = "SELECT * FROM log WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 pub(super) const ACCEPTED: &str = "SELECT * FROM messages WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 
-/// The jobs that [`ClaimQuery`] describes, the first that nobody else is picking. The first part walks from project to
-/// project along the index over due jobs, so that the cost grows with the projects that have any, and not with their
-/// jobs; of each a few are looked at, because others may be picking the first ones at this moment. Where there are fewer
-/// that are due by their time it is looked for those that are by their state, among what has a time to come.
+/// Selects the job that [`ClaimQuery`] describes, skipping jobs that another worker is picking. The first part walks
+/// from project to project along the index over due jobs, so that the cost grows with the number of projects that have
+/// due jobs, not with the number of jobs. It reads a few jobs of each project, because other workers may be picking the
+/// first ones at this moment. If fewer are due by their time, it also looks for jobs that are due by their state, among
+/// those with a later time.
 pub(super) const DUE_JOB: &str = "
     WITH RECURSIVE owners (project) AS (
         (SELECT min(project) FROM jobs WHERE due_at IS NOT NULL)
@@ -255,8 +256,9 @@ pub(super) const LIST: &str = concat!(list!("id, state", " AND $7 = ''"), " LIMI
 /// A text of its own, because only so its index is used.
 pub(super) const LIST_OF_STATUS: &str = concat!(list!("id, state", " AND status = $7"), " LIMIT $6");
 
-/// The first part needs nothing but what is in the index; the second reads, one after the other, the jobs that it finds. A
-/// limit that says nothing keeps the first part by itself, and in the order of the index: a plan is made for a part of it.
+/// The first part needs only the index; the second part reads the jobs that it finds, one after the other. `LIMIT $8`
+/// limits nothing: it keeps the first part separate and in the order of the index, because the planner expects to read
+/// only a fraction of it.
 pub(super) const SEARCH: &str = concat!(
     "SELECT job.id, job.state FROM (",
     list!("id, created_at", ""),
@@ -321,7 +323,7 @@ mod tests {
         let database = url.rsplit('/').next().unwrap();
         PostgresStore::migrate(&url).await.unwrap();
         server.sql(database, FILL);
-        // As the server does by itself in time: then what is in an index need not be read in the table.
+        // Autovacuum does the same in time; afterwards an index-only scan need not read the table.
         server.sql(database, "VACUUM ANALYZE journeyman.jobs");
         let big = i64::MAX.to_string();
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];

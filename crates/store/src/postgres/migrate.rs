@@ -44,12 +44,12 @@ const SCHEMA: &str = "
     );
     SET search_path TO journeyman";
 
-/// The version of a schema that is up to date.
+/// Returns the current schema version.
 pub(super) fn known() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-/// Makes the migrations that are missing, up to the one numbered `only_to` if that is given; how many there were.
+/// Applies the missing migrations, up to number `only_to` if it is given, and returns how many it applied.
 pub(super) async fn migrate(connector: &Connector, only_to: Option<i64>) -> Result<usize, OpenError> {
     // A connection of its own without limits of time: others may be migrating, and a large table takes its time. The
     // lock goes with it.
@@ -94,7 +94,8 @@ pub(super) async fn check(client: &Client) -> Result<(), OpenError> {
     }
 }
 
-/// The number of the last migration that was made, and the program that the schema needs; `None` without a schema.
+/// Returns the number of the last applied migration and the program version that the schema needs; `None` without a
+/// schema.
 pub(crate) async fn newest(client: &Client) -> Result<Option<(i64, i64)>, PgError> {
     let there = "SELECT to_regclass('journeyman.migrations') IS NOT NULL AS there";
     if !client.query_one(there, &[]).await?.try_get::<_, bool>("there")? {

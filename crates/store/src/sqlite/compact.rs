@@ -1,7 +1,7 @@
-//! Gives room that is free in the file back to the disk: little by little after a sweep, or all at once by a command.
+//! Returns free pages of the file to the disk: a few at a time after a sweep, or all at once by a command.
 //!
-//! A file that was made before this was so, which [`gives_back`] tells, keeps its room for what comes until it has been
-//! rewritten once: docs/decisions/0025-disk.md.
+//! A file from an earlier version ([`gives_back`] detects it) reuses its free pages, but does not shrink until it has
+//! been rewritten once: docs/decisions/0025-disk.md.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use rusqlite::{Connection, OpenFlags};
 use super::write::OpError;
 use super::{BUSY_TIMEOUT, OpenError, SqliteStore};
 
-/// Pages that are given back in one transaction: 256 KiB. Requests wait for as long as it takes to move them.
+/// Pages to release in one transaction: 256 KiB. Requests wait while SQLite moves them.
 const PIECE: i64 = 64;
 
-/// Pages that stay free for what comes next, so that a file does not shrink and grow all the time: 4 MiB.
+/// Free pages to keep for new data, so that the file does not shrink and grow all the time: 4 MiB.
 const KEPT: i64 = 1024;
 
 impl SqliteStore {
-    /// Gives back what is free beyond [`KEPT`]. Between two pieces come the requests that wait.
+    /// Releases the free pages beyond [`KEPT`]. Waiting requests run between two pieces.
     pub(super) async fn give_back(&self) -> Result<(), StoreError> {
         let mut given = 0;
         loop {
@@ -29,7 +29,8 @@ impl SqliteStore {
             }
         }
         if given > 0 {
-            // Only then is the file cut off: else with the next checkpoint, which comes when enough was written.
+            // The checkpoint truncates the file; otherwise the next automatic checkpoint would, which comes only after
+            // enough writes.
             self.readers.read(|db| Ok(checkpoint(db)?)).await?;
             tracing::info!(pages = given, "room in the database was given back to the disk");
         }
@@ -37,7 +38,7 @@ impl SqliteStore {
     }
 }
 
-/// Returns how many pages were given back.
+/// Releases one piece, and returns its number of pages.
 fn give_back_piece(db: &Connection) -> rusqlite::Result<i64> {
     if !gives_back(db)? {
         return Ok(0);
@@ -49,7 +50,7 @@ fn give_back_piece(db: &Connection) -> rusqlite::Result<i64> {
     }
     let mut vacuum = db.prepare_cached(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = vacuum.query([])?;
-    // It moves a page with each step.
+    // Each step moves one page.
     while rows.next()?.is_some() {}
     Ok(free - free_pages(db)?)
 }
@@ -58,7 +59,7 @@ fn free_pages(db: &Connection) -> rusqlite::Result<i64> {
     db.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))
 }
 
-/// Whether the file is one that can give back room piece by piece.
+/// Returns whether the file can release free pages piece by piece.
 fn gives_back(db: &Connection) -> rusqlite::Result<bool> {
     Ok(db.prepare_cached("PRAGMA auto_vacuum")?.query_row([], |row| row.get::<_, i64>(0))? == 2)
 }

@@ -1,8 +1,8 @@
-//! The end of a store whose log cannot be trusted any more.
+//! The shutdown of a store whose log can no longer be trusted.
 //!
-//! After an I/O error at COMMIT the transaction may or may not be in the write-ahead log, and the kernel may have dropped
-//! the pages that it could not write while it says of the next fsync that all is well. So nothing is written or read any
-//! more, and the process ends: docs/decisions/0024-io-errors.md.
+//! After an I/O error at COMMIT, the transaction may or may not be in the write-ahead log. The kernel may also have
+//! dropped the pages that it could not write, and report success for the next fsync. Therefore the store stops reading
+//! and writing, and the process ends: docs/decisions/0024-io-errors.md.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tokio_util::sync::CancellationToken;
 
-/// The first I/O error at COMMIT, once there was one. Shared by the writer, the readers and whoever ends the process.
+/// The first I/O error at COMMIT, if there was one. The writer, the readers and the task that ends the process share
+/// it.
 #[derive(Debug, Default)]
 pub(super) struct Fault {
     reason: OnceLock<String>,
@@ -19,7 +20,7 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// Refuses everything from now on.
+    /// Refuses all requests from now on.
     pub(super) fn set(&self, error: &rusqlite::Error) {
         let reason = format!("COMMIT failed: {error}");
         if self.reason.set(reason).is_ok() {
@@ -28,7 +29,7 @@ impl Fault {
         self.happened.cancel();
     }
 
-    /// Refuses, if the log cannot be trusted.
+    /// Returns an error if the log can no longer be trusted.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.reason.get() {
             None => Ok(()),
@@ -36,27 +37,27 @@ impl Fault {
         }
     }
 
-    /// Returns when the log cannot be trusted any more, with the reason.
+    /// Waits until the log can no longer be trusted, and returns the reason.
     pub(super) async fn happened(&self) -> String {
         self.happened.cancelled().await;
         self.reason.get().cloned().unwrap_or_default()
     }
 }
 
-/// Returns whether a COMMIT that failed with `error` has certainly stored nothing, and whether the log is as it was.
+/// Returns whether a COMMIT that failed with `error` has certainly stored nothing and left the log unchanged.
 ///
-/// `SQLITE_FULL` is returned where a write ended with ENOSPC. The frame that commits a transaction is the last that is
-/// written, and does not count without all of its bytes (no padding follows it: unix files are said to be safe against
-/// torn writes of their neighbors). An fsync that finds no space is an `SQLITE_IOERR_FSYNC`. The others are refusals
-/// before anything is written.
+/// SQLite returns `SQLITE_FULL` if a write fails with ENOSPC. The commit frame of a transaction is written last, and is
+/// invalid unless it is complete (no padding follows it, because SQLite assumes that a torn write on a Unix file does
+/// not affect neighboring bytes). An fsync that runs out of space is an `SQLITE_IOERR_FSYNC`. The other errors are
+/// refusals before anything is written.
 pub(super) fn stored_nothing(error: &rusqlite::Error) -> bool {
     use ErrorCode::{ConstraintViolation, DatabaseBusy, DatabaseLocked, DiskFull};
     matches!(error.sqlite_error_code(), Some(DiskFull | DatabaseBusy | DatabaseLocked | ConstraintViolation))
 }
 
-/// Keeps the end of a connection from copying what is in the log to its place: that is for the next process to do, once it
-/// has made sure of the log.
+/// Prevents the checkpoint when a connection closes. The next process makes the checkpoint, after it has ensured that
+/// the log is on disk.
 pub(super) fn leave_as_it_is(connection: &Connection) {
-    // Where this fails, what SQLite copies is what it had synced before.
+    // If this fails, the checkpoint copies only pages that were synced before.
     let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
 }

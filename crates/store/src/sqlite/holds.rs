@@ -64,7 +64,7 @@ impl HoldStore for SqliteStore {
     }
 }
 
-/// The hold of a project whose job is claimed, with its next probe moved on.
+/// Postpones the next probe of the project of a claimed job, and returns the project's hold.
 pub(super) fn begin_probe(db: &Connection, project: &ProjectId, now: Timestamp) -> Result<Option<Hold>, ReadError> {
     let Some(hold) = hold_of(db, project)? else { return Ok(None) };
     let hold = Hold { next_probe_at: now + PROBE_TIME, ..hold };

@@ -184,9 +184,10 @@ pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadE
 const LOG: &str = "SELECT * FROM log WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 const ACCEPTED: &str = "SELECT * FROM messages WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 
-/// The job that [`ClaimQuery`] describes. The first part walks from project to project along the index over due jobs, so
-/// that the cost grows with the projects that have any, and not with their jobs. Only where nothing of a project is due by
-/// its time is it looked for what is due by its state, among what has a time to come: runs, and retries.
+/// Selects the job that [`ClaimQuery`] describes. The first part walks from project to project along the index over due
+/// jobs, so that the cost grows with the number of projects that have due jobs, not with the number of jobs. Only if no
+/// job of a project is due by its time does it look for jobs that are due by their state, among those with a later
+/// time: runs and retries.
 const DUE_JOB: &str = "
     WITH RECURSIVE owners (project) AS (
         SELECT min(project) FROM jobs WHERE due_at IS NOT NULL
@@ -229,9 +230,9 @@ fn due_job(db: &Connection, ClaimQuery { now, worker }: ClaimQuery) -> Result<Op
     rows.next()?.map(rows::job).transpose()
 }
 
-/// The newest jobs of a project; what was not asked for is a value that lets everything through. `instr` and not LIKE: the
-/// text is taken as it is, with no wildcards in it. The index is named because SQLite, which keeps no statistics here, takes
-/// the one by project for a status too, and goes through all jobs of the project.
+/// Selects the newest jobs of a project; filters that are not set have values that match everything. `instr` instead of
+/// LIKE, because the text has no wildcards. The query names its index: SQLite, which has no statistics here, would use
+/// the index by project for a status too, and read all jobs of the project.
 macro_rules! list {
     ($index:literal, $status:literal) => {
         concat!(
@@ -245,7 +246,7 @@ macro_rules! list {
     };
 }
 
-/// Also with a search: the title is in the index.
+/// Also used for a search, because the index contains the title.
 const LIST: &str = list!("jobs_of_project", "?7 IN ('', status)");
 const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
 
@@ -312,7 +313,7 @@ mod tests {
         }
     }
 
-    /// The instructions that SQLite makes of a query, as their names and first operands.
+    /// Returns the instructions of SQLite's program for a query, as their names and first operands.
     fn program(db: &Connection, query: &str) -> Vec<(String, i64)> {
         let mut program = db.prepare(&format!("EXPLAIN {query}")).unwrap();
         let values = vec![rusqlite::types::Value::Null; program.parameter_count()];
@@ -327,7 +328,7 @@ mod tests {
         super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
         let program = program(&db, LIST);
         let place = |name: &str| program.iter().position(|(own, _)| own == name).unwrap();
-        // The place in the table is only noted until a column is asked for that the index does not have.
+        // SQLite seeks in the table only when it needs a column that the index does not have.
         let table = program[place("DeferredSeek") + 1..].iter().find(|(name, cursor)| name == "Column" && *cursor == 0);
         assert!(table.is_some(), "{program:#?}");
         let first = program.iter().position(|(name, cursor)| name == "Column" && *cursor == 0).unwrap();

@@ -85,7 +85,7 @@ impl Ledger for Tables<'_> {
 
 fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     db.prepare_cached(
-        // A new job waits for nothing and avoids nobody.
+        // A new job neither waits for a cause nor avoids a worker.
         "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?

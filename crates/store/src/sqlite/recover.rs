@@ -1,8 +1,8 @@
-//! What is done before a service uses a database that may have been left by a process that failed.
+//! Recovery of a database that a failed process may have left, before a service uses it.
 //!
-//! After a failed fsync the kernel may call pages clean that are not on the disk. A new process reads them all the same, out
-//! of memory, and would build on transactions that a power failure takes away, and with them all that follow. So the log is
-//! written again, byte for byte, and synced, before SQLite reads it for good: docs/decisions/0024-io-errors.md.
+//! After a failed fsync, the kernel may mark pages as clean that are not on disk. A new process would still read them
+//! from memory, and build on transactions that a power failure removes, together with all later ones. Therefore the log
+//! is rewritten byte for byte and synced before SQLite relies on it: docs/decisions/0024-io-errors.md.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -15,20 +15,21 @@ use rusqlite::config::DbConfig;
 
 use super::{BUSY_TIMEOUT, OpenError};
 
-/// Bytes of the log that are written again at a time.
+/// Bytes of the log to rewrite at a time.
 const PIECE: usize = 1 << 20;
 
-/// Makes sure that all transactions that SQLite finds in the log of the database at `path` are on the disk.
+/// Ensures that all transactions that SQLite finds in the log of the database at `path` are on disk.
 pub(super) fn recover(path: &Path) -> Result<(), OpenError> {
     let log = log_of(path);
     match std::fs::metadata(&log) {
         Ok(found) if found.len() > 0 => {}
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(path, error)),
-        // It was closed as it should be, or is new.
+        // The database was closed properly, or is new.
         _ => return Ok(()),
     }
     rewrite_log(path, &log)?;
-    // Opened by nobody else, SQLite now reads the log from its beginning; what it holds goes into the database.
+    // If no other process has the database open, SQLite now reads the log from its beginning; the checkpoint copies its
+    // content into the database.
     let connection = open(path)?;
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
     let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
@@ -43,11 +44,11 @@ pub(super) fn recover(path: &Path) -> Result<(), OpenError> {
     synced.map_err(|error| unwritable(path, error))
 }
 
-/// Writes the log again under the lock that keeps others from appending to it and from cutting it off.
+/// Rewrites the log while holding the lock that prevents other processes from appending to it and from truncating it.
 fn rewrite_log(path: &Path, log: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
     let connection = open(path)?;
-    // Closing must not copy anything: what was read until now may not be what is on the disk.
+    // Closing the connection must not make a checkpoint: the content read so far may differ from the content on disk.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
     let written = OpenOptions::new().read(true).write(true).open(log).and_then(|file| rewrite(&file));
@@ -55,7 +56,8 @@ fn rewrite_log(path: &Path, log: &Path) -> Result<(), OpenError> {
     written.map_err(|error| unwritable(path, error))
 }
 
-/// Writes what is in a file to where it is. A page that the kernel calls clean is dirty then, and an fsync says the truth.
+/// Rewrites the content of a file in place. This makes pages dirty that the kernel considers clean, so that the result
+/// of the fsync is reliable.
 fn rewrite(file: &File) -> io::Result<()> {
     let (mut piece, mut place) = (vec![0; PIECE], 0);
     loop {
@@ -80,7 +82,7 @@ fn open(path: &Path) -> Result<Connection, OpenError> {
     open().map_err(|source| OpenError::Database { path: path.to_owned(), source })
 }
 
-/// The file beside the database that holds its log.
+/// Returns the path of the database's write-ahead log.
 fn log_of(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push("-wal");

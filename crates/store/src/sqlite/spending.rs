@@ -17,7 +17,7 @@ impl SpendingStore for SqliteStore {
             .write(move |db| {
                 have_room(&spend, held(db, &spend)?).map_err(|over| OpError::Refused(SpendError::from(over)))?;
                 // What is over after its project was removed is nobody's.
-                // SQLite makes an inexact number of a sum that is too large for an integer.
+                // SQLite turns a sum that is too large for an integer into an inexact number.
                 let text = "INSERT INTO spending (project, kind, subject, micros)
                      SELECT id, ?2, ?3, max(0, ?4) FROM projects WHERE id = ?1
                      ON CONFLICT DO UPDATE SET micros = CASE

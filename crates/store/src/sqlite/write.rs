@@ -4,7 +4,7 @@
 //! again in one of its own. (Savepoints would do it too, and copy every page that is about to change: a sixth of the
 //! writer's time.) Nobody is answered before the commit.
 //!
-//! A COMMIT that fails with an I/O error may have stored the transaction all the same. Its requests are answered so, and
+//! A COMMIT that fails with an I/O error may still have stored the transaction. The answers to its requests say so, and
 //! it is the last transaction of this process: [`Fault`].
 
 use std::cell::{Cell, RefCell};
@@ -144,7 +144,7 @@ impl Writer {
     }
 }
 
-/// How a transaction is committed. Tests have one that fails as a disk does.
+/// A function that commits a transaction. Tests use one that fails like a disk.
 type Commit = fn(&Connection) -> rusqlite::Result<()>;
 
 fn commit(connection: &Connection) -> rusqlite::Result<()> {
@@ -240,7 +240,7 @@ impl File {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         match result {
-            // A single write that did not go through has its own error to answer with.
+            // A single write that failed is answered with its own error.
             Ok(through) if through || batch.len() == 1 => Ok(()),
             Ok(_) => Err(Undone::ByOne),
             Err(error) => Err(error),
@@ -267,7 +267,8 @@ impl File {
             if stored_nothing(&error) {
                 return Err(error.into());
             }
-            // Before anybody is answered: whoever then looks whether it was stored must not be told that it was not.
+            // Before any request is answered: a client that then checks whether its request was stored must not read
+            // that it was not.
             fault.set(&error);
             leave_as_it_is(connection);
             return Err(Undone::All(StoreError::Unknown(error.to_string())));
@@ -341,7 +342,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_disk_at_commit_stores_nothing_and_passes() {
         let (writer, fault) = writer(|db| {
-            // Full for one transaction, which names itself.
+            // Reports a full disk for only one transaction, which contains the number 7.
             if db.query_row("SELECT count(*) FROM numbers WHERE number = 7", [], |row| row.get::<_, i64>(0))? == 0 {
                 return commit(db);
             }

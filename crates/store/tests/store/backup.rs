@@ -1,4 +1,4 @@
-//! Backups of a database in use, and what comes of restoring them.
+//! Backups of a database in use, and restored databases.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::conformance::work_off;
 use crate::copy::{contents, fill};
 use crate::given::{House, World, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
 
-/// A PostgreSQL store with something in it, and its URL.
+/// Returns a PostgreSQL store with data, and its URL.
 async fn lived_in() -> (House, String) {
     let url = Postgres::shared().database();
     let house = postgres_at(&url).await;
@@ -25,7 +25,7 @@ async fn lived_in() -> (House, String) {
     (house, url)
 }
 
-/// Exports into a new folder.
+/// Exports the database at `url` into a new folder.
 async fn export(url: &str) -> (tempfile::TempDir, Exported, Vec<ExportedJob>) {
     let (dir, mut jobs) = (tempfile::tempdir().unwrap(), Vec::new());
     let exported = export_postgres(url, dir.path(), &master_key(), &mut |job| jobs.push(job)).await.unwrap();
@@ -37,14 +37,14 @@ async fn opened(url: &str, world: &Arc<World>) -> House {
     House::over("postgres", world.clone(), Arc::new(store))
 }
 
-/// A job with two messages that wait.
+/// Creates a job with two waiting messages.
 async fn queued(house: &House) -> JobId {
     let id = house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
     house.engine.add_message(&shop(), id, prompt("second"), free()).await.unwrap();
     id
 }
 
-/// A client that sends without a pause.
+/// A client that sends without pauses.
 struct Sending {
     stop: CancellationToken,
     client: JoinHandle<Vec<JobId>>,
@@ -68,14 +68,14 @@ impl Sending {
         Self { stop, client }
     }
 
-    /// Ends it; the jobs that it sent to.
+    /// Stops the client, and returns the jobs that it sent to.
     async fn end(self) -> Vec<JobId> {
         self.stop.cancel();
         self.client.await.unwrap()
     }
 }
 
-/// Each job agrees with its messages and its log.
+/// Asserts that each job is consistent with its messages and its log.
 async fn are_of_one_moment(house: &House, jobs: &[JobId]) {
     for id in jobs {
         let Some(job) = house.store.job(*id).await.unwrap() else { continue };
@@ -87,7 +87,8 @@ async fn are_of_one_moment(house: &House, jobs: &[JobId]) {
     }
 }
 
-/// Work goes on in a restored database: keys are known, numbers go on, leases of before run out.
+/// Asserts that work continues in a restored database: idempotency keys are known, numbering continues, and earlier
+/// leases expire.
 async fn goes_on(house: &House) {
     house.world.pass(Duration::from_secs(60));
     work_off(house).await;
@@ -98,7 +99,7 @@ async fn goes_on(house: &House) {
 #[tokio::test]
 async fn what_postgresql_held_is_there_after_a_restore_and_work_goes_on() {
     let (old, url) = lived_in().await;
-    // Text that a careless format would not bring back.
+    // Text that a careless format would not preserve.
     for text in ["\\.", "a\n\\.\nb", "tab\there, \\N, \"quoted\", ''", "Grüße 🦀\r\n"] {
         old.engine.create_job(&project("shop"), new_job(text), free()).await.unwrap();
     }
@@ -158,7 +159,8 @@ async fn a_backup_of_an_earlier_schema_is_brought_up_to_date() {
     let server = Postgres::shared();
     let url = server.database();
     let database = url.rsplit('/').next().unwrap();
-    // A database as version 4 left it: the line of an accepted message is in the log (migration 5 takes it from there).
+    // A database with schema version 4: the log contains the line of an accepted message, which migration 5 moves to
+    // the messages.
     let migrations = ["0001_start", "0002_claims", "0003_master_key", "0004_jobs_by_row"];
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("migrations/postgres");
     let steps = migrations.map(|name| std::fs::read_to_string(folder.join(format!("{name}.sql"))).unwrap()).join(";\n");
@@ -228,7 +230,7 @@ async fn sqlite_is_copied_beside_its_writer_and_the_copy_is_a_database() {
     fill(&old).await;
     let (before, sending) = (queued(&old).await, Sending::begin(&old));
     let (dir, mut jobs) = (tempfile::tempdir().unwrap(), Vec::<JobId>::new());
-    // A name that is no URL as it stands.
+    // A name that must be escaped in a URL.
     let copy = dir.path().join("a ?#% copy.db");
     let from = old.dir.as_ref().unwrap().path().join("journeyman.db");
     let exported = export_sqlite(&from, &copy, &master_key(), &mut |one| jobs.push(one.job.id)).unwrap();

@@ -268,7 +268,8 @@ async fn no_job_waits_for_an_hour_that_is_over_when_the_clock_is_set_back() {
     const HOUR: Duration = Duration::from_secs(3600);
     for house in all().await {
         let name = house.name;
-        // One waits for a worker that does not come, one for its next attempt, one was never touched, one runs.
+        // One job waits for a worker that does not come, one waits for its next attempt, one is new, and one is
+        // running.
         let warm = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         work_off(&house).await;
         house.engine.add_message(&shop(), warm, prompt("b"), free()).await.unwrap();
@@ -289,7 +290,8 @@ async fn no_job_waits_for_an_hour_that_is_over_when_the_clock_is_set_back() {
             taken.push(claimed.job.id);
         }
         taken.sort();
-        // The one that runs, too: no lease is as long as what its own seems to have left, and its worker may be gone.
+        // The running job is taken too: no lease can be as long as its lease now appears to be, and its worker may be
+        // dead.
         let mut expected = [warm, retried, running, new];
         expected.sort();
         assert_eq!(taken, expected, "{name}");
@@ -441,7 +443,7 @@ async fn lists_of_a_status_and_searches_have_the_same_order_and_the_same_bounds(
             made.push(house.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record);
             house.world.pass(Duration::from_secs(1));
         }
-        // 0 and 1 failed, 2 and 3 are archived, 4 and 5 are active.
+        // Jobs 0 and 1 failed, 2 and 3 are archived, 4 and 5 are active.
         for record in &made[..4] {
             house.engine.cancel(&shop(), record.id).await.unwrap();
         }
@@ -712,7 +714,7 @@ async fn a_sum_of_money_stops_at_the_largest_number() {
             assert_eq!(spent().await, [most; 3], "{name}");
         }
         for budgets in [Budgets { day: Some(u64::MAX), ..Budgets::default() }, Budgets::default()] {
-            // A budget of more than any sum can be is never used up.
+            // A budget above the largest possible sum is never used up.
             house.store.spend(spend(job, 7, i64::MAX, budgets)).await.unwrap();
         }
         let budgets = Budgets { project: Some(100), ..Budgets::default() };

@@ -16,7 +16,7 @@ async fn lived_in() -> House {
     house
 }
 
-/// Secrets, and jobs that have been worked on.
+/// Adds secrets, and jobs with finished work.
 pub(crate) async fn fill(house: &House) {
     let secrets = [("TOKEN".to_owned(), Some(SecretValue("s3cret".to_owned())))].into();
     house.store.update_project(project("shop"), secrets).await.unwrap();
@@ -27,7 +27,7 @@ pub(crate) async fn fill(house: &House) {
     }
 }
 
-/// Everything that the interface shows of jobs.
+/// Returns everything that the API shows of jobs.
 pub(crate) async fn contents(house: &House) -> Vec<String> {
     let mut seen = vec![format!("{:?}", house.store.projects().await.unwrap())];
     seen.push(format!("{:?}", house.store.secrets(shop()).await.unwrap()));

@@ -152,7 +152,7 @@ async fn a_disk_that_does_not_answer_is_an_error_in_time_and_nothing_is_stored_l
     assert_eq!(prompts, ["a", "c"]);
 }
 
-/// The size of the database's file, in bytes, once what is in the log was copied to its place, as it is after a while.
+/// Returns the size of the database file in bytes after a checkpoint, which also happens by itself after a while.
 fn size(house: &House) -> u64 {
     Connection::open(file(house)).unwrap().query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).unwrap();
     std::fs::metadata(file(house)).unwrap().len()
@@ -162,7 +162,7 @@ fn file(house: &House) -> std::path::PathBuf {
     house.dir.as_ref().unwrap().path().join("journeyman.db")
 }
 
-/// Jobs whose agents have said 8 MiB in all, and which are over.
+/// Creates finished jobs with transcripts of 8 MiB in all.
 async fn talkative(house: &House) {
     for _ in 0..32 {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -185,9 +185,9 @@ async fn a_sweep_gives_room_back_to_the_disk() {
     let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
     let swept = house.store.sweep(house.world.now(), retention, 100).await.unwrap();
     assert_eq!(swept.transcripts, 32);
-    // Without waiting for anything.
+    // Without a further checkpoint.
     let after = std::fs::metadata(file(&house)).unwrap().len();
-    // A little is kept for what comes next.
+    // Some free pages are kept for new data.
     assert!(after < 5 << 20, "{after} of {before}");
     let healthy: String =
         Connection::open(file(&house)).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -198,7 +198,7 @@ async fn a_sweep_gives_room_back_to_the_disk() {
 async fn a_database_of_an_earlier_version_gives_room_back_once_it_was_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
-    // As it was made before: without the setting that must come before the first table.
+    // Like a file from an earlier version: without the setting that must come before the first table.
     Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE old (a)").unwrap();
     let world = World::new();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), world.clone()).unwrap());
@@ -228,7 +228,7 @@ async fn a_database_of_an_earlier_version_gives_room_back_once_it_was_compacted(
 async fn what_a_process_that_died_left_in_the_log_is_in_the_database_before_it_is_served() {
     let house = sqlite().await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-    // A copy of the files is what a process leaves that ends in the middle of its work.
+    // A copy of the files equals what a killed process leaves behind.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
     let log = dir.path().join("journeyman.db-wal");
@@ -239,7 +239,7 @@ async fn what_a_process_that_died_left_in_the_log_is_in_the_database_before_it_i
     assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "nothing of it is left in the log");
     let store = SqliteStore::open(&path, master_key(), World::new()).unwrap();
     assert_eq!(store.job(id).await.unwrap(), house.store.job(id).await.unwrap());
-    // Beside a command that uses the database, and where there is none.
+    // Recovery also works while another program uses the database, and without a database.
     SqliteStore::recover(&path).unwrap();
     store.ready().await.unwrap();
     SqliteStore::recover(&dir.path().join("none.db")).unwrap();
@@ -250,7 +250,7 @@ fn a_log_that_cannot_be_read_keeps_a_service_from_starting_and_says_which() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
     Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE old (a)").unwrap();
-    // A folder stands in for a file that the system gives nothing of.
+    // A folder stands in for a file that cannot be read.
     std::fs::create_dir(dir.path().join("journeyman.db-wal")).unwrap();
     let error = SqliteStore::recover(&path).err().unwrap().to_string();
     assert!(error.contains("journeyman.db"), "{error}");

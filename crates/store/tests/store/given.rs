@@ -32,7 +32,7 @@ impl World {
         })
     }
 
-    /// Somebody sets the clock back.
+    /// Sets the clock back.
     pub(crate) fn set_back(&self, time: Duration) {
         self.micros.fetch_sub(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }

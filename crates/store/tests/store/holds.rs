@@ -1,4 +1,5 @@
-//! Projects on hold, jobs that wait or avoid a worker, and leases of a worker that has restarted: the same on every store.
+//! Projects on hold, jobs that wait or avoid a worker, and leases of a restarted worker: the same tests for every
+//! store.
 
 use std::time::Duration;
 
@@ -28,14 +29,14 @@ async fn claim(house: &House, number: u128) -> Option<Claimed> {
     house.engine.claim(worker(number), LEASE).await.unwrap()
 }
 
-/// The run meets a cause outside its message.
+/// Reports that the run encountered a cause outside its message.
 async fn wait(house: &House, claimed: &Claimed, reason: Reason, next: NextAttempt) {
     let outcome = Outcome::Waiting { reason, since: house.world.now(), patience: HOUR, next };
     let report = Report::Finished { outcome, usage: Usage::default() };
     house.engine.report(claimed.job.id, claimed.lease.token, report).await.unwrap();
 }
 
-/// As [`wait`], for a cause of the project.
+/// Like [`wait`], for a cause that affects the whole project.
 async fn hold(house: &House, claimed: &Claimed) {
     let at = house.world.now();
     let failure = HoldFailure { reason: away(), cause: HoldCause::Fetch, started_at: at, at, permille: 999 };
@@ -60,7 +61,7 @@ async fn one_job_at_a_time_probes_a_project_on_hold() {
         let probe = claim(&house, 2).await.expect("the probe is due");
         assert_eq!(probe.hold.as_ref().map(|hold| hold.reason.code), Some(ReasonCode::RepositoryUnreachable), "{name}");
         assert!(claim(&house, 1).await.is_none(), "{name}: one is enough");
-        // The machine with the probe dies: another may probe later.
+        // The machine that runs the probe dies: another one may probe later.
         house.world.pass(PROBE_TIME);
         let probe = claim(&house, 1).await.expect("the next probe");
         hold(&house, &probe).await;

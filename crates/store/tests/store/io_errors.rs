@@ -1,4 +1,4 @@
-//! A disk whose fsync fails, under a real SQLite: the part that meets it runs as a process of its own.
+//! Tests of SQLite on a disk whose fsync fails. The part that uses the disk runs in a separate process.
 
 #![expect(
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use journeyman_testkit::FailingDisk;
 
 use crate::given::{House, World, free, keyed, master_key, new_job, project, prompt, shop};
 
-/// The folder of the database, for the process that meets the disk.
+/// The variable with the database's folder, for the process that uses the failing disk.
 const FOLDER: &str = "JOURNEYMAN_TEST_FOLDER";
 
 fn open(path: &Path) -> House {
@@ -24,7 +24,7 @@ fn open(path: &Path) -> House {
     House::over("sqlite", world, std::sync::Arc::new(store))
 }
 
-/// Runs an ignored test of this file in a process on that disk.
+/// Runs an ignored test of this file in a process that uses the failing disk.
 fn on_disk(disk: &FailingDisk, folder: &Path, test: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--ignored", "--nocapture", &format!("io_errors::{test}")]).env(FOLDER, folder);
@@ -37,7 +37,7 @@ fn an_io_error_at_commit_is_not_told_as_nothing_stored() {
     let disk = FailingDisk::new(dir.path());
     let met = on_disk(&disk, dir.path(), "meets_the_failing_disk");
     assert!(met.status.success(), "{}", String::from_utf8_lossy(&met.stderr));
-    // What nobody knew then: the transaction is in the log.
+    // The failed process could not know it, but the transaction is in the log.
     let starts = on_disk(&disk, dir.path(), "starts_on_the_failing_disk");
     assert!(starts.status.success(), "{}", String::from_utf8_lossy(&starts.stderr));
     disk.work();
@@ -57,7 +57,7 @@ fn an_io_error_at_commit_is_not_told_as_nothing_stored() {
 #[tokio::test]
 #[ignore = "run by the test above, in a process whose disk fails"]
 async fn meets_the_failing_disk() {
-    // Run with all that is ignored, it has no disk.
+    // There is no such disk when all ignored tests run.
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let house = open(&Path::new(&folder).join("journeyman.db"));
     house.store.create_project(project("shop"), [].into()).await.unwrap();
@@ -67,7 +67,7 @@ async fn meets_the_failing_disk() {
     let sent = house.engine.add_message(&shop(), made.record.id, prompt("b"), keyed("k", "b")).await;
     assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unknown(_)))), "{sent:?}");
     house.store.failed().await;
-    // The disk works again, and it makes no difference: what was lost is not known.
+    // The disk works again, but that makes no difference: the store cannot know which writes were lost.
     std::fs::remove_file(&control).unwrap();
     let sent = house.engine.add_message(&shop(), made.record.id, prompt("c"), free()).await;
     assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unavailable(_)))), "{sent:?}");

@@ -1,4 +1,4 @@
-//! A server that dies for good, and its standby: what of that was acknowledged is there.
+//! Failover from a primary that is lost to its standby: the standby must have all acknowledged writes.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::given::{House, free, new_job, postgres_at, project, prompt, shop};
 
-/// A primary and its standby, and a store that knows both.
+/// Returns a primary, its standby, and a store that knows both.
 async fn pair() -> (Postgres, Postgres, House) {
     let primary = Postgres::durable();
     let url = primary.database();
     let standby = primary.standby();
     let first = format!("127.0.0.1:{}", primary.port());
-    // The standby first: what takes no writes is passed by.
+    // The standby comes first, because the store must skip a server that does not accept writes.
     let both = url.replace(&first, &format!("127.0.0.1:{},{first}", standby.port()));
     let house = postgres_at(&both).await;
     (primary, standby, house)
@@ -25,7 +25,7 @@ async fn pair() -> (Postgres, Postgres, House) {
 async fn a_synchronous_standby_has_what_was_acknowledged_and_the_store_goes_on_with_it() {
     let (primary, standby, house) = pair().await;
     let house = Arc::new(house);
-    // Over several jobs, because only so many messages may wait on one.
+    // Several jobs, because the number of messages that may wait on one job is limited.
     let mut jobs = Vec::new();
     for _ in 0..40 {
         jobs.push(house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id);
@@ -44,7 +44,7 @@ async fn a_synchronous_standby_has_what_was_acknowledged_and_the_store_goes_on_w
                     begun.send_replace(accepted.len());
                     more -= usize::from(after);
                 }
-                // Not stored, or not known.
+                // Not stored, or unknown whether it was stored.
                 Err(UpdateError::Store(StoreError::Unavailable(_) | StoreError::Unknown(_))) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -81,7 +81,7 @@ async fn without_its_synchronous_standby_nothing_is_acknowledged() {
     assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unknown(_)))), "{sent:?}");
 }
 
-/// The control: this is what asynchronous replication may lose.
+/// The control case: asynchronous replication may lose acknowledged writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_asynchronous_standby_may_lack_what_was_acknowledged() {
     let (primary, standby, house) = pair().await;

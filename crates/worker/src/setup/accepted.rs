@@ -1,7 +1,7 @@
-//! The commits that people have accepted: those of the branches that the code host and the project name. Jobs do not push
-//! there ([`crate::branch`]), so what an agent has written is among them only where people have merged it.
+//! Commits that people have accepted: those of the branches that the code host and the project name. Jobs do not push
+//! there ([`crate::branch`]), so these branches contain an agent's work only if people have merged it.
 //!
-//! Who wrote a commit is not asked: an agent that commits by itself may give any name.
+//! The author of a commit is not checked: an agent that commits by itself may use any name.
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::command::TurnBegun;
@@ -12,29 +12,30 @@ use journeyman_git::GitError;
 use crate::failure::Stopped;
 use crate::mirror::{History, Mirror};
 
-/// The refs whose commits people have accepted: the default branch, where the code host names it, and the project's `ref`
-/// and `pullRequest.base`. A job's own `ref` is none: whoever creates a job may name the branch of another.
+/// Returns the refs whose commits people have accepted: the default branch, if the code host names it, and the
+/// project's `ref` and `pullRequest.base`. A job's own `ref` does not count, because its creator may name the branch of
+/// another job.
 fn accepted_refs<'a>(project: &'a Project, history: &'a dyn History) -> Vec<&'a str> {
     let default = history.names_default_branch().then(|| history.default_branch());
-    // Where it is a guess, it may be guessed from branches of jobs.
+    // A guessed default branch may be the branch of a job.
     let own = project.reference.as_deref().filter(|name| *name != "HEAD");
     default.into_iter().chain(own).chain(project.settings.pull_request.base.as_deref()).collect()
 }
 
-/// Whether a branch of that name would be taken for one of them.
+/// Returns whether a branch with this name would count as one of the accepted refs.
 pub(crate) fn is_accepted_name(branch: &str, project: &Project, history: &dyn History) -> bool {
     let forms = ["", "refs/heads/", "heads/", "refs/tags/", "tags/"];
     let refs = accepted_refs(project, history);
     refs.iter().any(|name| forms.iter().any(|form| name.strip_prefix(form) == Some(branch)))
 }
 
-/// The newest commit in the history of the turn's head that people have accepted.
+/// Returns the newest commit in the history of the turn's head that people have accepted.
 pub(super) async fn accepted_commit(project: &Project, mirror: &Mirror, turn: &TurnBegun) -> Result<Sha, Stopped> {
     let refs = accepted_refs(project, mirror);
     let mut accepted = Vec::new();
-    // The project may have come to name the job's branch after the job pushed to it.
+    // The project may have been changed to name the job's branch after the job pushed to it.
     for name in refs.iter().filter(|name| **name != turn.branch) {
-        // One that is gone accepts nothing.
+        // A ref that no longer exists accepts nothing.
         accepted.extend(mirror.resolve(name).await.ok());
     }
     if accepted.contains(&turn.head) {
@@ -44,12 +45,12 @@ pub(super) async fn accepted_commit(project: &Project, mirror: &Mirror, turn: &T
     found.ok_or_else(|| nothing_accepted(&refs, turn))
 }
 
-/// The best commit that `head` has in common with any of the others.
+/// Returns the best common ancestor of `head` and any of the others.
 async fn merge_base(mirror: &Mirror, head: &Sha, others: &[Sha]) -> Result<Option<Sha>, Stopped> {
     let commits = [head].into_iter().chain(others).map(Sha::as_str);
     match mirror.git.at(&mirror.path, ["merge-base"].into_iter().chain(commits)).run().await {
         Ok(found) => Ok(Some(found.sha()?)),
-        // It says nothing else where there is none (git-merge-base(1)).
+        // This exit code only means that there is none (git-merge-base(1)).
         Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }

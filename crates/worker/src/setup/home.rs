@@ -1,4 +1,4 @@
-//! Puts the home that a setup command has made together with the agent's own.
+//! Merges the home that a setup command has created with the agent's own home.
 
 use std::ffi::{CStr, CString};
 use std::io::{self, ErrorKind};
@@ -10,11 +10,11 @@ use rustix::io::Errno;
 
 use crate::removal::{open, remove_at};
 
-/// How deep two homes may have the same folders: each is held open.
+/// The maximum depth of folders that both homes have: each is held open.
 const DEPTH: usize = 256;
 
-/// Moves all that is in `from` into `into`. Folders of one name become one; of two other entries of one name that in
-/// `from` stays. No link is followed. Nothing may be running in either.
+/// Moves everything in `from` to `into`. Folders with the same name are merged; of two other entries with the same
+/// name, the one in `from` is kept. No link is followed. No program may be running in either folder.
 pub(crate) fn merge(from: &Path, into: &Path) -> io::Result<()> {
     merge_folders(&open(CWD, from)?, &open(CWD, into)?, 0)
 }
@@ -31,13 +31,13 @@ fn merge_folders(from: &OwnedFd, into: &OwnedFd, depth: usize) -> io::Result<()>
 
 fn move_entry(from: &OwnedFd, into: &OwnedFd, name: &CStr, depth: usize) -> io::Result<()> {
     match renameat(from, name, into, name) {
-        // A folder that may not be written to cannot be moved either, but by root.
+        // Only root can move a folder that is not writable; opening it makes it writable.
         Err(Errno::ACCESS) => drop(open(from, name)?),
-        // Two folders, of which the one in `into` is not empty.
+        // Two folders, and the one in `into` is not empty.
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
             return merge_folders(&open(from, name)?, &open(into, name)?, depth + 1);
         }
-        // A folder and something else.
+        // A folder and another kind of entry.
         Err(Errno::NOTDIR | Errno::ISDIR) => remove_at(into, name)?,
         done => return Ok(done?),
     }
@@ -51,7 +51,7 @@ fn move_entry(from: &OwnedFd, into: &OwnedFd, name: &CStr, depth: usize) -> io::
     }
 }
 
-/// The names in a folder, read before any is moved.
+/// Returns the names in a folder, read before any entry is moved.
 fn names(folder: &OwnedFd) -> io::Result<Vec<CString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -98,7 +98,7 @@ mod tests {
         for file in ["made/link/planted", "made/was-file/a", "home/was-file", "made/was-folder", "host/kept"] {
             write(dir.path().join(file), file).unwrap();
         }
-        // Of the agent, to the host; and of the setup command, where the agent has a folder.
+        // A link of the agent to the host, and a link of the setup command where the agent has a folder.
         symlink(&host, home.join("link")).unwrap();
         symlink(&host, made.join("into")).unwrap();
         merge(&made, &home).unwrap();

@@ -1,6 +1,6 @@
 //! Moves a tree from the commit that its setup command ran on to the head of the job's branch.
 //!
-//! Programs have run in the tree, so this is no work for git on the host.
+//! Programs have run in the tree, so git must not run on it on the host.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::room::{Patience, Room};
 
 const SCRIPT: &str = include_str!("switch.sh");
 
-/// How long it may take.
+/// The time limit for the move.
 const TIME: Duration = Duration::from_secs(600);
 
-/// What is kept of its complaints.
+/// The bytes of git's error output to keep.
 const COMPLAINT_BYTES: usize = 4096;
 
-/// Moves the tree to the turn's head. `environment` holds no secret.
+/// Moves the tree to the turn's head. `environment` contains no secrets.
 pub(super) async fn switch(
     room: &Room,
     environment: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Where a setup command runs, with which secrets, and what the agent finds afterwards.
+//! Tests of the place and the secrets of a setup command, and of the workspace that the agent finds afterwards.
 
 mod given;
 
@@ -7,16 +7,16 @@ use journeyman_core::run::ReasonCode;
 use self::given::{BRANCH, Place, VALUE, place};
 use crate::failure::Stopped;
 
-/// What an agent may do to be run with a secret of the setup command.
+/// An attempt of an agent to run its code with a secret of the setup command.
 struct Attack {
     name: &'static str,
-    /// The project's, which tells in `made` how long the secret was that it had.
+    /// The project's setup command, which writes the length of its secret to `made`.
     setup: &'static str,
-    /// Files of people.
+    /// Files that people have committed.
     base: &'static [(&'static str, &'static str)],
     /// Files that the agent has committed.
     tree: &'static [(&'static str, &'static str)],
-    /// Files that it has put into its home.
+    /// Files that the agent has put into its home.
     home: &'static [(&'static str, &'static str)],
 }
 
@@ -73,7 +73,7 @@ const ATTACKS: &[Attack] = &[
 ];
 
 impl Attack {
-    /// The place, where the agent has done its part.
+    /// Returns a place with the agent's files, and the head of its branch.
     async fn planted(&self) -> (Place, journeyman_core::ids::Sha) {
         let place = place(self.setup).await;
         place.commit("main", self.base);
@@ -103,7 +103,7 @@ async fn what_an_agent_has_written_does_not_run_with_a_secret_that_it_does_not_g
         for (file, text) in attack.home {
             assert_eq!(place.home(file).as_deref(), Some(*text), "{}: the agent finds its home", attack.name);
         }
-        // The control: where the agent gets the secret as well, the setup command runs on its work, in its home.
+        // The control case: if the agent gets the secret too, the setup command runs on the agent's work, in its home.
         place.prepare(&head, true, true).await.unwrap();
         assert!(place.is_leaked(), "{}: it would work", attack.name);
     }
@@ -124,7 +124,7 @@ async fn commits_of_people_on_top_of_an_agents_do_not_make_those_accepted() {
 async fn a_job_that_starts_from_the_branch_of_another_is_set_up_on_what_people_have_accepted() {
     let place = place("sh setup.sh").await;
     place.commit("main", &[("setup.sh", "echo ${#TOKEN} > made")]);
-    // Whatever such a branch is called, and whoever seems to have written its commits.
+    // Neither the name of the branch nor the author of its commits matters.
     let head = place.commit("looks-harmless", &[("setup.sh", "echo $TOKEN > leak")]);
     place.prepare(&head, false, false).await.unwrap();
     assert_eq!(place.tree("made").as_deref(), Some("18\n"));
@@ -141,7 +141,7 @@ async fn what_people_have_merged_runs_with_the_secrets() {
         place.prepare(&head, false, false).await.unwrap();
         assert_eq!(place.tree("made").as_deref(), Some("merged 18\n"), "{what}");
     }
-    // Of a project for another branch, what was accepted there counts as well.
+    // If the project names another branch, commits accepted there count too.
     let mut place = place;
     let stable = place.commit("stable", &[("setup.sh", "echo stable ${#TOKEN} > made")]);
     for (what, says, expected) in [("none", None, "merged 18\n"), ("stable", Some("stable"), "stable 18\n")] {
@@ -155,7 +155,7 @@ async fn what_people_have_merged_runs_with_the_secrets() {
     assert!(!place.is_leaked(), "the job's own branch accepts nothing");
 }
 
-/// What `npm ci` does: installs what a lock file names into a folder that git ignores, and fails without the token.
+/// Like `npm ci`: installs the packages of a lock file into a folder that git ignores, and fails without the token.
 const INSTALL: &str = "[ -n \"$TOKEN\" ] || exit 1; rm -rf node_modules; mkdir node_modules; \
                        while read -r name; do echo module > node_modules/$name; done < package-lock.json; \
                        mkdir -p ~/.npm/_cacache; echo fresh > ~/.npm/_cacache/setup; echo fresh > ~/.npmrc; \
@@ -214,12 +214,12 @@ async fn without_an_accepted_commit_the_setup_command_does_not_run() {
     let text = refused(place.prepare(&alone, false, false).await);
     assert!(text.contains("no commit in common with main") && text.contains("pullRequest.base"), "{text}");
     assert_eq!(place.tree("ran"), None);
-    // A default branch that is only guessed accepts nothing: it may be one of a job.
+    // A guessed default branch accepts nothing: it may be a job's branch.
     let origin = place.dir.path().join("origin.git/HEAD");
     std::fs::write(origin, "ref: refs/heads/gone\n").unwrap();
     let text = refused(place.prepare(&alone, false, false).await);
     assert!(text.contains("names no default branch"), "{text}");
-    // Where nothing is withheld, nothing is asked.
+    // If no secret is withheld, no accepted commit is needed.
     place.prepare(&alone, false, true).await.unwrap();
     assert_eq!(place.tree("ran").as_deref(), Some("ran\n"));
 }

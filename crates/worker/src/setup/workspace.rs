@@ -1,9 +1,9 @@
-//! Builds the workspace of a turn and sets it up.
+//! Builds the workspace of a turn and runs the setup command in it.
 //!
-//! A setup command with secrets that the agent does not get runs where no agent has been: on the newest commit that
-//! people have accepted, in a home of its own. Then the tree is moved to the branch, and the agent's home is restored
-//! below what the setup command has made. Where there is no such secret, it runs as the agent will: at the head of the
-//! branch, in the agent's home.
+//! A setup command with secrets that the agent does not get runs in a workspace that no agent has touched: on the
+//! newest commit that people have accepted, with a separate home. Then the tree is moved to the branch, and the agent's
+//! home is restored without replacing files of the setup command. Without such secrets, the setup command runs like the
+//! agent: at the head of the branch, in the agent's home.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +23,10 @@ use crate::room::Room;
 use crate::spare::Spares;
 use crate::workspace::Session;
 
-/// Variables, by name.
+/// Environment variables by name.
 type Environment = BTreeMap<String, String>;
 
-/// What a workspace is built from.
+/// The inputs for building a workspace.
 pub(crate) struct Preparation<'a> {
     pub(crate) project: &'a Project,
     pub(crate) room: &'a Room,
@@ -35,16 +35,16 @@ pub(crate) struct Preparation<'a> {
     pub(crate) gateway: &'a dyn Gateway,
     pub(crate) reporter: &'a Reporter,
     pub(crate) signals: &'a Signals,
-    /// What every program gets: no secret.
+    /// The variables of every program; no secrets.
     pub(crate) base: Environment,
-    /// What the setup command gets.
+    /// The variables of the setup command.
     pub(crate) setup: &'a Environment,
-    /// What the agent gets.
+    /// The variables of the agent.
     pub(crate) agent: &'a Environment,
 }
 
 impl Preparation<'_> {
-    /// Builds the workspace anew and runs the setup command in it.
+    /// Builds a fresh workspace and runs the setup command in it.
     pub(crate) async fn prepare(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), Stopped> {
         if !self.has_withheld_secrets() {
             self.build(turn, session).await?;
@@ -65,7 +65,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// Whether the setup command gets something that the agent does not get.
+    /// Returns whether the setup command gets a variable that the agent does not get.
     fn has_withheld_secrets(&self) -> bool {
         let is_withheld = |(name, value): (&String, &String)| self.agent.get(name) != Some(value);
         self.project.settings.setup.is_some() && self.setup.iter().any(is_withheld)
@@ -83,7 +83,7 @@ impl Preparation<'_> {
     }
 }
 
-/// A failure of the setup command, with the commit that it ran on: it need not be the one that the job is at.
+/// Adds the commit that the setup command ran on to its failure, because the job may be at another commit.
 fn on_commit(commit: &Sha, stopped: Stopped) -> Stopped {
     match stopped {
         Stopped::Failed { reason, retry: false } if reason.code == ReasonCode::SetupFailed => {

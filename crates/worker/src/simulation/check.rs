@@ -192,7 +192,7 @@ fn check_branch(
         if effect > 0 && effect < whole.len() && !was_interrupted {
             breach(format!("{name} is {:?} and has a part of its effect", message.status));
         }
-        // What an interrupted turn had not committed goes along with the next.
+        // The next turn includes uncommitted changes of an interrupted turn.
         let denied = message.status == MessageStatus::Cancelled && message.commits.is_empty();
         if denied && effect > 0 && !was_interrupted {
             breach(format!("{name} was cancelled, its receipt names no commit, and its effect is there"));

@@ -211,7 +211,7 @@ impl Execution for Hands<'_> {
     }
 
     async fn published_before(&self, _: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, Stopped> {
-        // No database is restored here.
+        // The simulation does not restore databases.
         Ok(None)
     }
 

@@ -1,4 +1,4 @@
-//! Messages that wait for something outside them, and commits that are published later than their message.
+//! Messages that wait for something outside them, and commits that are published with a later message.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::retry::backoff;
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
 
-/// A cause that may pass.
+/// A cause that may be temporary.
 pub(super) struct Cause<'a> {
     pub(super) reason: &'a Reason,
-    /// Since when it is known.
+    /// The time since which the cause is known.
     pub(super) since: Timestamp,
     /// The time for which the cause is retried before the message fails.
     pub(super) patience: Duration,
 }
 
 impl Plan {
-    /// Ends the attempt and has the message wait, or gives the message up at its deadline.
+    /// Ends the attempt and makes the message wait, or fails the message at its deadline.
     pub(super) fn wait(&mut self, delivery: &Delivery, cause: &Cause<'_>, next: NextAttempt, usage: Usage) {
         let Cause { reason, since, patience } = *cause;
         let before = delivery.waiting.as_ref().filter(|before| before.reason.code == reason.code);
-        // A clock that was set back must not make a cause one of the future.
+        // If the clock was set back, the cause must not begin in the future.
         let since = before.map_or(since, |before| before.since).min(self.now);
         let deadline = since + patience;
         if deadline <= self.now {
@@ -37,7 +37,7 @@ impl Plan {
         }
         let attempts = before.map_or(0, |before| before.attempts).saturating_add(1);
         let next_attempt_at = match next {
-            // The last attempt is at the deadline, not after it.
+            // The last attempt is made at the deadline, not after it.
             NextAttempt::Backoff(permille) => (self.now + backoff(attempts, permille)).min(deadline),
             NextAttempt::AfterHold => self.now,
         };
@@ -47,14 +47,15 @@ impl Plan {
         self.emit(Event::MessageWaiting { message: delivery.message, waiting, next_attempt_at });
     }
 
-    /// A push whose answer was lost has arrived: a turn begins on a branch that holds the job's unpublished commits.
+    /// Records an earlier push whose response was lost: the turn begins on a branch that already has the job's
+    /// unpublished commits.
     pub(super) fn note_published(&mut self, turn: &TurnBegun) {
         if turn.pushed.as_ref() == Some(&turn.head) {
             self.publish_earlier();
         }
     }
 
-    /// The commits of earlier messages are on the code host now, with those of the message under way.
+    /// Records that the commits of earlier messages were pushed together with those of the current message.
     pub(super) fn publish_earlier(&mut self) {
         let Some(message) = self.job.delivery().map(|delivery| delivery.message) else { return };
         if !self.job.unpublished.is_empty() {
@@ -65,7 +66,7 @@ impl Plan {
     }
 }
 
-/// A duration as people say it.
+/// Formats a duration for people.
 fn in_words(duration: Duration) -> String {
     match duration.as_secs() {
         seconds @ 0..=119 => format!("{seconds} seconds"),

@@ -54,7 +54,7 @@ pub(super) fn normal(mut job: Job) -> Job {
     job.warm = None;
     job.settled_at = None;
     if let JobState::Active(Work::Running { delivery, .. } | Work::Retrying { delivery, .. }) = &mut job.state {
-        // Attempts before a deadline that never comes.
+        // The field counts attempts until a deadline that the model never reaches.
         delivery.waiting = None;
     }
     match &mut job.state {

@@ -92,7 +92,7 @@ pub(super) struct World {
     pub(super) stale_refused: bool,
     /// Whether the last step began to publish what another worker had ended.
     pub(super) published_for_another: bool,
-    /// Messages whose receipt says that nothing came of them.
+    /// Messages whose receipt says that they had no effect.
     pub(super) denied: Vec<u8>,
     /// The first rule that a step has broken.
     pub(super) broken: Option<&'static str>,
@@ -122,7 +122,7 @@ pub(super) enum Action {
     /// The run fails; whether it may be tried again.
     Fail(usize, bool),
     HandBack(usize),
-    /// The run meets a cause outside its message. (Given up at its deadline it fails as with [`Action::Fail`].)
+    /// The run encounters a cause outside its message. (At the deadline it fails like [`Action::Fail`].)
     Hold(usize),
     Crash(usize),
 }

@@ -32,14 +32,14 @@ struct Head<'a> {
     waiting: Option<WaitsFor>,
 }
 
-/// What the job waits for.
+/// The cause that the job waits for.
 struct WaitsFor {
     reason: String,
-    /// When the next attempt is due.
+    /// The time of the next attempt.
     next: Moment,
-    /// When the message is given up, if one was tried.
+    /// The time at which the message fails, if an attempt was made.
     deadline: Option<Moment>,
-    /// Whether all jobs of the project wait for it.
+    /// Whether all jobs of the project wait for the cause.
     project: bool,
 }
 

@@ -45,7 +45,7 @@ type Broken = String;
 const CLIENT_GONE: &str = "the client went away";
 
 /// Starts the exchange; it goes on for as long as the receiver is there.
-/// The folders of a repository that git may write to are synced before the answer ends.
+/// Before the response ends, the folders of the repository that git may have changed are synced.
 pub(super) fn start(process: Piped, body: GitBody, idle: Duration, folders: Option<Folders>) -> Receiver<Piece> {
     let (sender, receiver) = mpsc::channel(PIECES);
     tokio::spawn(carry(process, body, (idle, folders), sender));
@@ -90,7 +90,7 @@ async fn carry(mut process: Piped, body: GitBody, (idle, folders): (Duration, Op
             if let Some(folders) = folders
                 && let Err(error) = blocking(move || folders.sync()).await
             {
-                // Without an end the answer looks cut short, and the client asks again.
+                // Without its end the response looks truncated, and the client retries.
                 tracing::error!(%error, "a repository that was pushed to cannot be synced");
                 return;
             }

@@ -1,5 +1,5 @@
-//! Git that a killed service has started: it may still run, and what was killed has left its locks. With them no branch of
-//! that name can be written any more.
+//! Ends the git processes that a killed service has left running, and removes the lock files that killed ones have left
+//! behind. While such a lock file exists, no branch of that name can be written.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -11,14 +11,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{entries, modified};
 
-/// How long git may take to end and to remove its own locks.
+/// The time that git may take to exit and to remove its own locks, and the pause between checks.
 const END_TIME: Duration = Duration::from_secs(3);
 const END_PAUSE: Duration = Duration::from_millis(20);
 
-/// Folders in each other that are looked at: names of branches have slashes.
+/// The depth to which nested folders are searched: branch names contain slashes.
 const DEPTH: usize = 20;
 
-/// Ends the gits of a service that is dead, by the configuration that they were started with.
+/// Ends the git processes of a dead service, identified by the configuration that they were started with.
 pub(super) fn end_orphans(settings: &Path) {
     let variable = [b"GIT_CONFIG_GLOBAL=", settings.join("gitconfig").as_os_str().as_bytes(), b"\0"].concat();
     let pauses = END_TIME.as_millis() / END_PAUSE.as_millis();
@@ -30,7 +30,7 @@ pub(super) fn end_orphans(settings: &Path) {
         let signal = if pause < pauses { Signal::TERM } else { Signal::KILL };
         if pause == 0 || pause == pauses {
             tracing::info!(processes = orphans.len(), ?signal, "git of a service that was killed is ended");
-            // It may have ended by itself.
+            // The process may have exited already.
             for orphan in orphans {
                 let _ = kill_process(orphan, signal);
             }
@@ -39,7 +39,7 @@ pub(super) fn end_orphans(settings: &Path) {
     }
 }
 
-/// Processes with a variable, none of whose parents is a process of this program.
+/// Returns the processes that have an environment variable and no ancestor that is a process of this program.
 fn orphans(variable: &[u8]) -> Vec<Pid> {
     let numbers = entries(Path::new("/proc")).filter_map(|(_, name)| name.parse::<i32>().ok());
     let is_ours = |process: &i32| {
@@ -50,7 +50,7 @@ fn orphans(variable: &[u8]) -> Vec<Pid> {
     let own = std::fs::read_to_string("/proc/self/comm").ok();
     let has_parent = |process: i32| {
         let mut parent = marked.get(&process).copied();
-        // Numbers that were given out again meanwhile may make a circle.
+        // Process IDs that were reused in the meantime may form a cycle.
         for _ in 0..marked.len() {
             parent = parent.and_then(|parent| marked.get(&parent)).copied().or(parent);
         }
@@ -59,14 +59,14 @@ fn orphans(variable: &[u8]) -> Vec<Pid> {
     marked.keys().copied().filter(|process| !has_parent(*process)).filter_map(Pid::from_raw).collect()
 }
 
-/// The parent of a process (proc_pid_stat(5)). The name before it, in brackets, may hold anything.
+/// Returns the parent of a process (proc_pid_stat(5)). The name before it, in parentheses, may contain anything.
 fn parent(process: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Removes locks and unfinished objects from before `before` in all repositories of a folder; how many. One that a program
-/// is in, such as the push of a person on this machine, is left alone.
+/// Removes locks and unfinished objects from before `before` in all repositories of a folder; returns their number. A
+/// repository in which a process works, such as the push of a person on this machine, is skipped.
 pub(super) fn remove_locks(folder: &Path, before: Timestamp) -> usize {
     let processes = entries(Path::new("/proc")).filter(|(_, name)| name.bytes().all(|byte| byte.is_ascii_digit()));
     let places: Vec<PathBuf> = processes.filter_map(|(path, _)| std::fs::read_link(path.join("cwd")).ok()).collect();
@@ -80,7 +80,7 @@ fn of_repository(repository: &Path, before: Timestamp) -> usize {
     let objects = repository.join("objects");
     let places = entries(repository).chain(entries(&objects)).chain(entries(&objects.join("pack")));
     let mut found: Vec<_> = places.filter(|(_, name)| is_unfinished(name)).map(|(path, _)| path).collect();
-    // Each of the folders in which git writes objects by their names.
+    // The folders into which git sorts objects by the first two characters of their names.
     let fans = entries(&objects).filter(|(path, name)| name.len() == 2 && path.is_dir());
     found.extend(
         fans.flat_map(|(path, _)| entries(&path).filter(|(_, name)| is_unfinished(name))).map(|(path, _)| path),
@@ -99,9 +99,10 @@ fn of_repository(repository: &Path, before: Timestamp) -> usize {
     found.into_iter().filter(is_old).filter(|path| remove(path)).count()
 }
 
-/// What git calls what it is about to write: no branch may end in `.lock` (git-check-ref-format(1)).
+/// Returns whether git gives a name only to what it is about to write. No branch name may end in `.lock`
+/// (git-check-ref-format(1)).
 fn is_unfinished(name: &str) -> bool {
-    // A quarantine of what is being pushed, packs and objects that are being written.
+    // The prefixes are those of objects and packs that are being written, and of the quarantine of a push.
     name.ends_with(".lock") || ["tmp_", "incoming-"].iter().any(|start| name.starts_with(start))
 }
 

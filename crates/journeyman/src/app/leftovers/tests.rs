@@ -1,4 +1,4 @@
-//! What goes, and what must stay.
+//! Tests of what a start removes, and of what must stay.
 
 use std::fs::{create_dir_all, write};
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::config::{self, Layer};
 use crate::system::Machine;
 
-/// Numbers of processes: the one lives.
+/// Process IDs; only the second counts as that of a running process.
 const DEAD: u32 = 4_000_001;
 const LIVING: u32 = 4_000_002;
 
@@ -63,9 +63,9 @@ fn drafts_of_dead_processes_go_and_those_of_living_ones_stay() {
 
 #[test]
 fn this_process_is_not_one_that_left_something() {
-    // It has made nothing yet: what has its number is of a dead one.
+    // This process has made nothing yet: a file with its ID is from a dead process.
     assert!(!is_living(std::process::id()));
-    // A number that another program has is that of a dead process of ours.
+    // An ID that another program has now was that of a dead process of ours.
     let mut sleep = std::process::Command::new("sleep").arg("1000").spawn().expect("started");
     assert!(!is_living(sleep.id()) && !is_living(DEAD));
     sleep.kill().expect("killed");
@@ -121,7 +121,7 @@ fn a_start_removes_everything_and_a_second_one_what_the_first_was_killed_at() {
     assert!(data.join("agents/pi/installed.json").exists() && !data.join("agents/pi/half").exists());
     assert!(data.join("agents/qwen/installed.json").exists() && !data.join("agents/.qwen.before").exists());
     assert!(!data.join("removed").exists());
-    // What other machines may be writing stays until it is old.
+    // Files that other machines may be writing stay until they are old.
     let shared = [file(data.join("blobs/sessions/job_1/2.tar.draft")), file(data.join("repositories/shop.git/a.lock"))];
     settings.blobs = BlobPlace::Folder { path: data.join("blobs"), shared: true };
     settings.database = Database::Postgres("postgres://localhost/x".to_owned());
@@ -143,7 +143,7 @@ fn a_repository_that_is_being_made_stays() {
     lock.try_lock().expect("locked");
     leftovers(&data).repositories(&data.join("repositories"));
     assert!(place.exists());
-    // Not by closing it: a process that another test is starting has the descriptor too, until its exec.
+    // Closing the file is not enough: a process that another test is starting has the descriptor too, until its exec.
     lock.unlock().expect("unlocked");
     leftovers(&data).repositories(&data.join("repositories"));
     assert!(!place.exists());
@@ -214,11 +214,11 @@ fn git_of_a_dead_service_is_ended() {
             .spawn()
             .expect("started")
     };
-    // The shell in between ends, and so the other has no parent any more, as that of a service that was killed.
+    // The shell in between exits, so its child no longer has a parent, like a child of a killed service.
     start("sleep 1000 & echo $! > \"$GIT_CONFIG_GLOBAL.pid\"").wait().expect("ended");
     let pid = std::fs::read_to_string(settings.join("gitconfig.pid"));
     let pid: i32 = pid.unwrap_or_default().trim().parse().expect("a number");
-    // One that a living process has started stays.
+    // A process that a living one has started stays.
     let mut own = start("exec sleep 1000");
     git::end_orphans(&settings);
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

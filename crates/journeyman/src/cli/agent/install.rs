@@ -1,7 +1,7 @@
 //! `journeyman agent install`: packages of exact versions into a folder of the data directory.
 //!
-//! Nothing that is installed is run here: neither npm's scripts nor a source distribution's. Packages whose hashes are
-//! known are compared with them. The new folder takes the old one's place when everything is in it.
+//! The installation runs no code of the packages: neither npm's scripts nor a source distribution's. Packages whose
+//! hashes are known are compared with them. The new folder replaces the old one when it is complete.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Write};
@@ -23,7 +23,7 @@ pub(super) fn installed(folder: &Path) -> Option<Install> {
     serde_json::from_slice(&std::fs::read(folder.join(Install::NOTE)).ok()?).ok()
 }
 
-/// Installs an agent; `unpinned` without looking at the hashes of its packages.
+/// Installs an agent; with `unpinned`, without comparing the hashes of its packages.
 pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Result<ExitCode> {
     let spec = find(settings, id)?;
     let Some(install) = &spec.install else {
@@ -148,7 +148,7 @@ fn readable_by_all(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// What npm and pip say of a package that is not the one whose hash is known.
+/// Substrings of the errors with which npm and pip report that the hash of a package does not match.
 const OTHER_HASH: [&str; 2] = ["EINTEGRITY", "DO NOT MATCH THE HASHES"];
 
 fn carry_out(command: &mut Command, hint: &str) -> anyhow::Result<()> {

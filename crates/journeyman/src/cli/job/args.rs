@@ -78,7 +78,7 @@ pub(super) enum JobCommand {
         /// The job
         job: String,
     },
-    /// Makes the next attempt of a job that waits for something now
+    /// Retries a waiting job now
     Retry {
         /// The job
         job: String,

@@ -14,10 +14,10 @@ use crate::program::given::open_folder;
 
 pub(super) const IMAGE: &str = "localhost/journeyman-test:latest";
 
-/// Whoever runs rootless Podman where the tests are root's; `make test-containers` makes the user.
+/// The user that runs rootless Podman if the tests run as root; `make test-containers` makes this user.
 const USER: &str = "journeyman-test";
 
-/// How long an engine may take to begin, and to end.
+/// The time that an engine may take to start, and to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +27,13 @@ pub(super) enum Kind {
     Docker,
 }
 
-/// An engine of the test's own, with the image.
+/// An engine that the test has started, with the image.
 pub(super) struct Engine {
     pub(super) socket: PathBuf,
     pub(super) dir: tempfile::TempDir,
-    /// Its client, before the words of a command.
+    /// The command line of the client, before the words of a command.
     client: Vec<String>,
-    /// The command that serves.
+    /// The command line of the server.
     server: Vec<String>,
     service: Option<Child>,
     kind: Kind,
@@ -51,12 +51,12 @@ impl Drop for Engine {
             );
         }
         if let Some(service) = &mut self.service {
-            // What services have left that the test has killed.
+            // Remove the containers of services that the test has killed.
             for container in self.socket.exists().then(|| list(&self.socket, "")).into_iter().flatten() {
                 let id = container["Id"].as_str().unwrap_or_default();
                 answer(&self.socket, "DELETE", &format!("/v1.40/containers/{id}?force=true"));
             }
-            // It may have ended.
+            // The server may have exited already.
             let _ = kill_process(Pid::from_child(service), Signal::TERM);
             let end = Instant::now() + PATIENCE;
             while service.try_wait().is_ok_and(|exit| exit.is_none()) && Instant::now() < end {
@@ -65,20 +65,20 @@ impl Drop for Engine {
             let _ = kill_process_group(Pid::from_child(service), Signal::KILL);
             let _ = service.wait();
         }
-        // What a killed one has mounted nobody unmounts, and its folder could not be removed.
+        // The mounts of a killed engine stay, and its folder could not be removed.
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
         for point in points.filter(|point| Path::new(point).starts_with(self.dir.path())) {
             let _ = Command::new("umount").args(["--lazy", point]).status();
         }
         if self.kind == Kind::RootlessPodman {
-            // The process that holds its namespace.
+            // This ends the process that holds the engine's namespace.
             let _ = self.command(&["system", "migrate"]).status();
         }
     }
 }
 
-/// Starts an engine that can run the image; `None`, and a word about it, where this machine cannot.
+/// Starts an engine that can run the image; prints the reason and returns `None` if this machine cannot.
 pub(super) fn engine(kind: Kind) -> Option<Engine> {
     match start(kind) {
         Ok(engine) => Some(engine),
@@ -92,7 +92,7 @@ pub(super) fn engine(kind: Kind) -> Option<Engine> {
     }
 }
 
-/// The image, or another that differs by an argument of the script.
+/// Returns the image, or a variant that the arguments of the script select.
 pub(super) fn image(arguments: &[&str]) -> Vec<u8> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/test-image.sh");
     let made = Command::new("sh").arg(script).args(arguments).output().unwrap();
@@ -142,7 +142,7 @@ fn start(kind: Kind) -> Result<Engine, String> {
 /// A client, and the server that it talks to.
 type Pair = (Vec<String>, Vec<String>);
 
-/// One of our own, which needs no network: `/run/docker.sock` may be anybody's.
+/// Returns a separate Docker engine, which needs no network: `/run/docker.sock` may belong to anyone.
 fn docker(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
     if !is_root {
         return Err("it needs root".to_owned());
@@ -161,13 +161,13 @@ fn docker(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
     )])
 }
 
-/// With each runtime: some machines have control groups that only one of them knows.
+/// Returns Podman with each runtime: the control groups of some machines work with only one of them.
 fn podman(dir: &Path, before: &[&str]) -> Result<Vec<Pair>, String> {
     if !is_there("podman") {
         return Err("it is not installed (make test-containers does that)".to_owned());
     }
     let address = format!("unix://{}", dir.join("engine.sock").display());
-    // The machine's own images and containers are left alone.
+    // Leave the machine's own images and containers alone.
     let storage = |name: &str| dir.join(name).display().to_string();
     let (root, run) = (storage("storage"), storage("runroot"));
     let own = ["--root", &root, "--runroot", &run, "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"];
@@ -201,7 +201,7 @@ fn rootless(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
     podman(dir, &[&AS_USER[..], &own].concat())
 }
 
-/// Status and body of an answer; `None` where nobody answers.
+/// Sends a request; returns the status and the body of the answer, or `None` if there is no answer.
 fn answer(socket: &Path, method: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.write_all(format!("{method} {path} HTTP/1.0\r\nHost: x\r\n\r\n").as_bytes()).ok()?;
@@ -211,26 +211,26 @@ fn answer(socket: &Path, method: &str, path: &str) -> Option<(u16, String)> {
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
-/// The containers that an engine has, whatever they do.
+/// Returns the containers of an engine, in any state.
 fn list(socket: &Path, more: &str) -> Vec<Value> {
     let answer = answer(socket, "GET", &format!("/v1.40/containers/json?all=true{more}"));
     answer.and_then(|(_, body)| serde_json::from_str(&body).ok()).unwrap_or_default()
 }
 
-/// The words before a command by which it runs as [`USER`].
+/// The words before a command that make it run as [`USER`].
 const AS_USER: [&str; 7] = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "--"];
 
 impl Engine {
-    /// A command of its client.
+    /// Returns a command of the client.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.client[0]);
         command.args(&self.client[1..]).args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
 
-    /// Begins to serve, also after [`Engine::stop`].
+    /// Starts the server, also after [`Engine::stop`].
     pub(super) fn serve(&mut self) {
-        // Of one that was killed.
+        // A killed server leaves its socket behind.
         let _ = std::fs::remove_file(&self.socket);
         let mut server = Command::new(&self.server[0]);
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
@@ -248,12 +248,12 @@ impl Engine {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
-    /// Kills what serves; containers go on.
+    /// Kills the server; containers continue to run.
     pub(super) fn stop(&mut self) {
         let mut service = self.service.take().unwrap();
         kill_process_group(Pid::from_child(&service), Signal::KILL).unwrap();
         service.wait().unwrap();
-        // Docker's helper ends with it; while nobody has waited for that, the next would take it for alive.
+        // Docker's helper ends with the server; until the helper is reaped, the next server would take it for alive.
         let helper = self.dir.path().join("exec/containerd/containerd.pid");
         if let Ok(number) = std::fs::read_to_string(&helper) {
             let pid = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
@@ -271,18 +271,18 @@ impl Engine {
         if output.status.success() { Ok(()) } else { Err(format!("it runs no container: {said}")) }
     }
 
-    /// Makes an image of a tar.
+    /// Makes an image from a tar.
     pub(super) fn import(&self, name: &str, change: &str, tar: &[u8]) -> Result<(), String> {
         let mut command = self.command(&["import", "--change", change, "-", name]);
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // One that fails does not read to the end.
+        // An engine that fails does not read to the end.
         let _ = child.stdin.take().unwrap().write_all(tar);
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         if output.status.success() { Ok(()) } else { Err(format!("it takes no image: {said}")) }
     }
 
-    /// The states of the containers whose description names a folder, such as `running`.
+    /// Returns the states, such as `running`, of the containers whose description names a folder.
     pub(super) fn states(&self, folder: &Path) -> Vec<String> {
         let filter = "%7B%22label%22%3A%5B%22journeyman.owner%22%5D%7D";
         let folder = folder.to_str().unwrap();
@@ -291,7 +291,7 @@ impl Engine {
         own.map(|container| container["State"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The command before those that are to run as the engine's user.
+    /// Returns the command that runs other commands as the engine's user.
     pub(super) fn wrapper(&self) -> Command {
         let mut command = Command::new("env");
         if self.kind == Kind::RootlessPodman && rustix::process::geteuid().is_root() {

