@@ -1,6 +1,7 @@
 //! Load, decide, commit: the only writer of jobs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::idempotency::Claim as IdempotencyClaim;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
@@ -8,7 +9,9 @@ use crate::job::change::{create, step, steps};
 use crate::job::command::{Claim, Command, Report};
 use crate::job::{Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
 use crate::message::{DeliveryMode, Message, NewMessage, Origin};
-use crate::ports::{Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError};
+use crate::ports::{
+    AVOIDANCE, Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError,
+};
 use crate::project::Project;
 use crate::project::hold::Hold;
 use crate::rate::RateKind;
@@ -20,6 +23,7 @@ pub struct Engine {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
+    avoidance: Duration,
 }
 
 /// What a prompt comes with.
@@ -76,7 +80,14 @@ impl Engine {
     /// An engine over a store.
     #[must_use]
     pub const fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> Self {
-        Self { store, clock, ids }
+        Self { store, clock, ids, avoidance: AVOIDANCE }
+    }
+
+    /// Returns the engine for an installation with one machine: a job that avoids its worker cannot wait for another one.
+    #[must_use]
+    pub const fn for_one_machine(mut self) -> Self {
+        self.avoidance = Duration::ZERO;
+        self
     }
 
     /// The present moment, by the engine's clock.
@@ -206,12 +217,15 @@ impl Engine {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn claim(&self, worker: WorkerId, lease: std::time::Duration) -> Result<Option<Claimed>, StoreError> {
+    pub async fn claim(&self, worker: WorkerId, lease: Duration) -> Result<Option<Claimed>, StoreError> {
         loop {
             let now = self.clock.now();
             let run = RunId::from_uuid(self.ids.uuid(now));
             let command = Command::Claim(Claim { run, worker, lease_until: now + lease });
-            let picked = self.store.claim_job(ClaimQuery { now, worker }, decide(command, now)).await?;
+            let picked = self
+                .store
+                .claim_job(ClaimQuery { now, worker, avoidance: self.avoidance }, decide(command, now))
+                .await?;
             let Some(Picked { job, message, hold }) = picked else { return Ok(None) };
             // A job that was due only to have a lost run cleared away gives no run: look for the next.
             let lease = job.lease().filter(|lease| lease.run == run).cloned();

@@ -25,8 +25,8 @@ pub use sandbox::{
     SandboxError, Spawn, Spawned,
 };
 pub use store::{
-    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide, Guard, HoldStore, JobFilter, JobStore,
-    JobWatch, KeyStore, PATIENCE, PROBE_TIME, PasswordChange, Picked, ProjectStore, ProjectWriteError, PullStore,
-    RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError,
-    UserStore, UserWriteError,
+    AVOIDANCE, Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide, Guard, HoldStore, JobFilter,
+    JobStore, JobWatch, KeyStore, PATIENCE, PROBE_TIME, PasswordChange, Picked, ProjectStore, ProjectWriteError,
+    PullStore, RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept,
+    UpdateError, UserStore, UserWriteError,
 };

@@ -119,6 +119,10 @@ pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url
 pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Result<App> {
     let store = open_store(&settings).await?;
     let engine = Engine::new(store.clone(), Arc::new(Machine), Arc::new(Machine));
+    let engine = match settings.database {
+        Database::Sqlite(_) => engine.for_one_machine(),
+        Database::Postgres(_) => engine,
+    };
     let hosts = code_hosts(&settings, &store, &public_url)?;
     // Little of the machine's environment reaches agents: where programs are, and a language that prints UTF-8.
     let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];

@@ -87,14 +87,18 @@ impl Tables {
     }
 
     /// The job that [`ClaimQuery`] describes.
-    fn pick(&self, ClaimQuery { now, worker }: ClaimQuery) -> Option<&Job> {
+    fn pick(&self, ClaimQuery { now, worker, avoidance }: ClaimQuery) -> Option<&Job> {
         let live = |project: &ProjectId| {
             let live = |job: &&Job| job.project == *project && job.lease().is_some_and(|lease| lease.until > now);
             self.jobs.values().filter(live).count()
         };
         let may = |job: &&Job| {
-            let suits = job.prefers().is_none_or(|warm| warm == worker) && job.avoids() != Some(worker);
-            let waited = |due: Timestamp| suits || due + PATIENCE <= now || due > now + PATIENCE;
+            let others = [
+                (job.prefers().is_some_and(|preferred| preferred != worker), PATIENCE),
+                (job.avoids() == Some(worker), avoidance),
+            ];
+            let waited =
+                |due: Timestamp| others.iter().all(|(waits, time)| !waits || due + *time <= now || due > now + *time);
             let later = now..=now + LONGEST_BACKOFF;
             let on_hold = self
                 .holds

@@ -113,6 +113,10 @@ pub type ClaimFn = Decide;
 /// to build one anew.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The time for which a job that avoids a worker waits for another one. A machine whose runs fail at once is always
+/// free; without this time it would take the same jobs again before a busy machine does.
+pub const AVOIDANCE: Duration = Duration::from_secs(30);
+
 /// The time after which another job may probe a project on hold, because the worker of the last probe may have died.
 pub const PROBE_TIME: Duration = Duration::from_secs(60);
 
@@ -124,7 +128,7 @@ pub const PROBE_TIME: Duration = Duration::from_secs(60);
 /// live runs, so that a project with many jobs does not keep the others waiting; then the job that has been due
 /// longest; then the oldest. Jobs that are due only because a clock was set back come last in their project.
 ///
-/// A job that avoids the worker ([`Job::avoids`]) is also given to it only after [`PATIENCE`]. For a project on hold,
+/// A job that avoids the worker ([`Job::avoids`]) is given to it only after `avoidance`. For a project on hold,
 /// one job is given out when the hold's next probe is due, which postpones the following probe by [`PROBE_TIME`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimQuery {
@@ -132,6 +136,8 @@ pub struct ClaimQuery {
     pub now: Timestamp,
     /// The worker.
     pub worker: WorkerId,
+    /// The time for which jobs that avoid the worker wait for another one.
+    pub avoidance: Duration,
 }
 
 /// A place in a list of jobs, newest first.

@@ -60,13 +60,13 @@ pub(super) const DUE_JOB: &str = "
             (SELECT id, due_at FROM jobs
              WHERE jobs.project = shares.project AND due_at <= $1
                  AND (prefers IS NULL OR prefers = $2 OR due_at <= $3)
-                 AND (avoids IS NULL OR avoids <> $2 OR due_at <= $3)
+                 AND (avoids IS NULL OR avoids <> $2 OR due_at <= $7)
              ORDER BY due_at, id LIMIT 8)
             UNION ALL
             (SELECT id, due_at FROM jobs
              WHERE jobs.project = shares.project AND due_at > $1 AND (worker IS NULL OR due_at > $6)
                  AND (prefers IS NULL OR prefers = $2 OR due_at > $4)
-                 AND (avoids IS NULL OR avoids <> $2 OR due_at > $4)
+                 AND (avoids IS NULL OR avoids <> $2 OR due_at > $8)
                  AND (due_at > $5 OR state::json #>> '{state,active}' = 'waiting')
              ORDER BY due_at, id LIMIT 8)
             LIMIT 8
@@ -120,11 +120,12 @@ impl JobStore for PostgresStore {
     async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
         let session = Session::open(&self.pool).await?;
         let (now, worker) = (query.now.as_micros(), query.worker.to_string());
-        let ClaimQuery { now: at, .. } = query;
-        let times = [at - PATIENCE, at + PATIENCE, at + LONGEST_BACKOFF, at + LONGEST_LEASE];
-        let [waited, early, never, leased] = times.map(Timestamp::as_micros);
-        let mut found =
-            session.run(&[call!("BEGIN"), call!(DUE_JOB, now, worker, waited, early, never, leased)]).await?;
+        let ClaimQuery { now: at, avoidance, .. } = query;
+        let times =
+            [at - PATIENCE, at + PATIENCE, at + LONGEST_BACKOFF, at + LONGEST_LEASE, at - avoidance, at + avoidance];
+        let [waited, early, never, leased, avoided, avoided_early] = times.map(Timestamp::as_micros);
+        let due = call!(DUE_JOB, now, worker, waited, early, never, leased, avoided, avoided_early);
+        let mut found = session.run(&[call!("BEGIN"), due]).await?;
         let row = found.pop().and_then(|mut rows| rows.pop());
         let (mut picked, mut hold) = (None, None);
         if let Some(row) = row
@@ -329,7 +330,7 @@ mod tests {
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
         // Each with the index that it is meant to use, and whether its rows must come in order out of it.
         let hot: [(&str, &str, &[&str], bool); 10] = [
-            (DUE_JOB, "jobs_due", &["50000", "'w'", "50000", "50000", "50000", "50000"], false),
+            (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
             (LIST, "jobs_of_project", &list, true),

@@ -207,13 +207,13 @@ const DUE_JOB: &str = "
         SELECT live, coalesce((
             SELECT id FROM jobs
             WHERE project = shares.project AND due_at <= ?1 AND (prefers IS NULL OR prefers = ?2 OR due_at <= ?3)
-                AND (avoids IS NULL OR avoids <> ?2 OR due_at <= ?3)
+                AND (avoids IS NULL OR avoids <> ?2 OR due_at <= ?7)
             ORDER BY due_at, id LIMIT 1
         ), (
             SELECT id FROM jobs
             WHERE project = shares.project AND due_at > ?1 AND (worker IS NULL OR due_at > ?6)
                 AND (prefers IS NULL OR prefers = ?2 OR due_at > ?4)
-                AND (avoids IS NULL OR avoids <> ?2 OR due_at > ?4)
+                AND (avoids IS NULL OR avoids <> ?2 OR due_at > ?8)
                 AND (due_at > ?5 OR state ->> '$.state.active' = 'waiting')
             ORDER BY due_at, id LIMIT 1
         )) AS id
@@ -222,11 +222,13 @@ const DUE_JOB: &str = "
     SELECT jobs.id, jobs.state FROM heads JOIN jobs ON jobs.id = heads.id
     ORDER BY heads.live, jobs.due_at, jobs.id LIMIT 1";
 
-fn due_job(db: &Connection, ClaimQuery { now, worker }: ClaimQuery) -> Result<Option<Job>, ReadError> {
+fn due_job(db: &Connection, ClaimQuery { now, worker, avoidance }: ClaimQuery) -> Result<Option<Job>, ReadError> {
     let mut query = db.prepare_cached(DUE_JOB)?;
-    let times = [now, now - PATIENCE, now + PATIENCE, now + LONGEST_BACKOFF, now + LONGEST_LEASE];
-    let times = times.map(Timestamp::as_micros);
-    let mut rows = query.query(params![times[0], worker.to_string(), times[1], times[2], times[3], times[4]])?;
+    let times =
+        [now - PATIENCE, now + PATIENCE, now + LONGEST_BACKOFF, now + LONGEST_LEASE, now - avoidance, now + avoidance];
+    let [waited, early, never, leased, avoided, avoided_early] = times.map(Timestamp::as_micros);
+    let (now, worker) = (now.as_micros(), worker.to_string());
+    let mut rows = query.query(params![now, worker, waited, early, never, leased, avoided, avoided_early])?;
     rows.next()?.map(rows::job).transpose()
 }
 

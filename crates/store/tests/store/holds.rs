@@ -7,7 +7,7 @@ use journeyman_core::engine::Claimed;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::JobStatus;
 use journeyman_core::job::command::{Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
-use journeyman_core::ports::{PATIENCE, PROBE_TIME};
+use journeyman_core::ports::{AVOIDANCE, PATIENCE, PROBE_TIME};
 use journeyman_core::project::hold::{HoldCause, HoldFailure};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock;
@@ -116,6 +116,8 @@ async fn a_machine_that_may_be_the_cause_gets_the_job_only_when_no_other_takes_i
         let other = claim(&house, 2).await.expect("another takes it");
         wait(&house, &other, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
         house.world.pass(Duration::from_secs(2) + PATIENCE);
+        assert!(claim(&house, 2).await.is_none(), "{name}: another machine may be busy");
+        house.world.pass(AVOIDANCE);
         assert!(claim(&house, 2).await.is_some(), "{name}: no other is there");
     }
 }
