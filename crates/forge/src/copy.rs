@@ -131,7 +131,8 @@ async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[Job
     let format = git.at(from, ["rev-parse", "--show-object-format"]).run().await?.text()?;
     let init = ["init", "--quiet", "--bare", "--template=", &format!("--object-format={format}")];
     git.at(to, init).run().await?;
-    std::fs::copy(from.join("config"), to.join("config")).map_err(|error| Reason(format!("config: {error}")))?;
+    std::fs::copy(from.join("config"), to.join("config"))
+        .map_err(|error| Reason(format!("its config cannot be copied: {error}")))?;
     let head = git.at(from, ["symbolic-ref", "HEAD"]).run().await?.text()?;
     git.at(to, ["symbolic-ref", "HEAD", &head]).run().await?;
     pack(git, from, to).await?;
@@ -172,7 +173,7 @@ async fn list_objects(git: &Git, repository: &Path, list: &Path) -> Result<(), R
     let mut git = git.at(repository, command).spawn()?;
     drop(git.stdin.take());
     let (Some(mut names), Some(mut complaints)) = (git.stdout.take(), git.stderr.take()) else {
-        return Err(Reason("git cannot be read".to_owned()));
+        return Err(Reason("the output of git cannot be read".to_owned()));
     };
     let mut file = tokio::fs::File::create(list).await?;
     let mut said = String::new();

@@ -133,7 +133,7 @@ async fn a_missing_base_or_head_is_refused_by_name() {
 async fn a_restricted_host_is_found_by_its_address_and_others_are_none() {
     let house = house().await;
     let found = house.hosts.restricted_host("git@0xa9fea9fe:x.git").await.map(|host| host.to_string());
-    assert_eq!(found.as_deref(), Some("169.254.169.254, the metadata service of a cloud"));
+    assert_eq!(found.as_deref(), Some("169.254.169.254, a cloud metadata service"));
     // `localhost` is resolved without a network.
     assert!(house.hosts.addresses("localhost").await.iter().all(|address| address.is_loopback()));
     for other in ["http://localhost:3000/x", "local:shop", "/srv/git/x.git"] {

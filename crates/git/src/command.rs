@@ -374,7 +374,9 @@ impl Group {
         let spawned = command.spawn().map(Self);
         let group = spawned.map_err(|error| GitError::NotStarted(format!("{program}: {error}")))?;
         if let Some(leader) = group.leader() {
-            limits.apply(leader).map_err(|error| GitError::NotStarted(format!("its limits were not set: {error}")))?;
+            limits
+                .apply(leader)
+                .map_err(|error| GitError::NotStarted(format!("its limits could not be set: {error}")))?;
         }
         Ok(group)
     }

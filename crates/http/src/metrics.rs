@@ -101,7 +101,7 @@ impl Metrics {
         registry.register("jobs_active", "Jobs that are active", active_jobs.clone());
         registry.register(
             "jobs_waiting",
-            "Jobs that wait for something outside them, by its cause",
+            "Jobs that wait for an external cause to pass, by cause",
             waiting_jobs.clone(),
         );
         registry.register("projects_on_hold", "Projects whose jobs all wait for one cause", projects_on_hold.clone());

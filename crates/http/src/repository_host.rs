@@ -20,8 +20,8 @@ fn judge(is_administrator: bool, found: Option<RestrictedHost>) -> Result<Option
         Some(host) if !is_administrator => Err(ApiError::bad_request(
             "repository_address_refused",
             format!(
-                "the repository is at {host}; only an administrator can name such a host, because requests to it may reach \
-                 credentials of the server. Give the repository's public address, or ask an administrator"
+                "the repository is at {host}; only an administrator may use such a host, because requests to it may \
+                 expose credentials of the server. Use the repository's public address, or ask an administrator"
             ),
         )),
         found => Ok(found),
@@ -60,7 +60,7 @@ mod tests {
         assert!(problem.text.contains("169.254.169.254") && problem.text.contains("administrator"), "{}", problem.text);
         assert_eq!(judge(false, found("https://github.com/a/b")).ok(), Some(None));
         let named = subject("shop", metadata.as_ref());
-        assert_eq!(named, "shop (repository at 169.254.169.254, the metadata service of a cloud)");
+        assert_eq!(named, "shop (repository at 169.254.169.254, a cloud metadata service)");
         assert_eq!(subject("shop", None), "shop");
     }
 }

@@ -219,7 +219,7 @@ pub(crate) fn worker_id(settings: &Settings) -> anyhow::Result<WorkerId> {
     match std::fs::read_to_string(&path) {
         // An earlier version did not sync the file: a power cut could leave it empty.
         Ok(text) if !text.trim().is_empty() => {
-            text.trim().parse().with_context(|| format!("{} holds no worker's id", path.display()))
+            text.trim().parse().with_context(|| format!("{} does not contain a worker ID", path.display()))
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("{} cannot be read", path.display()))

@@ -83,8 +83,8 @@ impl Server {
                 // The lock on the data directory guarantees that no other process works under our ID.
                 match worker.release_leases().await {
                     Ok(0) => {}
-                    Ok(runs) => tracing::info!(runs, "runs of the process before this one are taken over"),
-                    Err(error) => tracing::warn!(%error, "leases could not be released; they run out by themselves"),
+                    Ok(runs) => tracing::info!(runs, "taking over the runs of the previous process"),
+                    Err(error) => tracing::warn!(%error, "leases could not be released; they will expire"),
                 }
                 worker.work(stages.drain.clone(), stages.stop.clone()).await;
             }
@@ -103,8 +103,8 @@ impl Server {
                 // Waiting clients get their answers before the process ends; nothing else can be completed.
                 let _ = tokio::time::timeout(LAST_ANSWERS, serving).await;
                 Err(anyhow!(
-                    "the database can no longer be trusted: {reason}; look after its disk (dmesg names errors), then \
-                     start the service again: it reads the database's log anew and goes on with what was stored"
+                    "the database can no longer be trusted: {reason}; check its disk (dmesg lists errors), then start \
+                     the service again: it rereads the database's log and continues with what was stored"
                 ))
             }
         };
@@ -124,8 +124,8 @@ fn connection_limits(settings: &Settings) -> Arc<Registry> {
             asked,
             possible = limits.total,
             files,
-            "max-connections is more than the limit of open files leaves room for; the lower number holds. Raise the limit \
-             of open files of the service"
+            "max-connections is higher than the limit of open files allows; the lower number applies. Raise the \
+             service's limit of open files"
         );
     }
     Registry::new(limits, timeouts, settings.trusted_proxies.clone())

@@ -160,7 +160,10 @@ impl Cgroups {
             let folders: String = found.folders().iter().map(|folder| format!("{}\n", folder.display())).collect();
             let made = record.parent().map_or(Ok(()), std::fs::create_dir_all);
             if let Err(error) = made.and_then(|()| std::fs::write(record, folders)) {
-                tracing::warn!(file = %record.display(), %error, "the control groups of this service were not recorded");
+                tracing::warn!(
+                    file = %record.display(), %error,
+                    "the control groups of this service could not be recorded"
+                );
             }
         }
         Self(Arc::new(Pool { name: name.to_owned(), found: Mutex::new(found), slots: Mutex::default() }))
@@ -304,7 +307,7 @@ fn sweep(parents: &BTreeSet<PathBuf>) {
         // folders.
         let locks: Option<Vec<File>> = folders.iter().map(|folder| lock(folder)).collect();
         if locks.is_some() {
-            tracing::info!(group = %name.display(), "the control groups of a dead service are removed");
+            tracing::info!(group = %name.display(), "removing the control groups of a dead service");
             remove(&folders);
         }
     }
@@ -317,7 +320,7 @@ fn remove(folders: &[PathBuf]) {
         match std::fs::remove_dir(folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 let group = folder.display();
-                tracing::warn!(%group, %error, "a control group was not removed; the next start tries again");
+                tracing::warn!(%group, %error, "a control group could not be removed; the next start tries again");
             }
             _ => {}
         }
@@ -344,7 +347,10 @@ fn remove_groups(folder: &Path) {
             break;
         }
         if pause == pauses {
-            tracing::warn!(group = %folder.display(), "processes of a dead sandbox do not end");
+            tracing::warn!(
+                group = %folder.display(),
+                "processes of a dead sandbox have not exited after they were killed"
+            );
         }
         std::thread::sleep(END_PAUSE);
     }

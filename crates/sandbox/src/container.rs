@@ -194,7 +194,7 @@ impl Sandbox for Container {
         let (users, folders) = (Arc::clone(users), folders.to_owned());
         let given = tokio::task::spawn_blocking(move || users.give(&folders)).await;
         let given = given.map_err(io::Error::other).and_then(|given| given);
-        given.map_err(|error| unavailable("the workspace could not be given to a user of its own", &error))
+        given.map_err(|error| unavailable("the owner of the workspace could not be changed", &error))
     }
 
     async fn disk_usage(&self, workspace: &Path) -> Option<u64> {
@@ -204,18 +204,18 @@ impl Sandbox for Container {
     async fn spawn(&self, spawn: Spawn) -> Result<Spawned, SandboxError> {
         let program = spawn.argv.first().cloned().unwrap_or_default();
         let Ready { engine, runtime } = self.ready().await?;
-        let failed = |error: io::Error| unavailable("its streams could not be made", &error);
+        let failed = |error: io::Error| unavailable("the streams of a container could not be created", &error);
         let image = engine.image(&self.image(&spawn)?).await?;
         let user = self.user(engine, &spawn.workspace);
-        let user = user.map_err(|error| unavailable("the user of the workspace is not known", &error))?;
+        let user = user.map_err(|error| unavailable("the owner of the workspace could not be determined", &error))?;
         if let Some(users) = &self.users {
             let limited = limit_disk(users, &spawn).await;
-            limited.map_err(|error| unavailable("the disk of a container could not be limited", &error))?;
+            limited.map_err(|error| unavailable("the disk limit of a container could not be set", &error))?;
         }
         let door = Door::make(&self.settings.folder, user);
-        let door = door.map_err(|error| unavailable("the socket of a container could not be made", &error))?;
+        let door = door.map_err(|error| unavailable("the socket of a container could not be created", &error))?;
         let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose();
-        let group = group.map_err(|error| unavailable("no control group could be made", &error))?;
+        let group = group.map_err(|error| unavailable("no control group could be created", &error))?;
         let (readable, has_users) = (&self.settings.readable[..], self.users.is_some());
         let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, door: &door };
         let container = engine.start(&order).await?;
@@ -273,7 +273,7 @@ impl Container {
             error = engine.ended(container) => return Err(error),
         };
         let (stream, peer) = match come {
-            Ok(come) => come.map_err(|error| unavailable("nothing came from the container", &error))?,
+            Ok(come) => come.map_err(|error| unavailable("the container did not connect", &error))?,
             Err(_) => return Err(SandboxError::Unavailable("the container did not begin in a minute".to_owned())),
         };
         let first = engine.first_process(container).await?;
@@ -317,7 +317,9 @@ fn environment(image: &BTreeMap<String, String>, own: BTreeMap<String, String>) 
 /// root.
 fn rootless(socket: &Path) -> SandboxError {
     SandboxError::Unavailable(format!(
-        "the container engine at {} is rootless and this service is root: its workspaces belong to users that such an engine          does not have; run the service as the user of the engine, or name the socket of root's engine (container-engine)",
+        "the container engine at {} is rootless, but this service runs as root: its workspaces belong to users that a \
+         rootless engine does not have; run the service as the user of the engine, or set container-engine to the \
+         socket of an engine that runs as root",
         socket.display()
     ))
 }

@@ -35,5 +35,5 @@ pub const GUARANTEES: [&str; 10] = [
 ];
 
 /// The note about a disk limit that the kernel does not enforce.
-pub(crate) const DISK_NOTE: &str = "counted, not held by the kernel: a fast writer goes beyond limits.diskBytes for a moment; \
-                                    runs are stopped before the disk has less free space than disk-reserve";
+pub(crate) const DISK_NOTE: &str = "counted, not enforced by the kernel: a fast writer can briefly exceed \
+                                    limits.diskBytes; runs are stopped when free disk space drops below disk-reserve";

@@ -175,7 +175,7 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
                 "all processes end with the run, or are frozen between turns"
             } else {
                 "all processes end with the run; no agent is kept between turns, because no control group that can be \
-                 frozen can be made"
+                 frozen can be created"
             },
             String::new(),
         ),
@@ -206,12 +206,13 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
 /// Describes who enforces disk limits, and how to have the kernel enforce them.
 fn disk_note(has_quota: bool, has_users: bool) -> String {
     if has_quota {
-        return "held by the kernel (user quota)".to_owned();
+        return "enforced by the kernel (user quota)".to_owned();
     }
     let root = if has_users { "" } else { "run the service as root, and " };
     format!(
-        "{DISK_NOTE}. To have the kernel hold it, {root}mount the file system of the data directory with user quotas: ext4 with \
-         the feature quota (tune2fs -O quota, unmounted) and the mount option usrquota, XFS with the mount option uquota"
+        "{DISK_NOTE}. To have the kernel enforce the limit, {root}mount the file system of the data directory with \
+         user quotas: ext4 with the feature quota (tune2fs -O quota, unmounted) and the mount option usrquota, XFS \
+         with the mount option uquota"
     )
 }
 

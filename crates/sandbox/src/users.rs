@@ -171,8 +171,8 @@ fn refused(error: Errno, user: Uid) -> io::Error {
         return error.into();
     }
     io::Error::other(format!(
-        "the user number {user} does not exist here, as in a container with few user numbers; set sandbox-users to numbers \
-         that /proc/self/uid_map has"
+        "the user ID {user} does not exist here, for example in a container with few user IDs; set sandbox-users to \
+         IDs that /proc/self/uid_map contains"
     ))
 }
 

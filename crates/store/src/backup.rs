@@ -90,12 +90,12 @@ pub enum BackupError {
     #[error(transparent)]
     Row(#[from] StoreError),
     /// The database has never been used.
-    #[error("{0} holds no database of Journeyman")]
+    #[error("{0} contains no Journeyman data")]
     Unused(String),
     /// A later version of the program created the database.
     #[error(
-        "the database has schema version {found}, and this program knows {known}: use the Journeyman that it was used \
-         with last"
+        "the database has schema version {found}, but this program supports versions up to {known}; use the version of \
+         Journeyman that last used the database"
     )]
     Newer {
         /// The version of the schema.
@@ -108,8 +108,8 @@ pub enum BackupError {
     NotEmpty(String),
     /// The schema of the target is newer than that of the backup.
     #[error(
-        "the database has schema version {found} already, and the backup has {wanted}; restore into a new, empty \
-         database, whose schema is made as the backup needs it and then brought up to date"
+        "the database already has schema version {found}, but the backup has {wanted}; restore into a new, empty \
+         database: the restore creates the schema of the backup there and then upgrades it"
     )]
     Ahead {
         /// The schema version of the target.
@@ -118,10 +118,10 @@ pub enum BackupError {
         wanted: i64,
     },
     /// The backup names a table or column that this program does not know.
-    #[error("the backup holds {0:?}, which this program does not know")]
+    #[error("the backup contains the table or column {0:?}, which this program does not know")]
     UnknownTable(String),
     /// The number of rows in a file differs from the number that the backup records.
-    #[error("the table {table} has {found} rows and not {wanted} as the backup says; nothing was restored")]
+    #[error("the backup has {found} rows of the table {table}, but its manifest says {wanted}; nothing was restored")]
     Rows {
         /// The table.
         table: String,

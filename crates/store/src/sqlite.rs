@@ -75,8 +75,9 @@ pub enum OpenError {
     },
     /// The write-ahead log cannot be written to disk.
     #[error(
-        "the log {path} of the database cannot be written to the disk: {source}; check the disk (dmesg names its \
-         errors), copy the database with its -wal file to another one if it fails, and start again"
+        "the write-ahead log {path} of the database cannot be synced to disk: {source}; check the disk (dmesg lists \
+         its errors), copy the database with its -wal file to another disk if this one is failing, and start the \
+         service again"
     )]
     Log {
         /// The path of the log.
@@ -86,8 +87,8 @@ pub enum OpenError {
     },
     /// The database cannot be rewritten.
     #[error(
-        "the database {path} cannot be rewritten: {source}; it is as it was; rewriting needs room on the disk for two \
-         more copies of it, and that no other program uses it"
+        "the database {path} cannot be rewritten: {source}; it is unchanged. A rewrite needs disk space for two more \
+         copies of the database, and no other program may use the database"
     )]
     Compact {
         /// The path of the database.

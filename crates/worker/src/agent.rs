@@ -130,7 +130,7 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
         }
     }
     let ended = async { Ok::<_, Stopped>(agent.end().await) };
-    let complaints = phase::within(phase::END, "the end of the agent's processes, which were killed,", ended).await?;
+    let complaints = phase::within(phase::END, "waiting for the killed processes of the agent to exit", ended).await?;
     result.map(|turn| (turn, None)).map_err(|stopped| explain(stopped, &complaints))
 }
 

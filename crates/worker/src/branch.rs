@@ -80,8 +80,8 @@ fn begin(
 
 fn not_for_jobs(branch: &str) -> Stopped {
     let text = format!(
-        "the job's branch {branch:?} is the default branch, or the project's ref or pullRequest.base, and jobs do not push \
-         to those; choose another in a new job, or change the project"
+        "the job's branch {branch:?} is the default branch, or the project's ref or pullRequest.base, and jobs do not \
+         push to those; choose another branch in a new job, or change the project"
     );
     Stopped::failed(ReasonCode::PushRefused, text)
 }

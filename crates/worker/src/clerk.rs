@@ -225,7 +225,7 @@ impl<'a> Clerk<'a> {
             () = shutdown => Err(Stopped::HandedBack),
             () = tokio::time::sleep(time) => {
                 let text = format!(
-                    "committing the files took longer than {} seconds; something in the workspace keeps git waiting",
+                    "committing the files took longer than {} seconds; something in the workspace blocks git",
                     time.as_secs()
                 );
                 Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
@@ -266,8 +266,8 @@ async fn check_desk(workspace: &Workspace) -> Result<(), Stopped> {
     let odd = tokio::task::spawn_blocking(move || first_odd_entry(&desk)).await.map_err(io::Error::other)??;
     let Some(path) = odd else { return Ok(()) };
     let text = format!(
-        "a program of the repository has put a link, a FIFO or a device among the files that commits are made with: \
-         {path:?}; the workspace is built again for the next message"
+        "a program of the repository created a link, a FIFO or a device among the files that commits are made with: \
+         {path:?}; the workspace is rebuilt for the next message"
     );
     Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
 }

@@ -73,13 +73,16 @@ pub(crate) async fn collect(
     }
     if let Some(path) = &seen.blocking {
         let text = format!(
-            "{path:?} is a FIFO or a device, or a link to one, and git would wait for it; what the turn has done is taken \
-             back, so say in the next message how to do without"
+            "{path:?} is a FIFO or a device, or a link to one, and git would block on it; the changes of the turn are \
+             discarded, so say in the next message how to do without it"
         );
         return Err(Stopped::failed(ReasonCode::WorkspaceRefused, text));
     }
     if !seen.repository_is_plain {
-        tracing::warn!(job = %about.job.id, "the agent's commits are left out: its .git has links, FIFOs or devices");
+        tracing::warn!(
+            job = %about.job.id,
+            "the agent's commits are ignored: its .git contains links, FIFOs or devices"
+        );
     }
     let file_bytes = about.limits.file_bytes.unwrap_or(FILE_BYTES);
     let title = journeyman_core::job::title_of(&about.message.prompt);
@@ -112,7 +115,7 @@ pub(crate) async fn collect(
         }
     };
     let judged = judge(mirror, turn, about, &head, seen);
-    let commits = phase::within(phase::JUDGE, "looking through the commits of the turn", judged).await?;
+    let commits = phase::within(phase::JUDGE, "checking the commits of the turn", judged).await?;
     // Sync before the end of the turn is recorded: recorded commits must survive a power failure.
     synced(folders).await?;
     let settled = clerk.settle(&head).await?;
@@ -177,7 +180,7 @@ fn refused(why: &impl std::fmt::Display) -> Stopped {
 async fn check(mirror: &Mirror, changes: &Changes, file_bytes: Option<u64>) -> Result<(), Stopped> {
     let refuse = |text: String| {
         let text =
-            format!("{text}; what the turn has done is taken back, so say in the next message how to do without");
+            format!("{text}; the changes of the turn are discarded, so say in the next message how to do without it");
         Err(Stopped::failed(ReasonCode::WorkspaceRefused, text))
     };
     for Change { old_mode, new_mode, path, .. } in &changes.files {

@@ -41,8 +41,8 @@ impl Disk {
 
     fn too_much(&self, bytes: u64) -> Stopped {
         let text = format!(
-            "the job needs more than {} bytes on the disk, removed files that are still open among them ({bytes} when it was \
-             stopped); raise limits.diskBytes of the project",
+            "the job uses more than {} bytes of disk space, including deleted files that are still open ({bytes} when \
+             it was stopped); raise limits.diskBytes of the project",
             self.most
         );
         Stopped::failed(ReasonCode::DiskLimit, text)
@@ -69,7 +69,7 @@ impl Disk {
         let stopped = |code, text: String| Counted::Stopped(Stopped::failed(code, text));
         // If the usage cannot be counted, the limit cannot be enforced.
         let failed = |error: std::io::Error| {
-            let text = format!("what the job has on the disk could not be counted: {error}");
+            let text = format!("the disk usage of the job could not be counted: {error}");
             Counted::Stopped(Stopped::may_pass(ReasonCode::Internal, text))
         };
         let deleted = match (process, self.folders[0].metadata()) {
@@ -83,13 +83,13 @@ impl Disk {
             Ok(Used::All(bytes)) if deleted <= most => Counted::Bytes(bytes + deleted),
             Ok(Used::All(_) | Used::MoreThan(_)) => {
                 let text = format!(
-                    "workspace and home of the job have more than {most} bytes, {deleted} of them in removed files that are \
-                     still open; raise limits.diskBytes of the project"
+                    "the workspace and home of the job use more than {most} bytes, {deleted} of them in deleted files \
+                     that are still open; raise limits.diskBytes of the project"
                 );
                 stopped(ReasonCode::DiskLimit, text)
             }
             Ok(Used::TooDeep) => {
-                let text = "folders are nested so deeply that what is in them cannot be counted; remove them";
+                let text = "folders are nested so deeply that their content cannot be counted; remove them";
                 stopped(ReasonCode::DiskLimit, text.to_owned())
             }
             Err(error) => failed(error),

@@ -86,7 +86,7 @@ impl From<GitError> for Stopped {
             Failure::Damaged => Self::MirrorDamaged(error.to_string()),
             Failure::TooLarge => Self::failed(
                 ReasonCode::WorkspaceRefused,
-                format!("git needed more memory or processor time for the repository than it may have: {error}"),
+                format!("git exceeded its limit of memory or processor time on the repository: {error}"),
             ),
             Failure::NotUsed => Self::failed(ReasonCode::RepositoryNotFound, error.to_string()),
             Failure::LockHeld | Failure::Other => Self::may_pass(ReasonCode::Internal, error.to_string()),
@@ -124,5 +124,5 @@ impl From<SandboxError> for Stopped {
 }
 
 pub(crate) fn disk_full() -> Stopped {
-    Stopped::may_pass(ReasonCode::DiskFull, "the disk of the worker is full; make room in its data directory")
+    Stopped::may_pass(ReasonCode::DiskFull, "the disk of the worker is full; free space in its data directory")
 }

@@ -225,7 +225,7 @@ impl Hands<'_> {
         let process = waiting.as_ref().map(Agent::process);
         let disk = Disk::of(&self.room, &self.assignment.project.settings.limits);
         let counted = async { Ok::<_, Stopped>(disk.check(process).await) };
-        match phase::within(phase::LOOK, "counting what the workspace has on the disk", counted).await? {
+        match phase::within(phase::LOOK, "counting the disk usage of the workspace", counted).await? {
             Counted::Bytes(_) => Ok(()),
             Counted::Stopped(stopped) => Err(stopped),
         }
@@ -235,7 +235,7 @@ impl Hands<'_> {
         let tree = self.room.workspace.tree.clone();
         let large_from = self.assignment.project.settings.limits.file_bytes.unwrap_or(FILE_BYTES);
         let seen = async { tokio::task::spawn_blocking(move || survey(&tree, large_from)).await? };
-        phase::within(phase::LOOK, "looking through the workspace", seen).await
+        phase::within(phase::LOOK, "scanning the workspace", seen).await
     }
 }
 

@@ -103,7 +103,9 @@ pub(crate) async fn outcome(
             }
             Ok(None) => {}
             // The message then waits on its own schedule.
-            Err(error) => tracing::warn!(project = %assignment.project.id, %error, "hold_project failed"),
+            Err(error) => {
+                tracing::warn!(project = %assignment.project.id, %error, "the project could not be put on hold");
+            }
         }
     }
     Outcome::Waiting { reason, since, patience, next }
@@ -124,7 +126,7 @@ pub(crate) async fn passed(store: &dyn Store, assignment: &Assignment, causes: &
         && let Err(error) = store.release_project(assignment.project.id.clone()).await
     {
         // The next probe ends the hold.
-        tracing::warn!(project = %assignment.project.id, %error, "release_project failed");
+        tracing::warn!(project = %assignment.project.id, %error, "the hold of the project could not be ended");
     }
 }
 

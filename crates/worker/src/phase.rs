@@ -58,7 +58,7 @@ pub(crate) async fn within<T, E: Into<Stopped>>(
     match tokio::time::timeout(time, step).await {
         Ok(done) => done.map_err(Into::into),
         Err(_) => {
-            let text = format!("{what} took longer than {} seconds and was given up", time.as_secs());
+            let text = format!("{what} took longer than {} seconds and was aborted", time.as_secs());
             Err(Stopped::may_pass(ReasonCode::Internal, text))
         }
     }

@@ -45,7 +45,10 @@ impl Mirror {
             let arguments = ["-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
             let fetch = self.git.at(&self.path, arguments.into_iter().chain(["--", &url, &refspec]));
             if let Err(error) = fetch.run().await {
-                tracing::warn!(mirror = %damaged.display(), name, %error, "a job's commits could not be saved");
+                tracing::warn!(
+                    mirror = %damaged.display(), name, %error,
+                    "a job's commits could not be copied from a damaged mirror"
+                );
             }
         }
     }

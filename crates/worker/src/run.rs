@@ -47,7 +47,7 @@ pub(crate) async fn carry_out(
 ) -> Result<Done, Stopped> {
     match attempt(store, executor, assignment).await {
         Err(Stopped::MirrorDamaged(detail)) => {
-            tracing::warn!(job = %assignment.claimed.job.id, %detail, "the mirror is damaged; it is made again");
+            tracing::warn!(job = %assignment.claimed.job.id, %detail, "the mirror is damaged and is being rebuilt");
             executor.repair(assignment).await?;
             match assignment.stage() {
                 Stage::Preparing => attempt(store, executor, assignment).await,
@@ -90,7 +90,10 @@ impl Run<'_> {
         let begun = self.execution.prepare().await?;
         let job = self.begin(&begun).await?;
         if let Some((head, commits)) = self.execution.published_before(&begun).await? {
-            tracing::warn!(job = %job.id, %head, "the message's commits are on the branch already; its turn is not repeated");
+            tracing::warn!(
+                job = %job.id, %head,
+                "the message's commits are already on the branch; its turn is not repeated"
+            );
             let ended = Report::TurnEnded {
                 head: head.clone(),
                 commits: commits.clone(),
@@ -125,7 +128,7 @@ impl Run<'_> {
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
         match self.execution.collect(job, begun, turn).await {
             Err(Stopped::MirrorDamaged(detail)) => {
-                tracing::warn!(job = %job.id, %detail, "the mirror is damaged; it is made again");
+                tracing::warn!(job = %job.id, %detail, "the mirror is damaged and is being rebuilt");
                 self.executor.repair(self.assignment).await?;
                 self.execution.collect(job, begun, turn).await
             }

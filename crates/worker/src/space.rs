@@ -91,8 +91,8 @@ impl Growth {
         }
         runs.stopped = Some(now);
         let text = format!(
-            "the worker's disk has {} bytes left, and {} are kept free (disk-reserve), so the run that had grown most was \
-             stopped; make room in the data directory, or lower limits.diskBytes of the project",
+            "the worker's disk has {} bytes left, but {} must stay free (disk-reserve), so the run whose disk usage \
+             had grown most was stopped; free space in the data directory, or lower limits.diskBytes of the project",
             free.free_bytes, free.reserve_bytes
         );
         Some(Stopped::may_pass(ReasonCode::DiskFull, text))

@@ -57,8 +57,8 @@ impl Walls {
         let answer = self.sandbox.available().await;
         let was_available = last.as_ref().is_none_or(|(_, answer)| answer.is_ok());
         match &answer {
-            Err(error) if was_available => tracing::error!(%error, "no sandbox can be made; runs wait for it"),
-            Ok(()) if !was_available => tracing::info!("sandboxes can be made again"),
+            Err(error) if was_available => tracing::error!(%error, "no sandbox can be created; runs wait"),
+            Ok(()) if !was_available => tracing::info!("sandboxes can be created again"),
             _ => {}
         }
         *last = Some((Instant::now(), answer.clone()));
@@ -122,8 +122,9 @@ impl Walls {
         let containment = self.containment().await;
         let Some(missing) = containment.missing().next() else { return Ok(()) };
         let text = format!(
-            "the sandbox of this machine ({}) does not hold \"{}\", and no agent but the test model is run without: {}. \
-             Mend it, or give it up in the configuration: sandbox-allow-degraded = [\"{}\"]; journeyman doctor shows all",
+            "the sandbox of this machine ({}) does not guarantee \"{}\", and no agent but the test model is run \
+             without it: {}. Fix it, or allow it in the configuration: sandbox-allow-degraded = [\"{}\"]; journeyman \
+             doctor shows all",
             containment.sandbox, missing.name, missing.note, missing.name
         );
         Err(Stopped::may_pass(ReasonCode::SandboxUnsafe, text))

@@ -254,7 +254,7 @@ impl Worker {
         tracing::warn!(
             free_bytes,
             reserve_bytes,
-            "no run is claimed: the disk has less free space than disk-reserve keeps; make room in the data directory"
+            "no run is claimed: the disk has less free space than disk-reserve; free space in the data directory"
         );
         while self.desk.executor.low_space().is_some() {
             tokio::select! {
@@ -276,7 +276,7 @@ async fn run(desk: &Desk, claimed: Claimed, Limits { lease, patience, .. }: Limi
     let assignment = match assign(&*desk.store, &claimed, &reporter, &signals).await {
         Ok(assignment) => assignment,
         // The store is unavailable: the lease expires, and the run is taken over.
-        Err(stopped) => return tracing::warn!(%job, %stopped, "a run could not begin"),
+        Err(stopped) => return tracing::warn!(%job, %stopped, "a run could not start"),
     };
     let done = carry_out(&*desk.store, &*desk.executor, &assignment).await;
     let failed = |reason: Reason, retry| {

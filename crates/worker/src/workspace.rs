@@ -209,7 +209,10 @@ impl Workspace {
         match blocking(move || archive::save(&home, &archive, archive::HOME_BYTES, deadline)).await {
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                 let seconds = phase::ARCHIVE.as_secs();
-                tracing::warn!(home = %self.home.display(), seconds, "an agent's home took too long to be stored");
+                tracing::warn!(
+                    home = %self.home.display(), seconds,
+                    "storing an agent's home took too long; it was not stored"
+                );
                 Ok(tokio::fs::remove_file(&file).await?)
             }
             Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {

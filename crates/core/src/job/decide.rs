@@ -134,8 +134,8 @@ impl Plan {
                 let (message, publishing) = (delivery.message, is_publishing(delivery));
                 if publishing {
                     let text = format!(
-                        "{text} while the work of its last message waited to be published; the commits are kept and go \
-                         up with the next message"
+                        "{text} while the work of its last message waited to be published; the commits are kept and \
+                         will be pushed with the next message"
                     );
                     let given_up = Reason::new(ReasonCode::Cancelled, text);
                     self.end_message(message, MessageStatus::Failed, Some(given_up));

@@ -38,7 +38,7 @@ impl fmt::Display for RestrictedHost {
 /// Names of Google Cloud's metadata service.
 const METADATA_NAMES: [&str; 2] = ["metadata.google.internal", "metadata"];
 
-const METADATA: &str = "the metadata service of a cloud";
+const METADATA: &str = "a cloud metadata service";
 
 const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(100, 100, 100, 200)];
 
@@ -59,7 +59,7 @@ impl Host {
             Self::Name(name) if !name.is_ascii() => Some(RestrictedHost {
                 name: Some(name.chars().take(100).collect()),
                 address: None,
-                kind: "a name that is not written in ASCII",
+                kind: "a name with non-ASCII characters",
             }),
             Self::Name(_) => None,
         }
@@ -265,6 +265,6 @@ mod tests {
         let found = host.restricted_at("169.254.7.7".parse().unwrap()).unwrap().to_string();
         assert_eq!(found, "git.example, which has the address 169.254.7.7, a link-local address");
         let found = repository_host("http://2852039166/x").unwrap().restricted().unwrap().to_string();
-        assert_eq!(found, "169.254.169.254, the metadata service of a cloud");
+        assert_eq!(found, "169.254.169.254, a cloud metadata service");
     }
 }

@@ -99,7 +99,7 @@ pub(crate) fn of(entry: &LogEntry, told: Option<&str>) -> Option<(Line, Option<S
             Line::new("warning", Tone::Warning, format!("Waiting to retry: {}", reason.as_deref().unwrap_or_default()))
         }
         "message.published_with" => {
-            Line::new("commit", Tone::Success, "Published with commits of earlier messages that could not be")
+            Line::new("commit", Tone::Success, "Published with commits of earlier messages that failed to publish")
         }
         "message.withdrawn" => Line::new("cross", Tone::Muted, "A queued message was withdrawn"),
         "run.finished" => run_finished(data, reason.as_deref())?,

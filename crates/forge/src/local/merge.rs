@@ -19,7 +19,7 @@ fn failed(error: &GitError) -> PullPagesError {
 }
 
 fn not_synced(error: &io::Error) -> PullPagesError {
-    PullPagesError::Failed(format!("the repository cannot be made durable: {error}"))
+    PullPagesError::Failed(format!("the repository cannot be synced to disk: {error}"))
 }
 
 fn conflict(pull: &LocalPull) -> PullPagesError {

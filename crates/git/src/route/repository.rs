@@ -46,7 +46,7 @@ pub(super) fn find(path: &Path, own_folders: &[PathBuf], me: u32) -> Result<Foun
     let git_dir = git_dir(path)?;
     if let Some(folder) = own_folder(&git_dir, own_folders) {
         return Err(GitError::NotUsed(format!(
-            "The repository {} lies in {}, a folder of the service. Write a repository of the built-in code host as \
+            "The repository {} is in {}, a folder of the service. Refer to a repository of the built-in code host as \
              local:<name>.",
             path.display(),
             folder.display()
@@ -58,8 +58,9 @@ pub(super) fn find(path: &Path, own_folders: &[PathBuf], me: u32) -> Result<Foun
         check_hooks(&git_dir)?;
     } else if me != 0 {
         return Err(GitError::NotUsed(format!(
-            "The repository {} belongs to user {owner}, and the service runs as user {me}. Run the service as user \
-             {owner}, give the repository to user {me} (chown -R), or use an ssh:// or https:// address.",
+            "The repository {} belongs to user {owner}, but the service runs as user {me}. Run the service as user \
+             {owner}, change the owner of the repository to user {me} (chown -R), or use an ssh:// or https:// \
+             address.",
             path.display()
         )));
     }
@@ -116,8 +117,8 @@ fn check_parts(git_dir: &Path, me: u32) -> Result<(), GitError> {
             };
             if let Some(why) = written_by_others(&found, me) {
                 return Err(GitError::NotUsed(format!(
-                    "{} {why}, and the repository {} belongs to user {me}, as whom the service runs. Give all of it to \
-                     one user (chown -R) and take the right to write from others (chmod -R o-w).",
+                    "{} {why}, but the repository {} belongs to user {me}, which the service runs as. Make one user \
+                     the owner of all its files (chown -R), and remove write permission for others (chmod -R o-w).",
                     part.display(),
                     git_dir.display()
                 )));
@@ -132,7 +133,7 @@ fn written_by_others(found: &Metadata, me: u32) -> Option<String> {
         return Some(format!("belongs to user {}", found.uid()));
     }
     let everybody = !found.is_symlink() && found.permissions().mode() & 0o002 != 0;
-    everybody.then(|| "may be written by everybody".to_owned())
+    everybody.then(|| "is writable by all users".to_owned())
 }
 
 /// Refuses a repository of the service's user that has hooks.
@@ -147,13 +148,13 @@ fn check_hooks(git_dir: &Path) -> Result<(), GitError> {
 /// Returns the refusal of a repository whose hooks would run as the service.
 pub(super) fn has_hooks(git_dir: &Path, name: &str) -> GitError {
     GitError::NotUsed(format!(
-        "The repository {} belongs to the user as whom the service runs, and its {name} would run with all rights of the \
-         service. Remove it, use an ssh:// or https:// address, or run the service as root and give the repository to \
-         another user, as whom its hooks then run.",
+        "The repository {} belongs to the user that the service runs as, so its {name} would run with all permissions \
+         of the service. Remove it, use an ssh:// or https:// address, or run the service as root and change the owner \
+         of the repository to another user; its hooks then run as that user.",
         git_dir.display()
     ))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> GitError {
-    GitError::NotUsed(format!("The repository {} cannot be read by the service: {error}.", path.display()))
+    GitError::NotUsed(format!("The service cannot read the repository {}: {error}.", path.display()))
 }

@@ -242,7 +242,7 @@ async fn parts_that_others_may_write_are_refused() {
     let objects = place.path("far.git/objects");
     std::fs::set_permissions(&objects, PermissionsExt::from_mode(0o777)).unwrap();
     let text = place.refused(&remote(place.url("far.git"))).await;
-    assert!(text.contains("may be written by everybody") && text.contains("chmod"), "{text}");
+    assert!(text.contains("is writable by all users") && text.contains("chmod"), "{text}");
     std::fs::set_permissions(&objects, PermissionsExt::from_mode(0o755)).unwrap();
     assert!(place.git.route(&remote(place.url("far.git"))).await.is_ok());
     if chown(&objects, Some(OTHER), None).is_ok() {
@@ -257,7 +257,7 @@ async fn a_service_that_is_not_root_uses_no_repository_of_another() {
     place.bare("far.git").await;
     let owner = geteuid().as_raw();
     let error = find(&place.path("far.git"), &[], owner + 1).unwrap_err().to_string();
-    let says = format!("belongs to user {owner}, and the service runs as user {}", owner + 1);
+    let says = format!("belongs to user {owner}, but the service runs as user {}", owner + 1);
     assert!(error.contains(&says) && error.contains("chown"), "{error}");
 }
 

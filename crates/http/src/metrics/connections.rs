@@ -22,7 +22,7 @@ impl fmt::Debug for ConnectionCounts {
 impl Collector for ConnectionCounts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let totals = self.0.connection_totals();
-        let help = "The most connections that may be open (max-connections)";
+        let help = "Maximum number of open connections (max-connections)";
         let family = encoder.encode_descriptor("connections_limit", help, None, MetricType::Gauge)?;
         ConstGauge::new(totals.limit).encode(family)?;
         let help = "Open connections, by whether a request on them was authenticated";

@@ -223,7 +223,8 @@ fn filter(at: &InProject, query: ListQuery, limit: usize) -> Result<JobFilter, A
 
 /// Get a job's details
 ///
-/// What the record cannot say: branch, pull request, length of the queue, why it failed, and what it waits for.
+/// Returns what the record does not contain: the branch, the pull request, the length of the queue, why the job failed,
+/// and what it waits for.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/details", tag = "Jobs", operation_id = "getJobDetails",
     params(JobPath), responses((status = 200, description = "The job's details", body = JobDetails), DetailsErrors))]
 pub(crate) async fn details(State(app): State<App>, at: InJob) -> Result<Json<JobDetails>, ApiError> {
@@ -234,8 +235,8 @@ pub(crate) async fn details(State(app): State<App>, at: InJob) -> Result<Json<Jo
 
 /// Retry now
 ///
-/// Makes the next attempt of a job that waits for something outside it (`waiting` in its details) now instead of when it
-/// is due. Any other job stays as it is.
+/// Starts the next attempt of a job that waits for an external cause to pass (`waiting` in its details) now instead of
+/// when it is due. Other jobs do not change.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/retry", tag = "Jobs", operation_id = "retryJob",
     params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
 pub(crate) async fn retry(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
@@ -245,8 +246,9 @@ pub(crate) async fn retry(State(app): State<App>, at: InJob) -> Result<Json<JobR
 
 /// Cancel a job
 ///
-/// Stops the run and withdraws what is queued; the job is `failed` then. A turn that has ended is beyond that: its work is
-/// published, its message is `finished` with it, and the job is `completed` soon. A job that is not active stays as it is.
+/// Stops the run and withdraws the queued messages; the job becomes `failed`. A turn that has already ended is not
+/// stopped: its work is published, its message becomes `finished`, and then the job becomes `completed`. A job that is
+/// not active does not change.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/cancel", tag = "Jobs", operation_id = "cancelJob",
     params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
 pub(crate) async fn cancel(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
@@ -256,8 +258,8 @@ pub(crate) async fn cancel(State(app): State<App>, at: InJob) -> Result<Json<Job
 
 /// Archive a job
 ///
-/// Cancels it first if it is active. Messages to it are refused until it is unarchived. The work of a turn that has ended is
-/// published all the same.
+/// Cancels the job first if it is active. Messages to it are refused until it is unarchived. The work of a turn that
+/// has already ended is still published.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/archive", tag = "Jobs", operation_id = "archiveJob",
     params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
 pub(crate) async fn archive(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {

@@ -52,8 +52,8 @@ async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiEr
     if let Some(machine) = &app.services.machine {
         // This request is not authenticated, so the response omits the details, which may name folders.
         machine.available().await.map_err(|_| {
-            let text = "no sandbox can be made, because the container engine does not answer; jobs wait until it does, \
-                        and the log, journeyman doctor and GET /v2/system say more";
+            let text = "no sandbox can be created because the container engine does not answer; jobs wait until it \
+                        does. See the log, journeyman doctor or GET /v2/system for details";
             ApiError::away("sandbox_unavailable", text)
         })?;
     }

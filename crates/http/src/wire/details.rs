@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::job::Status;
 use super::run::Reason;
 
-/// A job beside its record.
+/// The details of a job that its record does not contain.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobDetails {
@@ -22,15 +22,15 @@ pub(crate) struct JobDetails {
     /// The branch that the job works on; `null` before its first turn.
     #[schema(required)]
     branch: Option<String>,
-    /// The pull request, also while the job is active.
+    /// The pull request, if there is one; also present while the job is active.
     #[schema(required)]
     pull_request: Option<PullRequest>,
-    /// The number of messages that wait behind the one under way.
+    /// The number of queued messages, without the current one.
     queue_length: usize,
-    /// What the job's next message waits for; `null` where it waits for nothing outside it.
+    /// The external cause that the job waits for; `null` if there is none.
     #[schema(required)]
     waiting: Option<Waiting>,
-    /// Why the job is `failed`; `null` where it is not.
+    /// Why the job is `failed`; `null` if it is not.
     #[schema(required)]
     failure: Option<Reason>,
 }
@@ -42,26 +42,27 @@ pub(crate) struct PullRequest {
     url: String,
 }
 
-/// A cause outside a message that keeps it from being carried out. It is tried again until the cause has passed.
+/// An external cause that prevents a message from being carried out. The message is retried until the cause has passed
+/// or the deadline is reached.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Waiting {
-    /// The message under way; `null` where the project is on hold and none of the job's was tried yet.
+    /// The current message; `null` if the project is on hold and no message of the job was tried yet.
     #[schema(required)]
     message_id: Option<String>,
     reason: Reason,
-    /// Since when there is this cause.
+    /// When the cause began.
     #[schema(format = DateTime)]
     since: String,
-    /// When the next attempt is due, of this job or of another that probes the project.
+    /// When the next attempt is due, by this job or by another job that probes the project.
     #[schema(format = DateTime)]
     next_attempt_at: String,
-    /// When the message is given up; `null` where it was not tried yet.
+    /// When the message fails if the cause persists; `null` if it was not tried yet.
     #[schema(required, format = DateTime)]
     deadline: Option<String>,
-    /// Attempts that have failed for this cause.
+    /// The number of attempts that failed because of this cause.
     attempts: u32,
-    /// Whether all jobs of the project wait for it.
+    /// Whether all jobs of the project wait for the cause.
     project_on_hold: bool,
 }
 

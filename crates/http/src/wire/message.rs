@@ -121,7 +121,7 @@ pub(crate) struct Message {
     /// The pull request that carries them.
     #[schema(required)]
     pub(crate) pr_link: Option<String>,
-    /// The later message whose push carried its commits, where its own publishing failed.
+    /// The later message whose push included these commits, if publishing this message failed.
     #[schema(required)]
     pub(crate) published_with: Option<String>,
 }

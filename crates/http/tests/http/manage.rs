@@ -88,12 +88,12 @@ async fn a_repository_at_a_link_local_or_metadata_address_is_an_administrator_s_
     assert_eq!(
         lines,
         [
-            "project.created one (repository at 169.254.169.254, the metadata service of a cloud)",
+            "project.created one (repository at 169.254.169.254, a cloud metadata service)",
             "project.created two (repository at links.example, which has the address 169.254.7.7, a link-local address)",
             "project.created three",
             "project.changed three (repository at fe80::1, a link-local address)",
             "project.changed three",
-            "repository.tested four (repository at metadata.google.internal, the metadata service of a cloud)",
+            "repository.tested four (repository at metadata.google.internal, a cloud metadata service)",
         ]
     );
 }

@@ -55,7 +55,7 @@ pub(crate) fn remove(settings: &Settings, now: Timestamp) {
     let is_own = matches!(settings.database, Database::Sqlite(_));
     leftovers.removed += git::remove_locks(&settings.repositories, if is_own { now } else { now - SHARED_AGE });
     if leftovers.removed > 0 {
-        tracing::info!(removed = leftovers.removed, "leftovers of a service that was killed were removed");
+        tracing::info!(removed = leftovers.removed, "removed the leftovers of a service that was killed");
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn remove_slowly(settings: &Settings, now: Timestamp) {
     let before = now - if *shared { SHARED_AGE } else { CLOCK_STEP };
     match Folder::new(path.clone(), *shared).remove_drafts(before) {
         Ok(0) => {}
-        Ok(removed) => tracing::info!(removed, "drafts of blobs that were never finished were removed"),
+        Ok(removed) => tracing::info!(removed, "removed unfinished drafts of blobs"),
         Err(error) => tracing::warn!(folder = %path.display(), %error, "drafts of blobs could not be removed"),
     }
 }

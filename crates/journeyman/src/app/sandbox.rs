@@ -85,8 +85,8 @@ fn refuse_accounts(range: UserRange, accounts: &str, kind: &str) -> anyhow::Resu
         let (name, number) = (fields.next().unwrap_or_default(), fields.nth(1).and_then(|text| text.parse().ok()));
         if let Some(number) = number.filter(|number| range.has(*number)) {
             bail!(
-                "sandbox-users: the {kind} {name} of this machine has the number {number}, which is one of {} to {}; set \
-                 sandbox-users to the first of {} numbers that nobody has",
+                "sandbox-users: the {kind} {name} of this machine has the ID {number}, which is in the range {} to {}; \
+                 set sandbox-users to the first of {} unused IDs",
                 range.first,
                 range.last(),
                 UserRange::COUNT

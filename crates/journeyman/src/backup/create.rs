@@ -36,13 +36,13 @@ pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -
     if let Database::Sqlite(path) = &settings.database
         && !path.exists()
     {
-        bail!("there is no database at {}; name the installation with --config or --data-dir", path.display());
+        bail!("there is no database at {}; specify the installation with --config or --data-dir", path.display());
     }
     let key = app::master_key(settings)?;
     app::make_private_dir(dir)?;
     let mut found = std::fs::read_dir(dir).with_context(|| format!("{} cannot be read", dir.display()))?;
     if found.next().is_some() {
-        bail!("{} is not empty; name a new folder for each backup", dir.display());
+        bail!("{} is not empty; use a new folder for each backup", dir.display());
     }
     // Set the mode even if someone else has made the folder: files in it are readable before their own modes are set.
     std::fs::set_permissions(dir, Permissions::from_mode(0o700))?;
@@ -80,7 +80,7 @@ async fn fill(settings: &Settings, key: &MasterKey, dir: &Path, include_key: boo
         manifest.includes_key = true;
         files::write(&dir.join(MASTER_KEY), format!("{}\n", app::master_key_text(settings)?).as_bytes())?;
     }
-    manifest.files = files::note_all(dir).context("the backup cannot be brought to disk")?;
+    manifest.files = files::note_all(dir).context("the backup cannot be synced to disk")?;
     manifest.write(dir)?;
     files::sync_folder_of(&std::path::absolute(dir)?)?;
     Ok(Created { manifest, jobs: needs.jobs })

@@ -23,7 +23,7 @@ pub(super) struct FileNote {
 pub(super) fn note(path: &Path) -> io::Result<FileNote> {
     // A backup never contains links or devices.
     if !path.symlink_metadata()?.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     pour(&mut File::open(path)?, &mut io::sink())
 }

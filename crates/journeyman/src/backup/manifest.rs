@@ -125,8 +125,8 @@ impl Manifest {
                 files::note(&dir.join(name)).with_context(|| format!("the backup's file {name} cannot be read"))?;
             if found != *expected {
                 bail!(
-                    "the backup is damaged: the file {name} is not as it was written ({} bytes, SHA-256 {}; written \
-                     were {} bytes, {}); use another backup",
+                    "the backup is damaged: the file {name} has {} bytes and SHA-256 {}, but was written with {} bytes \
+                     and SHA-256 {}; use another backup",
                     found.size,
                     found.sha256,
                     expected.size,
@@ -145,7 +145,7 @@ impl Manifest {
         let path = dir.join(NAME);
         let text = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-                "{} holds no {NAME}: it is not a backup, or one that was not finished and cannot be used",
+                "{} contains no {NAME}: it is not a backup, or the backup was not finished and cannot be used",
                 dir.display()
             ),
             read => read.with_context(|| format!("{} cannot be read", path.display()))?,
@@ -154,7 +154,8 @@ impl Manifest {
         let Format { format } = serde_json::from_str(&text).with_context(damaged)?;
         if format != FORMAT {
             bail!(
-                "the backup has format {format}, and this program knows {FORMAT}; restore it with a newer Journeyman"
+                "the backup has format {format}, but this program supports {FORMAT}; restore it with a newer version \
+                 of Journeyman"
             );
         }
         let manifest: Self = serde_json::from_str(&text).with_context(damaged)?;
@@ -162,7 +163,7 @@ impl Manifest {
             // The restore writes files under these names.
             let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
             if name.is_empty() || !Path::new(name).components().all(plain) {
-                bail!("the manifest names the file {name:?}, which is outside of the backup");
+                bail!("the manifest names the file {name:?}, which is outside the backup");
             }
         }
         Ok(manifest)
@@ -205,7 +206,7 @@ mod tests {
         std::fs::remove_file(dir.path().join("blobs/a")).unwrap();
         assert!(Manifest::verify(dir.path()).unwrap_err().to_string().contains("blobs/a"));
         std::os::unix::fs::symlink("/dev/zero", dir.path().join("blobs/a")).unwrap();
-        assert!(format!("{:#}", Manifest::verify(dir.path()).unwrap_err()).contains("no plain file"));
+        assert!(format!("{:#}", Manifest::verify(dir.path()).unwrap_err()).contains("not a regular file"));
     }
 
     #[test]
@@ -226,7 +227,7 @@ mod tests {
             let mut outside = manifest.clone();
             outside.files = [(name.to_owned(), manifest.files["blobs/a"].clone())].into();
             outside.write(dir.path()).unwrap();
-            refused("outside of the backup");
+            refused("outside the backup");
         }
     }
 }

@@ -41,13 +41,13 @@ pub(crate) fn verify(dir: &Path) -> anyhow::Result<Manifest> {
 pub(crate) async fn restore(settings: &Settings, dir: &Path, database_only: bool) -> anyhow::Result<Restored> {
     app::make_private_dir(&settings.data_dir)?;
     let _lock = app::lock(&settings.data_dir)
-        .context("stop the service first: a backup is restored while the service is stopped")?;
+        .context("stop the service first: a backup can be restored only while the service is stopped")?;
     let manifest = verify(dir)?;
     check_kind(settings, &manifest)?;
     let key_file = check_key(settings, &manifest)?;
     check_empty(settings, &manifest, database_only).await?;
     let done = write(settings, dir, &manifest, key_file.as_deref(), database_only).await;
-    done.context("the restore was not finished; empty the data directory and the database, and do it again")?;
+    done.context("the restore was not finished; empty the data directory and the database, and restore again")?;
     Ok(Restored { manifest, key_file })
 }
 
@@ -58,8 +58,8 @@ fn check_kind(settings: &Settings, manifest: &Manifest) -> anyhow::Result<()> {
     };
     if manifest.database.kind != here {
         bail!(
-            "the backup is of {}, and database-url names {}; restore it into the same kind of database. From SQLite to \
-             PostgreSQL leads, after that: journeyman store copy",
+            "the backup is of {}, but database-url names {}; restore it into the same kind of database. To move from \
+             SQLite to PostgreSQL, run journeyman store copy after the restore",
             manifest.database.kind.name(),
             here.name()
         );
@@ -76,8 +76,8 @@ fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<
             return Ok(Some(file.clone()));
         }
         bail!(
-            "the backup's secrets are sealed with the master key {}, which is not in the backup; put the key into {}, or \
-             give it as JOURNEYMAN_MASTER_KEY",
+            "the backup's secrets are sealed with the master key {}, which is not in the backup; put the key into {}, \
+             or set JOURNEYMAN_MASTER_KEY to it",
             manifest.key_id,
             file.display()
         );
@@ -85,7 +85,7 @@ fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<
     let id = app::master_key(settings)?.id()?;
     if id != manifest.key_id {
         bail!(
-            "the master key here is {id}, and the backup's secrets are sealed with {}; give that one by \
+            "the master key here is {id}, but the backup's secrets are sealed with {}; provide that key with \
              JOURNEYMAN_MASTER_KEY or master-key-file",
             manifest.key_id
         );
@@ -97,7 +97,7 @@ fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<
 async fn check_empty(settings: &Settings, manifest: &Manifest, database_only: bool) -> anyhow::Result<()> {
     let refuse = |path: &Path| {
         bail!(
-            "{} is not empty; restore into a new data directory (--data-dir), or move away what is there",
+            "{} is not empty; restore into a new data directory (--data-dir), or move its content away",
             path.display()
         )
     };
@@ -108,7 +108,7 @@ async fn check_empty(settings: &Settings, manifest: &Manifest, database_only: bo
                 name.push(end);
                 if Path::new(&name).exists() {
                     bail!(
-                        "{} is there already; a restore overwrites no database: move it away",
+                        "{} already exists; a restore does not overwrite a database: move it away",
                         Path::new(&name).display()
                     );
                 }
@@ -158,7 +158,7 @@ async fn write(
         files::write(path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
         let id = app::master_key(settings)?.id()?;
         if id != manifest.key_id {
-            bail!("the master key in the backup is {id} and not {}, as its manifest says", manifest.key_id);
+            bail!("the master key in the backup is {id}, but its manifest says {}", manifest.key_id);
         }
     }
     if !database_only {
@@ -203,7 +203,7 @@ fn write_repositories(settings: &Settings, dir: &Path, manifest: &Manifest) -> a
             bail!("the backup's file {name} changed while it was restored");
         }
     }
-    files::sync_folders(root).with_context(|| format!("{} cannot be brought to disk", root.display()))
+    files::sync_folders(root).with_context(|| format!("{} cannot be synced to disk", root.display()))
 }
 
 fn write_sqlite(dir: &Path, manifest: &Manifest, path: &Path) -> anyhow::Result<()> {

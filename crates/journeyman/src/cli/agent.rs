@@ -39,7 +39,7 @@ enum AgentCommand {
     Install {
         /// The agent
         id: String,
-        /// Install without a lock file: the packages that the registry serves are not compared with any hash
+        /// Install without a lock file: the hashes of the packages that the registry serves are not verified
         #[arg(long)]
         unpinned: bool,
         #[command(flatten)]

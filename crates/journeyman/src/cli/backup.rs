@@ -11,8 +11,9 @@ use crate::backup::{self, BlobsNote, Created, Manifest};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The service may run meanwhile. All that was accepted before the backup began is in it. The master \
-                        key is not, unless --include-key is given: keep a copy of it elsewhere. See docs/backup.md."
+    after_help = "The service can keep running. The backup contains everything that was accepted before it began. It \
+                        does not contain the master key unless --include-key is given: keep a copy of the key \
+                        elsewhere. See docs/backup.md."
 )]
 pub(crate) struct BackupArgs {
     #[command(flatten)]
@@ -22,7 +23,7 @@ pub(crate) struct BackupArgs {
     #[arg(long, conflicts_with = "verify")]
     include_key: bool,
 
-    /// Make no backup; instead, compare each file of the backup in the folder with its manifest
+    /// Verify the backup in the folder instead of making one: compare each of its files with the manifest
     #[arg(long)]
     verify: bool,
 
@@ -37,7 +38,7 @@ pub(crate) fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
     if verify {
         let manifest = backup::verify(&dir)?;
         describe(&manifest)?;
-        print(&format!("The backup in {} is whole.", dir.display()))?;
+        print(&format!("The backup in {} is complete and undamaged.", dir.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let settings = store.settings()?;
@@ -45,10 +46,13 @@ pub(crate) fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
     describe(&manifest)?;
     print(&format!("The backup in {} is finished; jobs in it: {jobs}.", dir.display()))?;
     if include_key {
-        let warning = "warning: the backup holds the master key: whoever reads it can read all secrets in it";
+        let warning = "warning: the backup contains the master key: anyone who can read it can read all secrets in it";
         writeln!(std::io::stderr(), "{warning}")?;
     } else {
-        print("The master key is not in it. Keep a copy of the key elsewhere: without it nothing can be restored.")?;
+        print(
+            "The backup does not contain the master key. Keep a copy of the key elsewhere: without it, nothing can be \
+             restored.",
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -58,19 +62,19 @@ pub(super) fn describe(manifest: &Manifest) -> anyhow::Result<()> {
     let Manifest { program, created_at, database, key_id, repositories, blobs, .. } = manifest;
     print(&format!("{} of {created_at}, made by Journeyman {program}", database.kind.name()))?;
     print(&format!("schema version {}, master key {key_id}", database.schema_version))?;
-    print(&format!("{} repositories, {} MiB in all", repositories.len(), manifest.bytes().div_ceil(1 << 20)))?;
+    print(&format!("{} repositories, {} MiB in total", repositories.len(), manifest.bytes().div_ceil(1 << 20)))?;
     match blobs {
         BlobsNote::Files { count, missing } => {
             print(&format!("{count} blobs"))?;
             if !missing.is_empty() {
                 print(&format!(
-                    "{} sessions were replaced while the backup was made; the agents of their jobs begin new ones",
+                    "{} sessions were replaced while the backup was made; the agents of their jobs start new ones",
                     missing.len()
                 ))?;
             }
         }
         BlobsNote::Bucket { url, keys } => {
-            print(&format!("{} blobs are not in it: back up the bucket {url} by its own means", keys.len()))?;
+            print(&format!("{} blobs are not in the backup: back up the bucket {url} separately", keys.len()))?;
         }
     }
     Ok(())

@@ -40,7 +40,10 @@ pub(crate) fn run(arguments: MigrateArgs) -> anyhow::Result<ExitCode> {
                 Ok(())
             }
             Database::Postgres(_) if arguments.compact => {
-                bail!("--compact is for SQLite; docs/machines.md says how a PostgreSQL database gives back room")
+                bail!(
+                    "--compact is for SQLite only; docs/machines.md explains how to return free space of a PostgreSQL \
+                     database to the disk"
+                )
             }
             Database::Postgres(url) => {
                 let made = PostgresStore::migrate(url).await.with_context(|| settings.database.to_string())?;

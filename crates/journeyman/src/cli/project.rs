@@ -237,7 +237,7 @@ fn known_agent(settings: &Settings, project: &Project) -> anyhow::Result<()> {
 async fn prepare(settings: &Settings, store: &Arc<dyn Store>, project: &Project) -> anyhow::Result<String> {
     let hosts = app::code_hosts(settings, store, &settings.public_url(settings.listen))?;
     let restricted = hosts.restricted_host(&project.repository).await;
-    hosts.prepare(project).await.context("the repository could not be made")?;
+    hosts.prepare(project).await.context("the repository could not be created")?;
     Ok(restricted.map_or_else(|| project.id.to_string(), |host| format!("{} (repository at {host})", project.id)))
 }
 

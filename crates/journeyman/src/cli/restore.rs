@@ -11,8 +11,8 @@ use crate::backup::{self, BlobsNote, Restored};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nothing is overwritten: the data directory and the database must be empty, and the service must \
-                        not run. The master key must be the one of the backup. See docs/backup.md."
+    after_help = "Nothing is overwritten: the data directory and the database must be empty, and the service must be \
+                        stopped. The master key must be the one that the backup was made with. See docs/backup.md."
 )]
 pub(crate) struct RestoreArgs {
     #[command(flatten)]
@@ -38,11 +38,11 @@ pub(crate) fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
     }
     if let (BlobsNote::Bucket { url, keys }, false) = (&manifest.blobs, database_only) {
         print(&format!(
-            "The blob store must hold the {} objects that {} names, as {url} did.",
+            "The blob store must contain the {} objects that {} names, as {url} did.",
             keys.len(),
             dir.join("manifest.json").display()
         ))?;
     }
-    print("Everything was restored and is on disk. Now start the service.")?;
+    print("Everything was restored and synced to disk. Now start the service.")?;
     Ok(ExitCode::SUCCESS)
 }

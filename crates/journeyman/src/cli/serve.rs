@@ -80,8 +80,8 @@ fn log_containment(found: &Containment) {
         tracing::info!(sandbox = found.sandbox, "agents may be run");
     } else {
         tracing::error!(
-            "no agent but the test model is run, because its sandbox does not hold what it must; it is checked again from \
-             time to time, and before each run"
+            "no agent but the test model is run, because the sandbox lacks required guarantees; it is checked again \
+             periodically and before each run"
         );
     }
 }

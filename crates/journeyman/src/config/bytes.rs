@@ -20,7 +20,7 @@ impl FromStr for Bytes {
         let (digits, bits) = unit.unwrap_or((text, 0));
         let number: Option<u64> = digits.trim().parse().ok();
         let bytes = number.and_then(|number| number.checked_mul(1 << bits));
-        bytes.map(Self).ok_or_else(|| format!("{text:?} is no size; one is written like 500MiB, 5GiB or 1073741824"))
+        bytes.map(Self).ok_or_else(|| format!("{text:?} is not a size; write it like 500MiB, 5GiB or 1073741824"))
     }
 }
 

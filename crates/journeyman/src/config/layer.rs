@@ -92,17 +92,17 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) trusted_proxies: Option<Vec<IpNet>>,
 
-    /// Connections of clients that may be open; at the limit the oldest without an authenticated request is closed for a
-    /// new one [default: 16384, or less where the limit of open files is low]
+    /// Maximum number of open client connections; at the limit, the oldest one without an authenticated request is
+    /// closed for a new one [default: 16384, or less if the limit of open files is low]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_connections: Option<usize>,
 
-    /// Connections that one address may have, with the same rule at the limit; trusted proxies have no limit per
-    /// address [default: a quarter of max-connections]
+    /// Maximum number of open connections from one address, with the same rule at the limit; trusted proxies have no
+    /// limit per address [default: a quarter of max-connections]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_connections_per_address: Option<usize>,
 
-    /// How long the head of a request may take to arrive [default: 15s]
+    /// How long the headers of a request may take to arrive [default: 15s]
     #[arg(long, value_name = "TIME")]
     pub(crate) header_timeout: Option<Span>,
 
@@ -110,7 +110,7 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) idle_timeout: Option<Span>,
 
-    /// How long a request without a valid key or session may take, with its body and its answer [default: 1m]
+    /// How long a request without a valid key or session may take, including its body and the response [default: 1m]
     #[arg(long, value_name = "TIME")]
     pub(crate) request_timeout: Option<Span>,
 
@@ -138,7 +138,7 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) workspace_idle: Option<Span>,
 
-    /// Free space that is kept on the disk of the data directory, such as 5GiB; below it no run is claimed, and runs are
+    /// Free space to keep on the disk of the data directory, such as 5GiB; below it, no run is claimed, and runs are
     /// stopped; 0: none [default: a twentieth of the disk, at most 4GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk_reserve: Option<Bytes>,
@@ -172,7 +172,7 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     pub(crate) sandbox_readable: Option<Vec<PathBuf>>,
 
-    /// The first of 65536 user numbers, and the group, that sandboxes have on the machine where the service is root
+    /// The first of 65536 user IDs, and the group ID, that sandboxes have on a machine where the service runs as root
     /// [default: 2000000000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) sandbox_users: Option<u32>,

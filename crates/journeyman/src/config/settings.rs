@@ -155,7 +155,7 @@ impl Settings {
             bail!("lease must be at least 3s: a busy machine needs some time for a heartbeat");
         }
         if lease > LONGEST_LEASE / 2 {
-            bail!("lease must be at most 15m: that long a run waits whose machine is gone");
+            bail!("lease must be at most 15m: a run whose machine has failed waits that long");
         }
         let usual = Patience::default();
         let patience = Patience {
@@ -301,8 +301,8 @@ fn users(first: Option<u32>, own: u32) -> anyhow::Result<UserRange> {
     let Some(first) = first else { return Ok(UserRange::default()) };
     let Some(range) = UserRange::beginning_with(first) else {
         bail!(
-            "sandbox-users: {first} cannot be the first of {} user numbers: choose one from {} to {}, so that none of them \
-             belongs to the system, to nobody (65534) or is above 2147483647",
+            "sandbox-users: {first} cannot be the first of {} user IDs: choose one from {} to {}, so that none of them \
+             belongs to the system or the user nobody (65534), or is above 2147483647",
             UserRange::COUNT,
             UserRange::LOWEST,
             UserRange::HIGHEST
@@ -310,7 +310,7 @@ fn users(first: Option<u32>, own: u32) -> anyhow::Result<UserRange> {
     };
     if range.has(own) {
         bail!(
-            "sandbox-users: the service itself runs as user {own}, which is one of {} to {}; choose other numbers",
+            "sandbox-users: the service itself runs as user {own}, which is in the range {} to {}; choose other IDs",
             range.first,
             range.last()
         );

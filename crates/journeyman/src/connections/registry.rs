@@ -180,14 +180,14 @@ impl Registry {
         match limit {
             Limit::All => tracing::warn!(
                 times, open, authenticated, total, %address,
-                "the limit of connections is reached: the oldest without an authenticated request are closed for new ones; \
-                 raise max-connections, or block the addresses that hold them"
+                "the connection limit is reached: the oldest connections without an authenticated request are closed \
+                 for new ones; raise max-connections, or block the addresses that hold them"
             ),
             Limit::Address => tracing::warn!(
                 times, open, authenticated, per_address, %address,
-                "an address has as many connections as it may: its oldest without an authenticated request are closed for \
-                 new ones, or new ones are refused; raise max-connections-per-address, or, if it is a proxy, name it in \
-                 trusted-proxies"
+                "an address has reached its connection limit: its oldest connections without an authenticated request \
+                 are closed for new ones, or new ones are refused; raise max-connections-per-address, or, if it is a \
+                 proxy, add it to trusted-proxies"
             ),
         }
     }
@@ -204,8 +204,8 @@ impl Registry {
         }
         if let Some(times) = table.accept_failed.pass(now) {
             let open = table.admission.open();
-            tracing::error!(%error, times, open, "connections could not be accepted; the service tries again. If files are \
-                 too many, raise the limit of open files of the service, or lower max-connections");
+            tracing::error!(%error, times, open, "connections could not be accepted; the service tries again. If too \
+                 many files are open, raise the service's limit of open files, or lower max-connections");
         }
     }
 
@@ -213,8 +213,8 @@ impl Registry {
     pub(super) fn refusal(&self) -> String {
         let id = Machine.uuid(Machine.now()).simple();
         let body = format!(
-            "{{\"error\":\"your address has {} open connections, which is the most that it may have; close some, or use \
-             them again\",\"code\":\"too_many_connections\",\"requestId\":\"req_{id}\"}}",
+            "{{\"error\":\"your address has {} open connections, which is the maximum; close some, or reuse \
+             them\",\"code\":\"too_many_connections\",\"requestId\":\"req_{id}\"}}",
             self.limits.per_address
         );
         format!(

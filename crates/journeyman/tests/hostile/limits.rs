@@ -97,7 +97,7 @@ fn removed_files_that_are_still_open_count() {
         let (code, text) =
             reason(&service, &format!("[[run {script}; head -c 16000000 /dev/urandom > more; sleep 30]]"));
         assert_eq!(code, "disk_limit", "{how}: {text}");
-        assert!(text.contains("removed files that are still open"), "{how}: {text}");
+        assert!(text.contains("deleted files that are still open"), "{how}: {text}");
     }
     is_well(&service);
 }

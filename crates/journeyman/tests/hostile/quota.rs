@@ -75,7 +75,7 @@ fn the_kernel_refuses_what_no_count_sees_and_the_run_ends_for_it() {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", QUOTAS, "sh"]).arg(site.path("data"));
     let service = site.start_wrapped(command);
-    assert_eq!(disk_note(&service), "held by the kernel (user quota)");
+    assert_eq!(disk_note(&service), "enforced by the kernel (user quota)");
     limit(&service);
     let inodes = "perl -e 'for (1 .. 60000) { open(F, \">\", \"f$_\") or last; close(F) } sleep 30'";
     let once = "head -c 30000000 /dev/zero > a; head -c 30000000 /dev/zero > b; sleep 30";
@@ -99,7 +99,7 @@ fn the_kernel_refuses_what_no_count_sees_and_the_run_ends_for_it() {
 fn control_without_quotas_descriptors_in_flight_are_not_counted() {
     let site = site();
     let service = site.start();
-    if disk_note(&service).starts_with("held") {
+    if disk_note(&service).starts_with("enforced") {
         let _ = writeln!(std::io::stderr(), "IGNORED: the disk of {} has quotas", site.path("data").display());
         return;
     }

@@ -201,7 +201,7 @@ fn an_agent_is_installed_listed_and_checked() {
     // What fails leaves what was there.
     for (id, word) in [
         ("broken", "failed"),
-        ("partial", "do not hold"),
+        ("partial", "do not contain"),
         ("none", "there is no agent"),
         ("journeyman", "is not one that is installed"),
     ] {

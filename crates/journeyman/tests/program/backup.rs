@@ -95,7 +95,7 @@ fn a_backup_made_under_load_is_restored_elsewhere_and_work_goes_on() {
     let before = back_up_under_load(&site, &service, &job, &backup);
     service.kill();
     let whole = site.succeed(&["backup", "--verify", text(&backup)]);
-    assert!(whole.contains("SQLite") && whole.contains("is whole"), "{whole}");
+    assert!(whole.contains("SQLite") && whole.contains("is complete and undamaged"), "{whole}");
     assert!(!backup.join("master.key").exists());
 
     let other = site.elsewhere(&[]);
@@ -160,7 +160,7 @@ fn an_older_database_goes_on_where_the_repositories_are_newer() {
 
     // The database is lost, and with it everything that was made after the backup.
     let refusal = refused(&site, &["restore", "--database-only", text(&backup)]);
-    assert!(refusal.contains("journeyman.db is there already"), "{refusal}");
+    assert!(refusal.contains("journeyman.db already exists"), "{refusal}");
     for name in ["journeyman.db", "journeyman.db-wal", "journeyman.db-shm"] {
         let _ = std::fs::remove_file(site.path("data").join(name));
     }
@@ -204,12 +204,12 @@ fn a_restore_that_would_harm_is_refused_with_words() {
     let backup = site.path("backup");
     site.succeed(&["backup", text(&backup)]);
     let again = refused(&site, &["backup", text(&backup)]);
-    assert!(again.contains("is not empty; name a new folder"), "{again}");
+    assert!(again.contains("is not empty; use a new folder"), "{again}");
     let running = refused(&site, &["restore", text(&backup)]);
     assert!(running.contains("while the service is stopped"), "{running}");
     drop(service);
     let present = refused(&site, &["restore", text(&backup)]);
-    assert!(present.contains("journeyman.db is there already"), "{present}");
+    assert!(present.contains("journeyman.db already exists"), "{present}");
 
     let other = site.elsewhere(&[]);
     let no_key = refused(&other, &["restore", text(&backup)]);
@@ -226,7 +226,7 @@ fn a_restore_that_would_harm_is_refused_with_words() {
     let config = format!("master-key-file = {key:?}\n{}", std::fs::read_to_string(other.path("config.toml")).unwrap());
     std::fs::write(other.path("config.toml"), config).unwrap();
     let crossing = refused(&other, &["restore", text(&backup), "--database-url", &url]);
-    assert!(crossing.contains("the backup is of SQLite, and database-url names PostgreSQL"), "{crossing}");
+    assert!(crossing.contains("the backup is of SQLite, but database-url names PostgreSQL"), "{crossing}");
 
     let manifest = std::fs::read(backup.join("manifest.json")).unwrap();
     std::fs::remove_file(backup.join("manifest.json")).unwrap();

@@ -133,7 +133,7 @@ fn agents_run(kind: Kind, seconds: &str) {
     assert_eq!(service.settled(&lost)["status"], "failed", "{:#}", service.events(&lost));
     let reason = last_run(&service, &lost)["reason"].clone();
     assert_eq!(reason["code"], "image_refused", "{reason}");
-    assert!(reason["text"].as_str().unwrap().contains("there is no image localhost/none:1"), "{reason}");
+    assert!(reason["text"].as_str().unwrap().contains("has no image localhost/none:1"), "{reason}");
     assert_eq!(runs(&service, &lost), 1, "it is said once");
 
     // What a killed service leaves is gone with the next, which ends what it has itself.
@@ -168,7 +168,7 @@ fn agents_run_in_containers_of_rootless_podman() {
         // Root's workspaces belong to users that such an engine does not have.
         let output = site.run(&["doctor"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(!output.status.success() && text.contains("is rootless and this service is root"), "{text}");
+        assert!(!output.status.success() && text.contains("is rootless, but this service runs as root"), "{text}");
         std::fs::remove_dir_all(site.path("data/sandbox")).unwrap_or_default();
     }
     engine.give(site.dir.path());
@@ -248,7 +248,7 @@ fn images_are_refused(kind: Kind) {
     let (link, no_git) = (image(&["link"]), image(&["no-git"]));
     let site = site(&engine, "");
     for (name, tar, change, word) in [
-        ("link", &link, "ENV A=b", "something else in the place of /home/agent"),
+        ("link", &link, "ENV A=b", "something else at /home/agent"),
         ("volume", &link, "VOLUME /data", "declares volumes (/data)"),
         ("no-git", &no_git, "ENV A=b", "has no git in its search path"),
     ] {

@@ -82,7 +82,7 @@ fn a_message_is_given_up_at_its_deadline_or_when_people_cancel() {
     waiting(&service, &given_up);
     assert_eq!(service.settled(&given_up)["status"], "failed");
     let text = details(&service, &given_up)["failure"]["text"].as_str().unwrap().to_owned();
-    assert!(text.contains("tried again for 2 seconds"), "{text}");
+    assert!(text.contains("retried for 2 seconds"), "{text}");
 
     let service = {
         drop(service);

@@ -44,7 +44,7 @@ fn projects_of_the_command_line_are_in_the_audit_log_with_an_address_that_only_a
     let client = reqwest::blocking::Client::new();
     let page = client.get(format!("{}/audit", service.url)).header("cookie", cookie).send().unwrap().text().unwrap();
     for part in
-        ["cloud (repository at 169.254.169.254, the metadata service of a cloud)", "project.changed", "project.deleted"]
+        ["cloud (repository at 169.254.169.254, a cloud metadata service)", "project.changed", "project.deleted"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }

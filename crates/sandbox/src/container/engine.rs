@@ -59,7 +59,12 @@ impl Started {
     pub(super) async fn remove(mut self) {
         match tokio::time::timeout(REMOVAL_TIME, self.engine.remove(&self.id)).await {
             Ok(Err(SandboxError::EngineUnreachable(_))) | Err(_) => return,
-            Ok(Err(error)) => tracing::warn!(container = self.id, %error, "it is removed at the next start"),
+            Ok(Err(error)) => {
+                tracing::warn!(
+                    container = self.id, %error,
+                    "a container could not be removed; the next start removes it"
+                );
+            }
             Ok(Ok(())) => {}
         }
         self.id.clear();
@@ -76,7 +81,7 @@ impl Drop for Started {
 
 impl Engine {
     pub(super) async fn connect(socket: &Path, owner: &str) -> Result<Self, SandboxError> {
-        let failed = |error: Error| failed(socket, "the container engine did not say what it is", &error);
+        let failed = |error: Error| failed(socket, "the container engine did not report its version", &error);
         let docker = Docker::connect_with_unix(&socket.to_string_lossy(), ANSWER_SECONDS, API_DEFAULT_VERSION);
         let docker = docker.map_err(failed)?.negotiate_version().await.map_err(failed)?;
         let info = EngineInfo::ask(socket).await.map_err(|error| unreachable(socket, &error))?;
@@ -120,7 +125,7 @@ impl Engine {
             return unreachable(&self.socket, &words(&error));
         }
         let said = self.said(container).await;
-        SandboxError::Unavailable(if said.is_empty() { "the container ended before it began".to_owned() } else { said })
+        SandboxError::Unavailable(if said.is_empty() { "the container exited during startup".to_owned() } else { said })
     }
 
     /// What its first process has said.
@@ -134,7 +139,7 @@ impl Engine {
     /// Its first process, as the host numbers it.
     pub(super) async fn first_process(&self, container: &str) -> Result<Pid, SandboxError> {
         let found = self.docker.inspect_container(container, None).await;
-        let state = found.map_err(|error| self.failed("a container could not be looked at", &error))?.state;
+        let state = found.map_err(|error| self.failed("a container could not be inspected", &error))?.state;
         let pid = state.and_then(|state| state.pid).and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         pid.ok_or_else(|| SandboxError::Unavailable("the container has ended already".to_owned()))
     }
@@ -193,7 +198,10 @@ impl Engine {
                     Ok(()) => return,
                     Err(SandboxError::EngineUnreachable(_)) if begun.elapsed() < REMOVAL_PATIENCE => {}
                     Err(error) => {
-                        tracing::warn!(container, %error, "it is removed at the next start");
+                        tracing::warn!(
+                            container, %error,
+                            "a container could not be removed; the next start removes it"
+                        );
                         return;
                     }
                 }
@@ -220,7 +228,8 @@ fn failed(socket: &Path, what: &str, error: &Error) -> SandboxError {
 /// Returns the error for an engine that does not answer.
 pub(super) fn unreachable(socket: &Path, detail: &dyn std::fmt::Display) -> SandboxError {
     SandboxError::EngineUnreachable(format!(
-        "the container engine at {} does not answer: {detail}; start it, or name the socket of one that runs (container-engine)",
+        "the container engine at {} does not answer: {detail}; start it, or set container-engine to the socket of a \
+         running engine",
         socket.display()
     ))
 }

@@ -59,8 +59,8 @@ impl Engine {
             PullPolicy::Always => !is_fresh(),
             PullPolicy::Never if is_missing => {
                 return Err(SandboxError::ImageMissing(format!(
-                    "there is no image {name} on the container engine, and it is not fetched because sandbox.pull of the \
-                     project is \"never\"; fetch it there (docker pull, podman pull), or name another image"
+                    "the container engine has no image {name}, and does not pull it because sandbox.pull of the \
+                     project is \"never\"; pull it there (docker pull, podman pull), or use another image"
                 )));
             }
             PullPolicy::Never => false,
@@ -76,7 +76,8 @@ impl Engine {
         let volumes = config.volumes.unwrap_or_default();
         if !volumes.is_empty() {
             let text = format!(
-                "the image {name} declares volumes ({}), which would be room without a limit; take one that declares none",
+                "the image {name} declares volumes ({}), whose disk usage would be unlimited; use an image that \
+                 declares none",
                 volumes.join(", ")
             );
             return Err(SandboxError::ImageRefused(text));
@@ -88,12 +89,12 @@ impl Engine {
     }
 
     async fn fetch(&self, name: &str) -> Result<(), SandboxError> {
-        tracing::info!(image = name, "an image is fetched");
+        tracing::info!(image = name, "pulling an image");
         let options = CreateImageOptionsBuilder::new().from_image(&whole_name(name)).build();
         let fetching = self.docker.create_image(Some(options), None, None).try_for_each(|_| async { Ok(()) });
         let fetched = tokio::time::timeout(PULL_TIME, fetching).await;
-        let text = format!("the image {name} could not be fetched");
-        let fetched = fetched.map_err(|_| SandboxError::Unavailable(format!("{text} in half an hour")))?;
+        let text = format!("the image {name} could not be pulled");
+        let fetched = fetched.map_err(|_| SandboxError::Unavailable(format!("{text} within half an hour")))?;
         fetched.map_err(|error| self.not_given(&text, &error))?;
         self.fetched.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Instant::now());
         Ok(())
@@ -102,7 +103,8 @@ impl Engine {
     /// Returns the error for an image that could not be provided. A retry helps if the engine or the registry is
     /// unreachable, but not if the registry has answered.
     fn not_given(&self, what: &str, error: &Error) -> SandboxError {
-        let detail = || format!("{what}: {error}; name another image, or have the engine log in to its registry");
+        let detail =
+            || format!("{what}: {error}; use another image, or log the engine in to the registry of the image");
         match judge(error) {
             Some(Verdict::Missing) => SandboxError::ImageMissing(detail()),
             Some(Verdict::Refused) => SandboxError::ImageRefused(detail()),

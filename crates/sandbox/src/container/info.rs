@@ -124,7 +124,7 @@ async fn get(socket: &Path, path: &str, time: Duration) -> io::Result<(u16, Vec<
     let status = split.and_then(|end| std::str::from_utf8(&answer[..end]).ok()?.split(' ').nth(1)?.parse().ok());
     match (split, status) {
         (Some(end), Some(status)) => Ok((status, answer[end + 4..].to_vec())),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is not one of an HTTP server")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the response is not valid HTTP")),
     }
 }
 

@@ -22,7 +22,7 @@ const SHELL: &str = "/bin/sh";
 pub(super) fn check(first: Pid, order: &Order<'_>) -> Result<(), SandboxError> {
     let root = PathBuf::from(format!("/proc/{}/root", first.as_raw_pid()));
     let root = openat(CWD, &root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let root = root.map_err(|error| unavailable("the files of a container could not be looked at", &error.into()))?;
+    let root = root.map_err(|error| unavailable("the files of a container could not be inspected", &error.into()))?;
     is_as_ordered(&root, order)?;
     let path = order.image.environment.get("PATH").map_or(SEARCH, String::as_str);
     has_programs(&root, &order.image.name, path)
@@ -42,10 +42,10 @@ fn is_as_ordered(root: &OwnedFd, order: &Order<'_>) -> Result<(), SandboxError> 
         let found = openat2(root, there, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
         let note = found.and_then(fstat).map_err(io::Error::from);
         let ours =
-            ours.metadata().map_err(|error| unavailable("a folder for a container could not be looked at", &error))?;
+            ours.metadata().map_err(|error| unavailable("a folder for a container could not be inspected", &error))?;
         if !note.is_ok_and(|note| (note.st_dev, note.st_ino) == (ours.dev(), ours.ino())) {
             return Err(SandboxError::ImageRefused(format!(
-                "the image {} has something else in the place of {there}, such as a link; take another",
+                "the image {} has something else at {there}, such as a link; use another image",
                 order.image.name
             )));
         }
@@ -55,14 +55,14 @@ fn is_as_ordered(root: &OwnedFd, order: &Order<'_>) -> Result<(), SandboxError> 
 
 /// Checks that the image has the programs with which commits are made. Without them, a turn would be lost at its end.
 fn has_programs(root: &OwnedFd, image: &str, path: &str) -> Result<(), SandboxError> {
-    let mend = "name another image (sandbox.image of the project, or container-image of the server)";
+    let mend = "use another image (sandbox.image of the project, or container-image of the server)";
     if !is_program(root, Path::new(SHELL)) {
         return Err(SandboxError::ImageRefused(format!("the image {image} has no shell at {SHELL}; {mend}")));
     }
     if !path.split(':').any(|folder| is_program(root, &Path::new(folder).join("git"))) {
         return Err(SandboxError::ImageRefused(format!(
-            "the image {image} has no git in its search path ({path}), and the commits of a turn are made in it; add git to \
-             the image, or {mend}"
+            "the image {image} has no git in its search path ({path}), but git is needed to commit the changes \
+             of a turn; add git to the image, or {mend}"
         )));
     }
     Ok(())

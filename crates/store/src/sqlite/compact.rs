@@ -32,7 +32,7 @@ impl SqliteStore {
             // The checkpoint truncates the file; otherwise the next automatic checkpoint would, which comes only after
             // enough writes.
             self.readers.read(|db| Ok(checkpoint(db)?)).await?;
-            tracing::info!(pages = given, "room in the database was given back to the disk");
+            tracing::info!(pages = given, "free space in the database was returned to the disk");
         }
         Ok(())
     }

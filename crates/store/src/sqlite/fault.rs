@@ -24,7 +24,7 @@ impl Fault {
     pub(super) fn set(&self, error: &rusqlite::Error) {
         let reason = format!("COMMIT failed: {error}");
         if self.reason.set(reason).is_ok() {
-            tracing::error!(%error, "the database can no longer be trusted; nothing more is read from it or stored in it");
+            tracing::error!(%error, "the database can no longer be trusted; all further reads and writes are refused");
         }
         self.happened.cancel();
     }

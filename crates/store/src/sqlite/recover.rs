@@ -34,7 +34,7 @@ pub(super) fn recover(path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
     let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
     if busy {
-        tracing::info!("another program uses the database; its log is kept, which is on the disk");
+        tracing::info!("another program uses the database; its log, which is synced to disk, stays in place");
     }
     drop(connection);
     let synced = File::open(path).and_then(|file| file.sync_all()).and_then(|()| {

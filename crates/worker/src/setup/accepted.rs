@@ -58,13 +58,13 @@ async fn merge_base(mirror: &Mirror, head: &Sha, others: &[Sha]) -> Result<Optio
 
 fn nothing_accepted(refs: &[&str], turn: &TurnBegun) -> Stopped {
     let refs = match refs {
-        [] => "the code host names no default branch, and the project neither a ref nor pullRequest.base".to_owned(),
+        [] => "the code host names no default branch, and the project sets neither ref nor pullRequest.base".to_owned(),
         refs => format!("the branch {:?} has no commit in common with {}", turn.branch, refs.join(", ")),
     };
     let text = format!(
-        "the setup command was not run: it gets secrets that the agent does not get, so it runs on a commit that people \
-         have accepted, and there is none: {refs}. Set pullRequest.base of the project to the branch that the work is to \
-         go into, or give the agent the same secrets (secretUses)"
+        "the setup command was not run: it gets secrets that the agent does not get, so it must run on a commit that \
+         people have accepted, but there is none: {refs}. Set pullRequest.base of the project to the branch that the \
+         work is to be merged into, or give the agent the same secrets (secretUses)"
     );
     Stopped::failed(ReasonCode::SetupFailed, text)
 }

@@ -21,7 +21,7 @@ pub(crate) fn merge(from: &Path, into: &Path) -> io::Result<()> {
 
 fn merge_folders(from: &OwnedFd, into: &OwnedFd, depth: usize) -> io::Result<()> {
     if depth > DEPTH {
-        return Err(io::Error::new(ErrorKind::InvalidData, format!("a home is deeper than {DEPTH} folders")));
+        return Err(io::Error::new(ErrorKind::InvalidData, format!("a home has more than {DEPTH} levels of folders")));
     }
     for name in names(from)? {
         move_entry(from, into, &name, depth)?;

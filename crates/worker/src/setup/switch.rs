@@ -73,8 +73,8 @@ pub(super) async fn switch(
 
 fn failed(why: &str) -> Stopped {
     let text = format!(
-        "the setup command ran on the newest commit that people have accepted, and the files could not be moved from \
-         there to the job's branch: {why}. Look whether the setup command changes the repository's .git"
+        "the setup command ran on the newest commit that people have accepted, but the files could not be switched \
+         from it to the job's branch: {why}. Check whether the setup command changes the repository's .git"
     );
     Stopped::failed(ReasonCode::SetupFailed, text)
 }

@@ -240,5 +240,5 @@ async fn a_repository_that_the_setup_command_has_broken_is_told() {
     place.commit("main", &[("a", "1")]);
     let head = place.commit(BRANCH, &[("b", "1")]);
     let text = refused(place.prepare(&head, false, false).await);
-    assert!(text.contains("could not be moved from there to the job's branch"), "{text}");
+    assert!(text.contains("could not be switched from it to the job's branch"), "{text}");
 }

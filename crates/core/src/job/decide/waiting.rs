@@ -29,7 +29,7 @@ impl Plan {
         let since = before.map_or(since, |before| before.since).min(self.now);
         let deadline = since + patience;
         if deadline <= self.now {
-            let text = format!("{} (tried again for {})", reason.text, in_words(patience));
+            let text = format!("{} (retried for {})", reason.text, in_words(patience));
             let reason = Reason::new(reason.code, text);
             self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, AfterRun::Ends);
             self.conclude(delivery.message, MessageStatus::Failed, Some(reason));

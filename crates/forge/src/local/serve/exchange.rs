@@ -91,7 +91,7 @@ async fn carry(mut process: Piped, body: GitBody, (idle, folders): (Duration, Op
                 && let Err(error) = blocking(move || folders.sync()).await
             {
                 // Without its end the response looks truncated, and the client retries.
-                tracing::error!(%error, "a repository that was pushed to cannot be synced");
+                tracing::error!(%error, "a repository cannot be synced to disk after a push");
                 return;
             }
             // The client may have stopped reading just here.

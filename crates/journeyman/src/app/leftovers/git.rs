@@ -29,7 +29,11 @@ pub(super) fn end_orphans(settings: &Path) {
         }
         let signal = if pause < pauses { Signal::TERM } else { Signal::KILL };
         if pause == 0 || pause == pauses {
-            tracing::info!(processes = orphans.len(), ?signal, "git of a service that was killed is ended");
+            tracing::info!(
+                processes = orphans.len(),
+                ?signal,
+                "stopping the git processes of a service that was killed"
+            );
             // The process may have exited already.
             for orphan in orphans {
                 let _ = kill_process(orphan, signal);
@@ -109,7 +113,7 @@ fn is_unfinished(name: &str) -> bool {
 fn remove(path: &Path) -> bool {
     let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     if let Err(error) = &removed {
-        tracing::warn!(path = %path.display(), %error, "a lock of git could not be removed");
+        tracing::warn!(path = %path.display(), %error, "a lock or temporary file of git could not be removed");
     }
     removed.is_ok()
 }

@@ -33,8 +33,8 @@ pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Resu
     if !locks.are_complete(install) {
         writeln!(
             std::io::stderr(),
-            "warning: no lock file has the hashes of the packages of {id}: what the registry serves is taken as it is. Name \
-             one as npm-lock or pip-lock in the agent's table (docs/agents.md)"
+            "warning: no lock file has the hashes of the packages of {id}: the packages that the registry serves are \
+             not verified. Set npm-lock or pip-lock in the agent's table to a lock file (docs/agents.md)"
         )?;
     }
     app::make_private_dir(&settings.data_dir)?;
@@ -50,7 +50,7 @@ pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Resu
     let aside = agents.join(format!(".{id}.before"));
     // One that was interrupted has left what was there before aside, and what it had come to in its place.
     let restored = app::leftovers::restore_agent(&folder, &aside);
-    restored.with_context(|| format!("{} cannot be put in its place again", aside.display()))?;
+    restored.with_context(|| format!("{} cannot be moved back", aside.display()))?;
     match std::fs::rename(&folder, &aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("{} cannot be put aside", folder.display()));
@@ -163,8 +163,8 @@ fn carry_out(command: &mut Command, hint: &str) -> anyhow::Result<()> {
         Some(0) => Ok(()),
         Some(127) => bail!("{} was not found ({hint})", words.first().map_or("a program", String::as_str)),
         _ if OTHER_HASH.iter().any(|word| said.contains(word)) => bail!(
-            "the registry serves a package whose hash is not the one in the lock file (see above): it was replaced there, or \
-             on the way. Do not use it before you know why"
+            "the registry serves a package whose hash differs from the lock file (see above): it was replaced in the \
+             registry or in transit. Do not use it until you know why"
         ),
         _ => bail!("{line} failed ({})", output.status),
     }
@@ -175,8 +175,8 @@ fn is_complete(spec: &AgentSpec, folder: &Path) -> anyhow::Result<()> {
     let own = spec.command.iter().map(Path::new).filter(|word| word.starts_with(folder));
     match own.into_iter().find(|word| !word.exists()) {
         Some(missing) => bail!(
-            "the packages do not hold {}; if the lock file has none for this kind of machine ({}), --unpinned installs \
-             without it, and without a look at hashes",
+            "the packages do not contain {}; if the lock file has none for this kind of machine ({}), --unpinned \
+             installs without the lock file and without verifying hashes",
             missing.display(),
             config::arch()
         ),

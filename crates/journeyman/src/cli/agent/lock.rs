@@ -24,7 +24,7 @@ const NPM: [(&str, &str); 7] = [
 const PIP: [(&str, &str); 1] = [("vibe", include_str!("../../../../../agents/locks/vibe/requirements.txt"))];
 
 /// The advice in errors about an unusable lock file.
-const WRITE: &str = "write it again with the versions of the agent's table (docs/agents.md)";
+const WRITE: &str = "regenerate it with the versions of the agent's table (docs/agents.md)";
 
 /// The lock files of one installation.
 #[derive(Debug, Default)]
@@ -161,10 +161,10 @@ impl LockFile for NpmLock {
     fn parse(text: &str) -> anyhow::Result<Self> {
         let NpmFile { version, packages } = serde_json::from_str(text)?;
         if version != 3 {
-            bail!("it has lockfileVersion {version} and not 3; npm 7 or later writes that");
+            bail!("it has lockfileVersion {version}, not 3; npm 7 or later writes version 3");
         }
         if !packages.contains_key("") {
-            bail!("it does not say what it is the lock file of");
+            bail!("it has no root package");
         }
         let lacks = |(place, one): &(&String, &NpmPackage)| {
             !place.is_empty() && !one.in_bundle && one.integrity.as_ref().is_none_or(String::is_empty)
@@ -190,7 +190,7 @@ impl LockFile for NpmLock {
 impl NpmLock {
     /// Writes the files that `npm ci` reads.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        let root = self.packages.get("").context("a lock file without its root")?;
+        let root = self.packages.get("").context("the lock file has no root package")?;
         let manifest = Manifest {
             name: "agent",
             private: true,
@@ -208,8 +208,8 @@ impl NpmLock {
             |(place, one): &(&String, &NpmPackage)| one.is_for(arch) && !folder.join(place.as_str()).exists();
         match self.packages.iter().find(is_missing) {
             Some((place, one)) => bail!(
-                "the package {} {} was not installed: the registry does not have it, or serves something whose hash is not \
-                 the one in the lock file",
+                "the package {} {} was not installed: the registry does not have it, or serves a package whose hash \
+                 differs from the lock file",
                 place.trim_start_matches("node_modules/"),
                 one.version
             ),
@@ -240,7 +240,10 @@ impl LockFile for PipLock {
         for line in whole.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             // Options can name other places to install from.
             if line.starts_with('-') || !line.contains("==") || !line.contains("--hash=sha256:") {
-                bail!("{:?} is not a package of one version with hashes", line.split(' ').next().unwrap_or_default());
+                bail!(
+                    "{:?} is not a package with a pinned version and hashes",
+                    line.split(' ').next().unwrap_or_default()
+                );
             }
         }
         Ok(Self(text.to_owned()))

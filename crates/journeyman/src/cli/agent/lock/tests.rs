@@ -71,7 +71,7 @@ fn a_lock_file_that_does_not_hold_what_it_must_is_refused() {
         ("{".to_owned(), "one@1.0.0", "npm-lock"),
     ] {
         let error = npm(&text, package).expect_err(told);
-        assert!(error.contains(told) && error.contains("write it again"), "{error}");
+        assert!(error.contains(told) && error.contains("regenerate it"), "{error}");
     }
     let pip = |text: &str, package: &str| {
         std::fs::write(&path, text).expect("written");
