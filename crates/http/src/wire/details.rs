@@ -24,7 +24,7 @@ pub(crate) struct JobDetails {
     branch: Option<String>,
     /// The pull request, if there is one; also present while the job is active.
     #[schema(required)]
-    pull_request: Option<PullRequest>,
+    pull_request: Option<JobPullRequest>,
     /// The number of queued messages, without the current one.
     queue_length: usize,
     /// The external cause that the job waits for; `null` if there is none.
@@ -35,9 +35,9 @@ pub(crate) struct JobDetails {
     failure: Option<Reason>,
 }
 
-/// A pull request.
+/// The pull request of a job.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct PullRequest {
+pub(crate) struct JobPullRequest {
     number: u64,
     url: String,
 }
@@ -104,7 +104,7 @@ impl JobDetails {
             agent: job.agent.clone(),
             model: job.model.clone(),
             branch: job.branch.as_ref().map(|branch| branch.name.clone()),
-            pull_request: job.pull.as_ref().map(|pull| PullRequest { number: pull.number, url: pull.url.clone() }),
+            pull_request: job.pull.as_ref().map(|pull| JobPullRequest { number: pull.number, url: pull.url.clone() }),
             queue_length: job.queue.len(),
             waiting: Waiting::of(job, hold),
             failure: match &job.state {
