@@ -236,8 +236,9 @@ pub(crate) struct Cgroup {
 impl Cgroup {
     /// The files into which a process with one thread writes `0` to enter.
     ///
-    /// It goes by itself because the kernel need not wait then for all processors: 0.1 ms and not 25 (version 1; "current"
-    /// in `cgroup_procs_write_start`, kernel/cgroup/cgroup.c).
+    /// The process enters by itself, because the kernel then does not wait for all processors: 0.1 ms instead of 25 in
+    /// version 1 (`cgroup_procs_write_start` in kernel/cgroup/cgroup.c). Version 2 moves whole processes only, and always
+    /// waits: 10 to 20 ms, unless its file system is mounted with `favordynmods` (Linux 6.0 and later).
     pub(crate) fn doors(&self) -> io::Result<Vec<File>> {
         let open = |door: PathBuf| File::options().write(true).open(door);
         // In version 2, all controllers share one group.

@@ -40,7 +40,8 @@ fn find(controller: Controller, mounts: &str, groups: &str) -> Option<(Version, 
     let mut versions = [(Version::One, "cgroup"), (Version::Two, "cgroup2")];
     if controller == Controller::Freezer {
         // Version 2 can freeze any group, even if the controllers are on version 1, and a process that it has frozen
-        // can be killed.
+        // can be killed: by an operator, and by bubblewrap when the service dies. A machine with both versions pays for
+        // that with 20 ms for each new sandbox ([`super::Cgroup::doors`]).
         versions.reverse();
     }
     for (version, kind) in versions {
