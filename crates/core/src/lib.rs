@@ -11,6 +11,7 @@ pub mod engine;
 pub mod idempotency;
 pub mod ids;
 pub mod job;
+pub mod json;
 pub mod key;
 pub mod message;
 pub mod model;

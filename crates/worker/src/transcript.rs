@@ -1,5 +1,6 @@
 //! What the agent says, as lines of the job's log: collected for a moment, so that a chatty agent costs few writes.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use journeyman_core::job::command::Report;
@@ -23,6 +24,9 @@ const BATCH: usize = 64;
 
 /// Bytes of one line's data; longer tool output is cut. Keeps one line from growing a job without bound.
 const LINE_BYTES: usize = 256 << 10;
+
+/// The most dropped lines of a turn that are logged: an agent may print anything, as often as it likes.
+const MOST_DROPPED: usize = 20;
 
 /// Writes what arrives until the turn is `over` and nothing is left. What cannot be written any more is read all the
 /// same, so that the agent does not wait for us.
@@ -73,11 +77,20 @@ struct Spoken {
     pieces: Pieces,
     /// Of which kind they are.
     kind: Option<TranscriptKind>,
+    /// The number of dropped lines so far.
+    dropped: usize,
 }
 
 impl Spoken {
     fn add(&mut self, reporter: &Reporter, entries: &mut Vec<TranscriptEntry>, update: Update) {
         let at = reporter.now();
+        let update = match update {
+            Update::Dropped { reason, beginning } => match self.limit(reason, beginning) {
+                Some(update) => update,
+                None => return,
+            },
+            update => update,
+        };
         let kind = match update {
             Update::Message(_) => Some(TranscriptKind::Message),
             Update::Thought(_) => Some(TranscriptKind::Thought),
@@ -95,6 +108,19 @@ impl Spoken {
                 add(entries, Update::Thought(self.pieces.add(redactor, &text)), at)
             }
             (update, redactor) => add_redacted(entries, update, at, redactor),
+        }
+    }
+
+    /// Returns a dropped line as it is logged; `None` after too many.
+    fn limit(&mut self, reason: String, beginning: String) -> Option<Update> {
+        self.dropped += 1;
+        match self.dropped.cmp(&MOST_DROPPED) {
+            Ordering::Less => Some(Update::Dropped { reason, beginning }),
+            Ordering::Equal => {
+                let reason = "further dropped lines of this turn are not logged".to_owned();
+                Some(Update::Dropped { reason, beginning: String::new() })
+            }
+            Ordering::Greater => None,
         }
     }
 
@@ -141,6 +167,9 @@ fn add_redacted(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestam
         Update::Usage(usage) => (TranscriptKind::Usage, usage),
         Update::Permission { title, chosen, kind, granted } => {
             (TranscriptKind::Permission, json!({"title": title, "chosen": chosen, "kind": kind, "granted": granted}))
+        }
+        Update::Dropped { reason, beginning } => {
+            (TranscriptKind::LineDropped, json!({"reason": reason, "beginning": beginning}))
         }
         // Kinds that came after this version: kept out of the log rather than guessed at.
         Update::Other(_) => return,

@@ -210,6 +210,8 @@ pub enum TranscriptKind {
     ModelCalled,
     /// It wanted to, and was not let.
     ModelDenied,
+    /// A line of its output that was not a message of the protocol.
+    LineDropped,
 }
 
 /// What the types of lines begin with that tell what an agent said and did.
@@ -231,6 +233,7 @@ impl TranscriptKind {
             Self::Session => "agent.session",
             Self::ModelCalled => "agent.model_call",
             Self::ModelDenied => "model.denied",
+            Self::LineDropped => "agent.line_dropped",
         }
     }
 }

@@ -9,6 +9,7 @@ mod checked;
 mod tests;
 
 use bytes::Bytes;
+use journeyman_core::json::replace_lone_surrogates;
 use serde_json::{Map, Value, json};
 
 use self::checked::Checked;
@@ -69,7 +70,9 @@ pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared
     if body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':')).count() > MOST_VALUES * 2 {
         return Err(format!("the body has more than {MOST_VALUES} values"));
     }
-    let mut value: Value = serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
+    let text = std::str::from_utf8(body).map_err(|error| format!("the body is not UTF-8: {error}"))?;
+    let text = replace_lone_surrogates(text);
+    let mut value: Value = serde_json::from_str(&text).map_err(|error| format!("the body is not JSON: {error}"))?;
     let Some(fields) = value.as_object_mut() else { return Err("the body must be a JSON object".to_owned()) };
     let named = path.model.clone().or_else(|| Some(fields.get("model")?.as_str()?.to_owned()));
     let model = named.filter(|name| !name.is_empty() && name.len() <= NAME_BYTES).ok_or("the body names no model")?;

@@ -10,10 +10,13 @@
 //! - What the crate is given is small or awaited by us: answers, and requests stripped of their params. No more than
 //!   [`UNANSWERED`] requests are in the crate at a time.
 
-use std::io;
 use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
 use futures::Stream;
+use journeyman_core::json::replace_lone_surrogates;
+use serde::Deserializer as _;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -35,6 +38,9 @@ const LOGGED_CHARS: usize = 200;
 
 /// JSON-RPC's "internal error", for errors without a code.
 const INTERNAL_ERROR: i32 = -32603;
+
+/// JSON-RPC's "parse error".
+const PARSE_ERROR: i32 = -32700;
 
 /// What the conversation is at, and so what happens to an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +93,19 @@ impl Inbound {
                 }
                 Err(error) => return Some(Err(error)),
             };
-            match Said::read(&String::from_utf8_lossy(&bytes)) {
+            let line = String::from_utf8_lossy(&bytes);
+            let line = line.trim();
+            match Said::read(line) {
                 Said::Nothing => {}
+                Said::Dropped { reason, instead } => {
+                    self.report(Update::Dropped { reason, beginning: head(line, LOGGED_CHARS).to_owned() }).await;
+                    match instead {
+                        Instead::Nothing => {}
+                        Instead::Refusal { id, method } => return Some(Ok(self.asked(&id, &method, &Value::Null).await)),
+                        Instead::Failure(answer) => return Some(Ok(answer)),
+                        Instead::End(error) => return Some(Err(self.break_off(AcpError::Protocol(error)))),
+                    }
+                }
                 Said::Notification { method, params } => self.told(&method, params).await,
                 Said::Request { id, method, params } => {
                     return Some(Ok(self.asked(&id, &method, &params).await));
@@ -156,11 +173,106 @@ impl Inbound {
     }
 }
 
+/// The reason for dropping a line that is neither a request, a notification, nor an answer.
+const NO_MESSAGE: &str = "not a JSON-RPC message";
+
+/// What takes the place of a line that was dropped.
+#[derive(Debug, PartialEq)]
+enum Instead {
+    /// Nothing: neither side waits.
+    Nothing,
+    /// The agent's request is refused.
+    Refusal { id: Value, method: String },
+    /// An answer to our request: an error.
+    Failure(String),
+    /// The connection ends: one side waits, and the line does not say for which request.
+    End(String),
+}
+
+impl Instead {
+    /// For a JSON object that is not a message: it may be an answer with neither a result nor an error.
+    fn of(message: &Map<String, Value>) -> Self {
+        match message.get("id") {
+            Some(id) if message.contains_key("jsonrpc") && !message.contains_key("method") => {
+                Self::failure(id, "it has neither a result nor an error")
+            }
+            _ => Self::Nothing,
+        }
+    }
+
+    fn failure(id: &Value, reason: &str) -> Self {
+        let error = json!({ "code": PARSE_ERROR, "message": format!("the agent's answer could not be read: {reason}") });
+        Self::Failure(json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string())
+    }
+}
+
+/// The members of a JSON-RPC message that stand before the place where its JSON breaks.
+#[derive(Debug, Default)]
+struct Beginning {
+    id: Option<Value>,
+    method: Option<String>,
+    is_answer: bool,
+}
+
+impl Beginning {
+    fn read(line: &str) -> Self {
+        let mut beginning = Self::default();
+        // It ends with the error that is known already.
+        drop(serde_json::Deserializer::from_str(line).deserialize_map(BeginningVisitor(&mut beginning)));
+        beginning
+    }
+
+    fn instead(self, reason: &str) -> Instead {
+        match self {
+            Self { id: Some(id), method: Some(method), .. } => Instead::Refusal { id, method },
+            Self { id: Some(id), is_answer: true, .. } => Instead::failure(&id, reason),
+            Self { method: None, is_answer: true, .. } => {
+                Instead::End(format!("the agent sent an answer that could not be read: {reason}"))
+            }
+            Self { method: Some(method), .. } if method == ASK_PERMISSION => {
+                Instead::End(format!("the agent asked for a permission, and the request could not be read: {reason}"))
+            }
+            _ => Instead::Nothing,
+        }
+    }
+}
+
+struct BeginningVisitor<'a>(&'a mut Beginning);
+
+impl<'de> Visitor<'de> for BeginningVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON-RPC message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while let Some(name) = members.next_key::<String>()? {
+            match name.as_str() {
+                "id" => self.0.id = Some(members.next_value()?),
+                "method" => self.0.method = Some(members.next_value()?),
+                name => {
+                    self.0.is_answer |= matches!(name, "result" | "error");
+                    members.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A line, understood.
 #[derive(Debug, PartialEq)]
 enum Said {
-    /// An empty line, or one that is not a message: agents print banners, warnings, logs.
+    /// An empty line.
     Nothing,
+    /// A line that is not a message: agents print banners, warnings, and logs, and some write broken JSON.
+    Dropped {
+        /// What is wrong with it.
+        reason: String,
+        /// What is done so that neither side waits for it.
+        instead: Instead,
+    },
     Notification {
         method: String,
         params: Value,
@@ -175,20 +287,28 @@ enum Said {
 }
 
 impl Said {
+    /// Reads a line without white space around it.
     fn read(line: &str) -> Self {
-        let line = line.trim();
         if line.is_empty() {
             return Self::Nothing;
         }
-        let said = match serde_json::from_str(line) {
-            Ok(Value::Object(message)) => Self::understand(message),
+        let repaired = replace_lone_surrogates(line);
+        match serde_json::from_str(&repaired) {
+            Ok(Value::Object(message)) => {
+                let instead = Instead::of(&message);
+                Self::understand(message).unwrap_or_else(|| Self::Dropped { reason: NO_MESSAGE.to_owned(), instead })
+            }
             // Arrays too: the protocol has no batches.
-            Ok(_) | Err(_) => None,
-        };
-        said.unwrap_or_else(|| {
-            tracing::debug!(line = head(line, LOGGED_CHARS), "skipped a line that is not a message");
-            Self::Nothing
-        })
+            Ok(_) => Self::Dropped { reason: NO_MESSAGE.to_owned(), instead: Instead::Nothing },
+            Err(_) if !line.starts_with('{') => {
+                Self::Dropped { reason: NO_MESSAGE.to_owned(), instead: Instead::Nothing }
+            }
+            Err(error) => {
+                let reason = format!("not valid JSON: {error}");
+                let instead = Beginning::read(&repaired).instead(&reason);
+                Self::Dropped { reason, instead }
+            }
+        }
     }
 
     fn understand(mut message: Map<String, Value>) -> Option<Self> {
@@ -238,11 +358,51 @@ mod tests {
         }
     }
 
+    fn dropped(line: &str) -> Option<Instead> {
+        match Said::read(line) {
+            Said::Dropped { instead, .. } => Some(instead),
+            _ => None,
+        }
+    }
+
     #[test]
-    fn what_is_not_a_message_is_nothing() {
+    fn a_lone_surrogate_drops_nothing() {
+        let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"text":"a\ud83d"}}"#;
+        let params = json!({ "text": "a\u{fffd}" });
+        assert_eq!(Said::read(update), Said::Notification { method: "session/update".to_owned(), params });
+        let request = r#"{"jsonrpc":"2.0","id":4,"method":"m","params":["\ude00"]}"#;
+        assert_eq!(
+            Said::read(request),
+            Said::Request { id: json!(4), method: "m".to_owned(), params: json!(["\u{fffd}"]) }
+        );
+        assert!(read_answer(r#"{"jsonrpc":"2.0","id":5,"result":{"text":"\ud83d"}}"#).is_some());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_line_that_was_dropped() {
+        let refusal = |id: Value| Instead::Refusal { id, method: ASK_PERMISSION.to_owned() };
+        for (line, expected) in [
+            (r#"{"jsonrpc":"2.0","method":"session/update","params":{"x":NaN}}"#, Instead::Nothing),
+            (r#"{"jsonrpc":"2.0","id":3,"method":"session/request_permission","params":{"x":NaN}}"#, refusal(json!(3))),
+        ] {
+            assert_eq!(dropped(line), Some(expected), "{line}");
+        }
+        for line in [r#"{"jsonrpc":"2.0","id":3,"result":{"x":NaN}}"#, r#"{"jsonrpc":"2.0","id":3}"#] {
+            let Some(Instead::Failure(answer)) = dropped(line) else { panic!("{line}") };
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(3), &json!(PARSE_ERROR)), "{line}");
+        }
         for line in [
-            "",
-            "  \r",
+            r#"{"jsonrpc":"2.0","result":{"x":NaN},"id":3}"#,
+            r#"{"jsonrpc":"2.0","method":"session/request_permission","params":{"x":NaN},"id":3}"#,
+        ] {
+            assert!(matches!(dropped(line), Some(Instead::End(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_message_is_dropped() {
+        for line in [
             "Welcome!",
             "{",
             "[1]",
@@ -255,14 +415,15 @@ mod tests {
             r#"{"method":4,"id":1}"#,
             r#"[{"jsonrpc":"2.0","method":"session/update","params":{}}]"#,
         ] {
-            assert_eq!(Said::read(line), Said::Nothing, "{line}");
+            assert_eq!(dropped(line), Some(Instead::Nothing), "{line}");
         }
+        assert_eq!(Said::read(""), Said::Nothing);
     }
 
     #[test]
     fn requests_and_notifications_are_told_apart_by_the_id() {
         assert_eq!(
-            Said::read(r#" {"method":"m","params":[1]} "#),
+            Said::read(r#"{"method":"m","params":[1]}"#),
             Said::Notification { method: "m".to_owned(), params: json!([1]) }
         );
         assert_eq!(

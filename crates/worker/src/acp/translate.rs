@@ -38,6 +38,13 @@ pub enum Update {
         /// Whether the permission was given.
         granted: bool,
     },
+    /// A line that was not a message, or could not be read.
+    Dropped {
+        /// What is wrong with it.
+        reason: String,
+        /// Its first characters.
+        beginning: String,
+    },
     /// Any other update, as it came.
     Other(Value),
 }
