@@ -25,6 +25,8 @@ pub struct Options {
     pub new_session_id: Box<dyn Fn() -> String + Send + Sync>,
     /// The size of the model's context window in tokens. Default: by model family.
     pub context_tokens: Option<u64>,
+    /// The most calls of the model in one turn; the turn then ends with `max_turn_requests`.
+    pub model_calls: u32,
     /// Ends the process at once with exit code 101. Only the scripted model calls it, on `[[die]]`; a hook, so that
     /// tests survive it.
     pub die: Box<dyn Fn() + Send + Sync>,
@@ -40,6 +42,7 @@ impl fmt::Debug for Options {
             .field("state_dir", &self.state_dir)
             .field("version", &self.version)
             .field("context_tokens", &self.context_tokens)
+            .field("model_calls", &self.model_calls)
             .finish_non_exhaustive()
     }
 }

@@ -115,13 +115,15 @@ pub struct Places {
     pub workspace: String,
     /// `{permission}`: `allow`, or `ask` where the project refuses something.
     pub permission: &'static str,
+    /// `{model_calls}`: the project's `limits.modelCalls`.
+    pub model_calls: String,
 }
 
 impl Places {
     /// `text` with the words replaced.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
-        let Self { model, dialect, model_name, home, workspace, permission } = self;
+        let Self { model, dialect, model_name, home, workspace, permission, model_calls } = self;
         let words = [
             ("{model}", model.as_str()),
             ("{dialect}", dialect),
@@ -129,6 +131,7 @@ impl Places {
             ("{home}", home),
             ("{workspace}", workspace),
             ("{permission}", permission),
+            ("{model_calls}", model_calls),
         ];
         words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
     }

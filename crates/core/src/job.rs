@@ -16,7 +16,7 @@ pub mod event;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
-use crate::job::command::TurnBegun;
+use crate::job::command::{Ending, TurnBegun};
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::run::Reason;
 use crate::time::{Timestamp, micros};
@@ -223,7 +223,25 @@ pub enum Progress {
         commits: Vec<Sha>,
         /// Whether the turn was stopped by an interrupting message.
         stopped: bool,
+        /// Why the turn was cut short, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cut_short: Option<Box<Reason>>,
     },
+}
+
+impl Progress {
+    /// Returns how the turn ended; `None` before its end.
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        match self {
+            Self::Prompting => None,
+            Self::Publishing { stopped: true, .. } => Some(Ending::Stopped),
+            Self::Publishing { cut_short, .. } => {
+                let reason = cut_short.as_deref().cloned();
+                Some(reason.map_or(Ending::Done, Ending::CutShort))
+            }
+        }
+    }
 }
 
 /// A lease on a job.

@@ -35,6 +35,13 @@ pub const DEFAULT_PROCESSES: u32 = 1024;
 /// What an agent may say in a turn unless the project says otherwise.
 pub const DEFAULT_OUTPUT_BYTES: u64 = 512 << 20;
 
+/// How often a turn that was cut short is continued by default.
+pub const DEFAULT_CONTINUATIONS: u32 = 2;
+
+/// Calls of the model that the built-in agent may make in one turn by default: enough for long work, and an end to endless
+/// work.
+pub const DEFAULT_MODEL_CALLS: u32 = 200;
+
 /// Disk of a job unless the project says otherwise.
 pub const DEFAULT_DISK_BYTES: u64 = 10 << 30;
 
@@ -162,6 +169,10 @@ pub struct LimitSettings {
     pub disk_bytes: Option<u64>,
     /// Bytes that an agent may say in one turn, tools' output among it; `None`: [`DEFAULT_OUTPUT_BYTES`].
     pub output_bytes: Option<u64>,
+    /// How often a turn that was cut short is continued; `None`: [`DEFAULT_CONTINUATIONS`].
+    pub continuations: Option<u32>,
+    /// Calls of the model that the built-in agent may make in one turn; `None`: [`DEFAULT_MODEL_CALLS`].
+    pub model_calls: Option<u32>,
     /// What calls of models may cost.
     pub budget: Budgets,
 }
@@ -183,6 +194,18 @@ impl LimitSettings {
     #[must_use]
     pub fn output_bytes(&self) -> u64 {
         self.output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES)
+    }
+
+    /// How often a turn that was cut short is continued.
+    #[must_use]
+    pub fn continuations(&self) -> u32 {
+        self.continuations.unwrap_or(DEFAULT_CONTINUATIONS)
+    }
+
+    /// Calls of the model that the built-in agent may make in one turn.
+    #[must_use]
+    pub fn model_calls(&self) -> u32 {
+        self.model_calls.unwrap_or(DEFAULT_MODEL_CALLS)
     }
 
     /// Bytes that workspace and home may have together.

@@ -57,6 +57,8 @@ pub enum ReasonCode {
     AgentProtocol,
     /// The model refused to go on.
     AgentRefused,
+    /// The model, the agent, or a limit ended the turn before the agent was done, also after it was continued.
+    TurnCutShort,
     /// The model cannot be called: its provider is not configured, or has no key.
     ModelNotConfigured,
     /// The provider of the model refused the key.

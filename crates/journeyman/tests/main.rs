@@ -36,6 +36,7 @@ pub(crate) mod program {
     mod replication;
     mod secrets;
     mod service;
+    mod turns;
     mod users;
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::job::Job;
+use journeyman_core::job::command::Ending;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{Gateway, ModelFailure, ModelUse, Process};
 use journeyman_core::project::SecretValue;
@@ -43,8 +44,15 @@ const STDERR_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) session: String,
-    /// By an interrupting message.
-    pub(crate) stopped: bool,
+    /// How it ended.
+    pub(crate) ending: Ending,
+}
+
+impl Turn {
+    /// Whether an interrupting message stopped it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.ending == Ending::Stopped
+    }
 }
 
 /// Where a turn takes place, and what it is given.
@@ -114,14 +122,14 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
         // It may be that it has only waited too long, and lost its session: the next attempt has a fresh one.
         *retry = true;
     }
-    if result.as_ref().is_ok_and(|turn| !turn.stopped) {
+    if result.as_ref().is_ok_and(|turn| !turn.is_stopped()) {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(spec.flush_millis)) => {}
             () = stage.signals().lost.cancelled() => {}
             () = stage.signals().shutdown.cancelled() => {}
         }
     }
-    if result.as_ref().is_ok_and(|turn| !turn.stopped) && stage.host.warm.has_room() {
+    if result.as_ref().is_ok_and(|turn| !turn.is_stopped()) && stage.host.warm.has_room() {
         // It stands still: what it has done is about to be read, by git and for the archive of its home, and it must
         // not put something else in its place meanwhile.
         agent.ways.suspend();

@@ -165,11 +165,11 @@ impl Execution for Hands<'_> {
             Work { head: begun.head.clone(), commits: Vec::new(), settled: true }
         } else {
             let limits = &project.settings.limits;
-            let about = About { job: self.job(), message: &claimed.message, only_committed: turn.stopped, limits };
+            let about = About { job: self.job(), message: &claimed.message, only_committed: turn.is_stopped(), limits };
             let environment = base_environment(self.host, room);
             let work = collect(room, &environment, signals, &self.mirror, begun, &about, &seen).await?;
             // What is not committed is to be found by the next turn, whether that changes something or not.
-            state.clean = if turn.stopped { None } else { Some(self.look().await?.fingerprint) };
+            state.clean = if turn.is_stopped() { None } else { Some(self.look().await?.fingerprint) };
             work
         };
         state.usable = work.settled;

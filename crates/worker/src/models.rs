@@ -48,13 +48,13 @@ pub(crate) fn places(
     job: &Job,
     route: Option<&ModelRoute>,
     (home, workspace): (String, String),
-    refuses: bool,
+    (refuses, model_calls): (bool, u32),
 ) -> Places {
     let model = job.model.clone();
     let dialect = route.map(|route| route.dialect.name()).or_else(|| model.split_once('/').map(|(prefix, _)| prefix));
     let (dialect, model_name) = (dialect.unwrap_or_default().to_owned(), name(job, route));
     let permission = if refuses { "ask" } else { "allow" };
-    Places { model, dialect, model_name, home, workspace, permission }
+    Places { model, dialect, model_name, home, workspace, permission, model_calls: model_calls.to_string() }
 }
 
 /// What the agent calls the job's model: the provider's name for it, or, where the agent reaches it in a way of its own
@@ -95,7 +95,7 @@ pub(crate) fn account(
 pub(crate) fn judge(turn: Result<Turn, Stopped>, failure: Option<ModelFailure>) -> Result<Turn, Stopped> {
     let Some(ModelFailure { reason, may_pass }) = failure else { return turn };
     let is_of_the_model = match &turn {
-        Ok(turn) => !turn.stopped,
+        Ok(turn) => !turn.is_stopped(),
         Err(Stopped::Failed { reason, .. }) => matches!(
             reason.code,
             ReasonCode::AgentFailed | ReasonCode::AgentExited | ReasonCode::AgentProtocol | ReasonCode::AgentRefused
@@ -107,14 +107,16 @@ pub(crate) fn judge(turn: Result<Turn, Stopped>, failure: Option<ModelFailure>) 
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::job::command::Ending;
+
     use super::*;
 
     fn failed(code: ReasonCode) -> Result<Turn, Stopped> {
         Err(Stopped::failed(code, "the agent's words"))
     }
 
-    fn ended(stopped: bool) -> Result<Turn, Stopped> {
-        Ok(Turn { session: "s".to_owned(), stopped })
+    fn ended(ending: Ending) -> Result<Turn, Stopped> {
+        Ok(Turn { session: "s".to_owned(), ending })
     }
 
     fn code(turn: Result<Turn, Stopped>) -> Option<(ReasonCode, bool)> {
@@ -127,12 +129,12 @@ mod tests {
     #[test]
     fn a_turn_whose_last_call_failed_did_not_go_well() {
         let cut = || Some(ModelFailure { reason: Reason::new(ReasonCode::ModelCut, "x"), may_pass: true });
-        for turn in [ended(false), failed(ReasonCode::AgentFailed), failed(ReasonCode::AgentExited)] {
+        for turn in [ended(Ending::Done), failed(ReasonCode::AgentFailed), failed(ReasonCode::AgentExited)] {
             assert_eq!(code(judge(turn, cut())), Some((ReasonCode::ModelCut, true)));
         }
-        assert!(judge(ended(true), cut()).is_ok(), "it was stopped, and its call with it");
+        assert!(judge(ended(Ending::Stopped), cut()).is_ok(), "it was stopped, and its call with it");
         assert_eq!(code(judge(failed(ReasonCode::TimedOut), cut())), Some((ReasonCode::TimedOut, false)));
         assert!(matches!(judge(Err(Stopped::HandedBack), cut()), Err(Stopped::HandedBack)));
-        assert!(judge(ended(false), None).is_ok());
+        assert!(judge(ended(Ending::Done), None).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::Published;
+use journeyman_core::job::command::{Ending, Published};
 use journeyman_core::job::{Branch, Job};
 use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;
@@ -173,6 +173,9 @@ pub(crate) async fn pull_request(
 
 fn new_pull(job: &Job, project: &Project, branch: &Branch, prompt: &str) -> NewPull {
     let settings = &project.settings.pull_request;
+    // Work that is not done is not to be merged by mistake.
+    let ending = job.delivery().and_then(|delivery| delivery.progress.ending());
+    let is_cut_short = matches!(ending, Some(Ending::CutShort(_)));
     let id = job.id.to_string();
     let values = [("{title}", job.title.as_str()), ("{prompt}", prompt), ("{job}", &id), ("{branch}", &branch.name)];
     let default_body = "{prompt}\n\n---\nMade by Journeyman, job `{job}`.";
@@ -185,7 +188,7 @@ fn new_pull(job: &Job, project: &Project, branch: &Branch, prompt: &str) -> NewP
         body: fill(settings.body.as_deref().unwrap_or(default_body), &values),
         head: branch.name.clone(),
         base: None,
-        draft: job.options.draft.unwrap_or(settings.draft),
+        draft: is_cut_short || job.options.draft.unwrap_or(settings.draft),
         labels: settings.labels.clone(),
     }
 }

@@ -2,7 +2,7 @@
 
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::ports::{Store, StoreError};
 use journeyman_core::project::hold::HoldCause;
@@ -65,7 +65,7 @@ async fn attempt(store: &dyn Store, executor: &dyn Executor, assignment: &Assign
     let job = &assignment.claimed.job;
     // A turn that has ended is not repeated: what it led to is published.
     let fetched = execution.has_head().await?;
-    if let Some(Progress::Publishing { head, commits, stopped: _ }) = job.delivery().map(|delivery| &delivery.progress)
+    if let Some(Progress::Publishing { head, commits, .. }) = job.delivery().map(|delivery| &delivery.progress)
         && fetched
     {
         let outcome = run.publish(job.clone(), head.clone(), commits.clone()).await?;
@@ -98,7 +98,7 @@ impl Run<'_> {
                 head: head.clone(),
                 commits: commits.clone(),
                 kept: Kept::default(),
-                stopped: false,
+                ending: Ending::Done,
             };
             let job = self.report(ended).await?;
             let outcome = self.publish(job, head, commits).await?;
@@ -109,7 +109,8 @@ impl Run<'_> {
         passed(self.store, self.assignment, &[HoldCause::Model]).await;
         let Collected { head, commits, kept } = self.collect(&job, &begun, &turn).await?;
         let archive = kept.archive.clone().unwrap_or_default();
-        let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), kept, stopped: turn.stopped };
+        let ended =
+            Report::TurnEnded { head: head.clone(), commits: commits.clone(), kept, ending: turn.ending.clone() };
         if has_nothing_to_publish(&job, &head) {
             // No effect lies between the end of the turn and that of the run: they are one report.
             self.execution.release(&head, &archive).await;
@@ -162,12 +163,9 @@ impl Run<'_> {
                 Pushed::Rebased { head: on_top, commits: moved, bundle } => {
                     (head, commits) = (on_top, moved);
                     let (head, commits) = (head.clone(), commits.clone());
-                    let stopped = matches!(
-                        job.delivery().map(|delivery| &delivery.progress),
-                        Some(Progress::Publishing { stopped: true, .. })
-                    );
+                    let ending = job.delivery().and_then(|delivery| delivery.progress.ending()).unwrap_or_default();
                     let kept = Kept { bundle, ..Kept::default() };
-                    job = self.report(Report::TurnEnded { head, commits, kept, stopped }).await?;
+                    job = self.report(Report::TurnEnded { head, commits, kept, ending }).await?;
                 }
             }
         }

@@ -66,8 +66,10 @@ impl Egress {
 pub(crate) enum Told {
     Egress(EgressDecision),
     Model(ModelCall),
-    /// A session was opened, not at a way out but told on the same way: nobody waits for it to be stored.
+    /// A session was opened. It is logged in the same way, because nothing waits until it is stored.
     Session(Value),
+    /// A turn that was cut short is continued.
+    Continued(Value),
 }
 
 /// Hears of what happens, and decides what of it is told: a program may ask for anything, as often as it likes.
@@ -190,6 +192,7 @@ fn line(told: Told) -> (TranscriptKind, Value) {
             (kind, json!({ "destination": destination, "reason": reason }))
         }
         Told::Session(data) => (TranscriptKind::Session, data),
+        Told::Continued(data) => (TranscriptKind::Continued, data),
         Told::Model(ModelCall::Denied { reason }) => (TranscriptKind::ModelDenied, json!({ "reason": reason })),
         Told::Model(ModelCall::Made { model, tokens, cost_micros, millis, failure }) => {
             let data = json!({

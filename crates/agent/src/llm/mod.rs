@@ -1,7 +1,7 @@
 //! A language model as the brain: ask it, run the tools it asks for, and ask again until it has no more wishes.
 //!
 //! Invariants: a stored conversation never has a tool call without its answer, once the turn that made it is over;
-//! a turn makes at most [`MAX_MODEL_CALLS`] calls of the model; a text that leaves this module was redacted.
+//! a turn makes at most [`Options::model_calls`] calls of the model; a text that leaves this module was redacted.
 
 mod answer;
 mod caller;
@@ -28,13 +28,12 @@ use crate::turn::{Turn, TurnEnd, TurnError};
 
 pub(crate) use self::compaction::is_summary;
 
-/// The most calls of the model in one turn: enough for long work, and an end to endless work.
-const MAX_MODEL_CALLS: u32 = 200;
-
 /// A language model with the agent's way of using it.
 pub(crate) struct Llm {
     caller: Caller,
     compactor: Compactor,
+    /// The most calls of the model in one turn.
+    model_calls: u32,
 }
 
 impl Llm {
@@ -42,7 +41,7 @@ impl Llm {
     pub(crate) fn new(options: &Options, dialect: Dialect, name: &str) -> Result<Self, ModelError> {
         let target = Target::new(dialect, name, options.base_url.as_deref(), options.api_key.as_deref())?;
         let window = options.context_tokens.unwrap_or_else(|| usual_window(dialect, name));
-        Ok(Self { caller: Caller::new(target)?, compactor: Compactor::new(window) })
+        Ok(Self { caller: Caller::new(target)?, compactor: Compactor::new(window), model_calls: options.model_calls })
     }
 
     /// Answers one prompt.
@@ -62,7 +61,7 @@ impl Llm {
         turn.save(file).await?;
 
         let mut tokens = Tokens::default();
-        for _ in 0..MAX_MODEL_CALLS {
+        for _ in 0..self.model_calls {
             let answer = match self.next_answer(turn, file, &mut tokens).await? {
                 Reply::Answer(answer) => answer,
                 Reply::Cancelled { partial } => {

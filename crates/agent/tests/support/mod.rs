@@ -155,6 +155,7 @@ fn options(state_dir: &Path, died: Arc<AtomicBool>) -> Options {
         version: "0.0.0".to_owned(),
         new_session_id: Box::new(move || format!("sess-{}", sessions.fetch_add(1, Ordering::Relaxed))),
         context_tokens: None,
+        model_calls: 200,
         die: Box::new(move || died.store(true, Ordering::Relaxed)),
     }
 }

@@ -1,5 +1,6 @@
 //! Moves a job by an event. Infallible: what may not happen was refused in [`super::decide`].
 
+use crate::job::command::Ending;
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::{Delivery, Ended, Job, JobState, Progress, Unpublished, Work};
 use crate::message::MessageStatus;
@@ -50,7 +51,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 delivery.progress = Progress::Prompting;
             }
         }
-        Event::TurnEnded { head, commits, kept, stopped } => {
+        Event::TurnEnded { head, commits, kept, ending } => {
             if kept.session.is_some() {
                 job.session.clone_from(&kept.session);
             }
@@ -61,10 +62,14 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if let Some(branch) = &mut job.branch {
                 branch.head = head.clone();
             }
-            let (head, commits, stopped) = (head.clone(), commits.clone(), *stopped);
+            let (head, commits, stopped) = (head.clone(), commits.clone(), *ending == Ending::Stopped);
+            let cut_short = match ending {
+                Ending::CutShort(reason) => Some(Box::new(reason.clone())),
+                Ending::Done | Ending::Stopped => None,
+            };
             if let Some(delivery) = delivery_mut(job) {
                 let is_rebased = matches!(delivery.progress, Progress::Publishing { .. });
-                delivery.progress = Progress::Publishing { head, commits, stopped };
+                delivery.progress = Progress::Publishing { head, commits, stopped, cut_short };
                 delivery.waiting = None;
                 if is_rebased {
                     // The rebase has changed the hashes of the commits of earlier messages.

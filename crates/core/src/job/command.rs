@@ -69,8 +69,8 @@ pub enum Report {
         commits: Vec<Sha>,
         /// What is kept for whoever goes on from here.
         kept: Kept,
-        /// Whether the turn was stopped by an interrupting message.
-        stopped: bool,
+        /// How the turn ended.
+        ending: Ending,
     },
     /// The run is over.
     Finished {
@@ -79,6 +79,19 @@ pub enum Report {
         /// What the model used.
         usage: Usage,
     },
+}
+
+/// How an agent's turn ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// The agent was done.
+    #[default]
+    Done,
+    /// An interrupting message stopped the turn.
+    Stopped,
+    /// The model, the agent, or a limit ended the turn before the agent was done. The work is published, and the message
+    /// fails with this reason.
+    CutShort(Reason),
 }
 
 /// What is kept of a turn that has ended, for a follow-up or for another machine.

@@ -4,7 +4,7 @@ mod waiting;
 
 use crate::ids::{MessageId, WorkerId};
 use crate::job::apply::apply;
-use crate::job::command::{Claim, Command, Outcome, Published, Report};
+use crate::job::command::{Claim, Command, Ending, Outcome, Published, Report};
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::{Delivery, Ended, Job, JobState, Lease, Progress, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
@@ -266,7 +266,7 @@ impl Plan {
                     self.emit(Event::Transcript { run, entry: entry.clone() });
                 }
             }
-            Report::TurnEnded { head, commits, kept, stopped } => {
+            Report::TurnEnded { head, commits, kept, ending } => {
                 if self.job.branch.is_none() {
                     return Err(Rejected::OutOfOrder);
                 }
@@ -274,7 +274,7 @@ impl Plan {
                     head: head.clone(),
                     commits: commits.clone(),
                     kept: kept.clone(),
-                    stopped: *stopped,
+                    ending: ending.clone(),
                 });
             }
             Report::Finished { outcome, usage } => self.finished(&delivery, outcome, *usage)?,
@@ -313,26 +313,29 @@ impl Plan {
     }
 
     fn published(&mut self, delivery: &Delivery, pushed: Option<&crate::ids::Sha>, pull: &Published, usage: Usage) {
-        let Progress::Publishing { commits, stopped, .. } = &delivery.progress else { return };
-        let (commits, stopped) = (commits.clone(), *stopped);
+        let (Progress::Publishing { commits, .. }, Some(ending)) = (&delivery.progress, delivery.progress.ending())
+        else {
+            return;
+        };
+        let commits = commits.clone();
         let Some(run) = self.job.lease().map(|lease| lease.run) else { return };
         if let (Some(head), Some(branch)) = (pushed, self.job.branch.clone()) {
             let (branch, head, commits) = (branch.name, head.clone(), commits.clone());
             self.emit(Event::CommitPushed { run, branch, head, commits });
         }
         let all_published = self.job.branch.as_ref().is_some_and(|branch| branch.pushed.as_ref() == Some(&branch.head));
-        let mut reason = stopped.then(interrupted);
+        let (run_status, status, why) = match ending {
+            Ending::Done => (RunStatus::Succeeded, MessageStatus::Finished, None),
+            Ending::Stopped => (RunStatus::Cancelled, MessageStatus::Cancelled, Some(interrupted())),
+            Ending::CutShort(reason) => (RunStatus::Failed, MessageStatus::Failed, Some(reason)),
+        };
+        let mut reason = why.clone();
         match pull {
             Published::Nothing => {}
             Published::Opened(pull) => self.emit(Event::PullRequestOpened { run, pull: pull.clone() }),
             Published::Updated(pull) => self.emit(Event::PullRequestUpdated { run, pull: pull.clone() }),
             Published::NotPossible(why) => reason = reason.or_else(|| Some(why.clone())),
         }
-        let (run_status, status, why) = if stopped {
-            (RunStatus::Cancelled, MessageStatus::Cancelled, Some(interrupted()))
-        } else {
-            (RunStatus::Succeeded, MessageStatus::Finished, None)
-        };
         if all_published {
             self.publish_earlier();
         }
@@ -364,10 +367,7 @@ impl Plan {
 
     fn finish_run(&mut self, status: RunStatus, reason: Option<Reason>, usage: Usage, next: AfterRun) {
         let Some(run) = self.job.lease().map(|lease| lease.run) else { return };
-        let commits = match status {
-            RunStatus::Succeeded | RunStatus::Cancelled => self.commits_pushed(),
-            RunStatus::Running | RunStatus::Failed => Vec::new(),
-        };
+        let commits = self.commits_pushed();
         self.emit(Event::RunFinished { run, status, reason, usage, commits, next });
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{MessageId, RunId, Sha};
-use crate::job::command::{Kept, TurnBegun};
+use crate::job::command::{Ending, Kept, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, NewMessage};
 use crate::run::{Reason, RunStatus, Usage};
@@ -57,8 +57,8 @@ pub enum Event {
         commits: Vec<Sha>,
         /// What is kept for whoever goes on from here.
         kept: Kept,
-        /// Whether it was stopped by an interrupting message.
-        stopped: bool,
+        /// How it ended.
+        ending: Ending,
     },
     /// The branch was pushed.
     CommitPushed {
@@ -212,6 +212,8 @@ pub enum TranscriptKind {
     ModelDenied,
     /// A line of its output that was not a message of the protocol.
     LineDropped,
+    /// Its turn was cut short and is continued.
+    Continued,
 }
 
 /// What the types of lines begin with that tell what an agent said and did.
@@ -234,6 +236,7 @@ impl TranscriptKind {
             Self::ModelCalled => "agent.model_call",
             Self::ModelDenied => "model.denied",
             Self::LineDropped => "agent.line_dropped",
+            Self::Continued => "agent.continued",
         }
     }
 }

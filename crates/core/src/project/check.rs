@@ -13,6 +13,12 @@ const TEXT_CHARS: usize = 20_000;
 /// The most labels on a pull request.
 const LABELS: usize = 50;
 
+/// The most continuations of a turn.
+const MOST_CONTINUATIONS: u64 = 100;
+
+/// The most calls of the model in a turn.
+const MOST_MODEL_CALLS: u64 = 100_000;
+
 /// With less memory than this no agent starts.
 const LEAST_MEMORY: u64 = 64 << 20;
 
@@ -68,6 +74,8 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
         ("limits.cpuMillis", limits.cpu_millis.map(u64::from), 100, 1_000_000),
         ("limits.diskBytes", limits.disk_bytes, 1 << 20, u64::MAX),
         ("limits.outputBytes", limits.output_bytes, 1 << 20, u64::MAX),
+        ("limits.continuations", limits.continuations.map(u64::from), 0, MOST_CONTINUATIONS),
+        ("limits.modelCalls", limits.model_calls.map(u64::from), 1, MOST_MODEL_CALLS),
     ] {
         if number.is_some_and(|number| !(least..=most).contains(&number)) {
             return Err(InvalidProject::Number { field, least, most });
@@ -135,7 +143,7 @@ mod tests {
     #[test]
     fn each_refused_field_is_named() {
         type Spoil = fn(&mut Project);
-        let cases: [(Spoil, &str); 20] = [
+        let cases: [(Spoil, &str); 22] = [
             (|p| p.settings.sandbox.image = Some("a\nb".into()), "sandbox.image"),
             (|p| p.repository = "shop".into(), "repository"),
             (|p| p.reference = Some("a b".into()), "branch or ref"),
@@ -147,6 +155,8 @@ mod tests {
             (|p| p.settings.pull_request.labels = vec!["x".into(); 51], "pullRequest.labels"),
             (|p| p.settings.limits.run_seconds = Some(0), "limits.runSeconds"),
             (|p| p.settings.limits.file_bytes = Some(0), "limits.fileBytes"),
+            (|p| p.settings.limits.continuations = Some(101), "limits.continuations"),
+            (|p| p.settings.limits.model_calls = Some(0), "limits.modelCalls"),
             (|p| p.settings.limits.memory_bytes = Some(1 << 20), "limits.memoryBytes"),
             (|p| p.settings.limits.processes = Some(1), "limits.processes"),
             (|p| p.settings.limits.cpu_millis = Some(1), "limits.cpuMillis"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Change, create, step};
-use journeyman_core::job::command::{Claim, Command, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Ending, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, JobOptions, JobState, Pull, Source, Token, Work};
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
@@ -121,12 +121,12 @@ impl Case {
     }
 
     /// The turn begins and ends with commit `digit`.
-    pub(crate) fn turn(self, digit: char, stopped: bool) -> Self {
+    pub(crate) fn turn(self, digit: char, ending: Ending) -> Self {
         let known = self.job.branch.as_ref();
         let head = known.map_or_else(|| sha('0'), |branch| branch.head.clone());
         let pushed = known.and_then(|branch| branch.pushed.clone());
         let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head, pushed };
-        let ended = Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], kept: kept("s"), stopped };
+        let ended = Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], kept: kept("s"), ending };
         self.report(Report::TurnBegun(begun)).report(ended)
     }
 
@@ -170,7 +170,7 @@ pub(crate) fn running() -> Case {
 }
 
 pub(crate) fn completed() -> Case {
-    running().turn('a', false).publish('a')
+    running().turn('a', Ending::Done).publish('a')
 }
 
 pub(crate) fn failed() -> Case {

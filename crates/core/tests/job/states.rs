@@ -1,7 +1,7 @@
 //! The contract's table: what a message, cancel, archive and unarchive do in each state.
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::job::command::Command;
+use journeyman_core::job::command::{Command, Ending};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::message::{DeliveryMode, MAX_QUEUED};
 
@@ -31,7 +31,7 @@ fn a_message_in_every_state() {
         ("archived", archived(), Reject, Err(Rejected::Archived)),
         (
             "archived while publishing",
-            running().turn('a', false).then(&Command::Archive),
+            running().turn('a', Ending::Done).then(&Command::Archive),
             Queue,
             Err(Rejected::Archived),
         ),
@@ -63,8 +63,8 @@ fn cancel_in_every_state() {
         ("running", running(), JobStatus::Failed),
         ("running with a queue", running().send(2).send(3), JobStatus::Failed),
         ("retrying", running().fail(Some(0)).send(2), JobStatus::Failed),
-        ("publishing", running().turn('a', false).send(2), JobStatus::Active),
-        ("publishing, to be tried again", running().turn('a', false).fail(Some(0)), JobStatus::Failed),
+        ("publishing", running().turn('a', Ending::Done).send(2), JobStatus::Active),
+        ("publishing, to be tried again", running().turn('a', Ending::Done).fail(Some(0)), JobStatus::Failed),
         ("completed", completed(), JobStatus::Completed),
         ("failed", failed(), JobStatus::Failed),
         ("archived", archived(), JobStatus::Archived),
@@ -81,7 +81,7 @@ fn archive_and_unarchive_in_every_state() {
     for (name, case, before) in [
         ("waiting", created(), JobStatus::Failed),
         ("running", running().send(2), JobStatus::Failed),
-        ("publishing", running().turn('a', false).send(2), JobStatus::Active),
+        ("publishing", running().turn('a', Ending::Done).send(2), JobStatus::Active),
         ("completed", completed(), JobStatus::Completed),
         ("failed", failed(), JobStatus::Failed),
         ("archived", archived(), JobStatus::Completed),

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::{Row, step};
-use journeyman_core::job::command::{Claim, Command, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Ending, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobState, JobStatus, Progress, Token};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES, takeover_delay};
-use journeyman_core::run::{ReasonCode, RunStatus, Usage};
+use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
 use uuid::Uuid;
 
@@ -45,14 +45,33 @@ fn a_whole_run_is_told_in_the_log() {
 }
 
 #[test]
+fn a_turn_that_was_cut_short_publishes_its_work_and_fails() {
+    let reason = Reason::new(ReasonCode::TurnCutShort, "the model reached its limit");
+    let case = running().send(2).turn('a', Ending::CutShort(reason.clone()));
+    // The worker that published a rebased commit reports the same end again, and another worker may take over.
+    let ending = case.job.delivery().unwrap().progress.ending().unwrap();
+    assert_eq!(ending, Ending::CutShort(reason.clone()));
+    let case = case.turn('b', ending).publish('b');
+    assert_eq!(ended(&case), [(1, MessageStatus::Failed)]);
+    let row = case.last.rows.iter().find_map(|row| match row {
+        Row::RunEnded { status, reason, commits, .. } => Some((*status, reason.clone(), commits.clone())),
+        _ => None,
+    });
+    assert_eq!(row, Some((RunStatus::Failed, Some(reason.clone()), vec![sha('b')])));
+    assert_eq!(delivered(&case.claim()), Some(2), "the next message is not dropped");
+    let alone = running().turn('a', Ending::CutShort(reason.clone())).publish('a');
+    assert_eq!(alone.job.state, JobState::Failed(reason));
+}
+
+#[test]
 fn messages_are_taken_in_order_and_an_interrupting_one_first() {
     let case = created().send(2).send(3).claim();
     assert_eq!(delivered(&case), Some(1));
-    let case = case.turn('a', false).publish('a').claim();
+    let case = case.turn('a', Ending::Done).publish('a').claim();
     assert_eq!(delivered(&case), Some(2));
     let case = case.interrupt(4);
     assert!(case.job.delivery().is_some_and(|delivery| delivery.stop), "message 2 is asked to stop");
-    let case = case.turn('b', true).publish('b');
+    let case = case.turn('b', Ending::Stopped).publish('b');
     assert_eq!(ended(&case), [(2, MessageStatus::Cancelled)]);
     let case = case.claim();
     assert_eq!(delivered(&case), Some(4));
@@ -107,7 +126,7 @@ fn only_the_newest_token_may_report() {
         Report::Heartbeat { lease_until: case.now },
         Report::TurnBegun(begun),
         Report::Transcript(vec![]),
-        Report::TurnEnded { head: sha('a'), commits: vec![], kept: Kept::default(), stopped: false },
+        Report::TurnEnded { head: sha('a'), commits: vec![], kept: Kept::default(), ending: Ending::Done },
         Report::Finished { outcome, usage: Usage::default() },
     ] {
         for token in [old, Token(99)] {
@@ -119,9 +138,12 @@ fn only_the_newest_token_may_report() {
 
 #[test]
 fn a_turn_that_ended_is_not_repeated_after_a_takeover() {
-    let case = running().turn('a', false).after(LEASE).claim();
+    let case = running().turn('a', Ending::Done).after(LEASE).claim();
     let progress = case.job.delivery().map(|delivery| delivery.progress.clone());
-    assert_eq!(progress, Some(Progress::Publishing { head: sha('a'), commits: vec![sha('a')], stopped: false }));
+    assert_eq!(
+        progress,
+        Some(Progress::Publishing { head: sha('a'), commits: vec![sha('a')], stopped: false, cut_short: None })
+    );
     assert_eq!(case.publish('a').job.status(), JobStatus::Completed);
 }
 
@@ -187,7 +209,7 @@ fn a_run_that_is_handed_back_counts_as_nothing() {
 fn a_failed_run_does_not_drop_the_queue_and_the_last_one_decides() {
     let case = running().send(2).fail(None);
     assert_eq!(case.job.status(), JobStatus::Active);
-    let case = case.claim().turn('a', false).publish('a');
+    let case = case.claim().turn('a', Ending::Done).publish('a');
     assert_eq!(case.job.status(), JobStatus::Completed);
     let case = case.send(3).claim().fail(None);
     assert!(matches!(&case.job.state, JobState::Failed(reason) if reason.text == "it died"));
@@ -202,7 +224,7 @@ fn a_new_branch_leaves_the_old_pull_request_behind() {
 
 #[test]
 fn a_turn_whose_commit_was_lost_with_its_machine_is_begun_again() {
-    let lost = running().turn('a', false).after(LEASE).claim();
+    let lost = running().turn('a', Ending::Done).after(LEASE).claim();
     let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
     let again = lost.report(Report::TurnBegun(begun));
     assert_eq!(again.job.delivery().map(|delivery| &delivery.progress), Some(&Progress::Prompting));
@@ -217,7 +239,7 @@ fn a_cancel_comes_in_time_or_the_message_is_finished_with_its_commits() {
     let in_time = running().report(Report::TurnBegun(begun)).then(&Command::Cancel);
     assert_eq!((ended(&in_time), head(&in_time)), (vec![(1, MessageStatus::Cancelled)], Some(sha('0'))));
 
-    let too_late = running().send(2).turn('a', false).then(&Command::Cancel);
+    let too_late = running().send(2).turn('a', Ending::Done).then(&Command::Cancel);
     assert_eq!(ended(&too_late), [(2, MessageStatus::Withdrawn)], "the work of 1 may be on the code host");
     assert_eq!(too_late.job.status(), JobStatus::Active);
     let published = too_late.publish('a');
@@ -226,7 +248,7 @@ fn a_cancel_comes_in_time_or_the_message_is_finished_with_its_commits() {
 
 #[test]
 fn a_job_that_is_archived_while_its_work_is_published_is_archived_for_clients_at_once() {
-    let asked = running().turn('a', false).then(&Command::Archive);
+    let asked = running().turn('a', Ending::Done).then(&Command::Archive);
     let at = asked.job.record().archived_at;
     assert_eq!((asked.job.status(), at), (JobStatus::Archived, Some(asked.now)));
     assert!(asked.job.due_at().is_some(), "its work is still published if the worker dies");
@@ -241,7 +263,7 @@ fn a_job_that_is_archived_while_its_work_is_published_is_archived_for_clients_at
 
 #[test]
 fn an_archived_jobs_turn_whose_commit_was_lost_is_not_begun_again() {
-    let lost = running().turn('a', false).then(&Command::Archive).after(LEASE).claim();
+    let lost = running().turn('a', Ending::Done).then(&Command::Archive).after(LEASE).claim();
     let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
     let case = lost.report(Report::TurnBegun(begun));
     assert_eq!((ended(&case), case.job.status()), (vec![(1, MessageStatus::Cancelled)], JobStatus::Archived));
@@ -277,7 +299,7 @@ fn another_cause_is_waited_for_from_its_own_beginning() {
     let case = case.wait(ReasonCode::CredentialRefused, hour);
     let since = case.job.waiting().map(|(waiting, _)| (waiting.since, waiting.attempts));
     assert_eq!(since, Some((case.now, 1)));
-    let turned = case.after(hour / 4).claim().turn('a', false);
+    let turned = case.after(hour / 4).claim().turn('a', Ending::Done);
     assert_eq!(turned.job.delivery().map(|delivery| delivery.waiting.clone()), Some(None), "it went on");
 }
 
@@ -297,9 +319,9 @@ fn people_can_have_the_next_attempt_now_or_give_it_up() {
 
 #[test]
 fn commits_that_could_not_be_published_go_up_with_a_later_message_and_the_receipt_says_so() {
-    let failed = running().turn('a', false).fail(None);
+    let failed = running().turn('a', Ending::Done).fail(None);
     assert_eq!(ended(&failed), [(1, MessageStatus::Failed)]);
-    let later = failed.send(2).claim().turn('b', false).publish('b');
+    let later = failed.send(2).claim().turn('b', Ending::Done).publish('b');
     let row = later.last.rows.iter().find_map(|row| match row {
         Row::MessagePublishedWith { id, with, commits, pr_link } => {
             Some((*id, *with, commits.clone(), pr_link.clone()))

@@ -65,6 +65,9 @@ pub(crate) fn of(entry: &LogEntry, told: Option<&str>) -> Option<(Line, Option<S
     let reason = data["reason"]["text"].as_str().map(str::to_owned);
     let line = match entry.kind.as_str() {
         "agent.session" => session(data),
+        "agent.continued" => {
+            Line::new("play", Tone::Muted, "The turn was cut short and is continued").about(text("cause"))
+        }
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;
             Line::new("model", Tone::Warning, format!("A call of the model failed: {failure}"))

@@ -1,5 +1,6 @@
 //! Reads a provider's answer on its way, for the tokens that it tells of and for whether it came to its end.
 
+use journeyman_core::json::replace_lone_surrogates;
 use journeyman_core::model::price::Tokens;
 use serde_json::Value;
 
@@ -72,7 +73,7 @@ impl Reader {
         let rest = std::mem::take(&mut self.held);
         if self.streams {
             self.line(&rest);
-        } else if let Ok(value) = serde_json::from_slice::<Value>(&rest) {
+        } else if let Some(value) = parse(&rest) {
             // Gemini streams a list where it is not asked for events.
             match value {
                 Value::Array(values) => values.iter().for_each(|value| self.value(value)),
@@ -89,7 +90,7 @@ impl Reader {
         if data == b"[DONE]" {
             self.told.complete = true;
         } else if data.starts_with(b"{")
-            && let Ok(value) = serde_json::from_slice(data)
+            && let Some(value) = parse(data)
         {
             self.value(&value);
         }
@@ -173,6 +174,11 @@ impl Reader {
         }
         known.output = output.unwrap_or(known.output);
     }
+}
+
+/// Parses JSON of a provider, which may have cut an emoji in two.
+fn parse(text: &[u8]) -> Option<Value> {
+    serde_json::from_str(&replace_lone_surrogates(&String::from_utf8_lossy(text))).ok()
 }
 
 /// Where the providers put their numbers; those of one list are added up, or the first that is there is taken.
@@ -297,6 +303,12 @@ mod tests {
                 tokens(1, 2),
             ),
             (Shape::Chat, r#"{"choices":[{"finish_reason":"stop"}]}"#, None),
+            (
+                Shape::Chat,
+                r#"{"choices":[{"message":{"content":"cut \ud83d"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,
+                    "completion_tokens":2}}"#,
+                tokens(1, 2),
+            ),
             (
                 Shape::Messages,
                 r#"{"type":"message","usage":{"input_tokens":1,"output_tokens":2,"iterations":[

@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
@@ -370,7 +370,7 @@ impl Service {
                 head: sha.clone(),
                 pushed: None,
             };
-            let ended = Report::TurnEnded { head: sha, commits: vec![], kept: Kept::default(), stopped: false };
+            let ended = Report::TurnEnded { head: sha, commits: vec![], kept: Kept::default(), ending: Ending::Done };
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
             for report in [Report::TurnBegun(begun), ended, Report::Finished { outcome, usage: Usage::default() }] {
                 self.engine.report(id, token, report).await.unwrap();

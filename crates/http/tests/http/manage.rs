@@ -27,12 +27,14 @@ async fn a_project_is_made_read_changed_and_deleted() {
         [
             "budget",
             "concurrentRuns",
+            "continuations",
             "cpuMillis",
             "createPerHour",
             "diskBytes",
             "fileBytes",
             "memoryBytes",
             "messagePerHour",
+            "modelCalls",
             "outputBytes",
             "processes",
             "runSeconds"

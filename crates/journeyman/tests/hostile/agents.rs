@@ -41,7 +41,22 @@ const WAYS: &[(&str, &str, &str)] = &[
         "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"stopReason\":\"refusal\"}}\\n' \"$id\"",
         "agent_refused",
     ),
-    ("odd", "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"stopReason\":\"because\"}}\\n' \"$id\"", ""),
+    (
+        "odd",
+        "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"stopReason\":\"because\"}}\\n' \"$id\"",
+        "turn_cut_short",
+    ),
+    (
+        "halved",
+        "printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"session/request_permission\",\"params\":{\"toolCall\":{\"title\":\"cut \\ud83d\"},\"options\":[{\"optionId\":\"x\",\"kind\":\"allow_once\"}]}}'; read -r said; case $said in *'\"optionId\":\"x\"'*) answer ;; esac",
+        "",
+    ),
+    ("mumbling", "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"stopReason\":NaN}}\\n' \"$id\"", "agent_failed"),
+    (
+        "mute",
+        "printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"method\":\"session/request_permission\",\"params\":{\"x\":NaN},\"id\":\"q1\"}'; sleep 1000",
+        "agent_protocol",
+    ),
     ("haunting", "setsid sleep 97531 & (trap '' TERM; sleep 97532) & answer", ""),
 ];
 

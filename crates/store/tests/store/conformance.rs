@@ -6,7 +6,7 @@ use std::time::Duration;
 use journeyman_core::engine::Admission;
 use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
 use journeyman_core::job::JobStatus;
-use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
@@ -37,7 +37,8 @@ pub(crate) async fn work_off(house: &House) {
     let begun =
         TurnBegun { branch: "journeyman/x".into(), generation: 1, base: sha('a'), head: sha('a'), pushed: None };
     house.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
-    let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], kept: Kept::default(), stopped: false };
+    let ended =
+        Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], kept: Kept::default(), ending: Ending::Done };
     house.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
     // A provider may report any number.

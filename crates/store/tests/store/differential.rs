@@ -5,7 +5,7 @@ use std::time::Duration;
 use journeyman_core::engine::{Admission, Prompt};
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Token;
-use journeyman_core::job::command::{Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use proptest::prelude::*;
@@ -138,8 +138,12 @@ async fn turn(house: &House, job: JobId, token: Token, publish: bool) -> Vec<Str
     let commit = |digit: &str| digit.repeat(40).parse().unwrap();
     let branch = "journeyman/x".to_owned();
     let begun = TurnBegun { branch, generation: 1, base: commit("a"), head: commit("a"), pushed: None };
-    let ended =
-        Report::TurnEnded { head: commit("b"), commits: vec![commit("b")], kept: Kept::default(), stopped: false };
+    let ended = Report::TurnEnded {
+        head: commit("b"),
+        commits: vec![commit("b")],
+        kept: Kept::default(),
+        ending: Ending::Done,
+    };
     let outcome = Outcome::Published { pushed: Some(commit("b")), pull: Published::Nothing };
     let mut reports = vec![Report::TurnBegun(begun), ended];
     if publish {

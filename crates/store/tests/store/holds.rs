@@ -6,7 +6,7 @@ use std::time::Duration;
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::JobStatus;
-use journeyman_core::job::command::{Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
 use journeyman_core::ports::{AVOIDANCE, PATIENCE, PROBE_TIME};
 use journeyman_core::project::hold::{HoldCause, HoldFailure};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
@@ -166,7 +166,7 @@ async fn a_receipt_names_the_message_whose_push_carried_its_commits() {
                 head: sha(digit),
                 commits: vec![sha(digit)],
                 kept: Kept::default(),
-                stopped: false,
+                ending: Ending::Done,
             };
             let outcome = match digit {
                 'b' => Outcome::Failed { reason: Reason::new(ReasonCode::PushRefused, "no"), retry: None },

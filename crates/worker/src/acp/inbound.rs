@@ -101,7 +101,9 @@ impl Inbound {
                     self.report(Update::Dropped { reason, beginning: head(line, LOGGED_CHARS).to_owned() }).await;
                     match instead {
                         Instead::Nothing => {}
-                        Instead::Refusal { id, method } => return Some(Ok(self.asked(&id, &method, &Value::Null).await)),
+                        Instead::Refusal { id, method } => {
+                            return Some(Ok(self.asked(&id, &method, &Value::Null).await));
+                        }
                         Instead::Failure(answer) => return Some(Ok(answer)),
                         Instead::End(error) => return Some(Err(self.break_off(AcpError::Protocol(error)))),
                     }
@@ -201,7 +203,8 @@ impl Instead {
     }
 
     fn failure(id: &Value, reason: &str) -> Self {
-        let error = json!({ "code": PARSE_ERROR, "message": format!("the agent's answer could not be read: {reason}") });
+        let error =
+            json!({ "code": PARSE_ERROR, "message": format!("the agent's answer could not be read: {reason}") });
         Self::Failure(json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string())
     }
 }

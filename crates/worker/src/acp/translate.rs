@@ -75,6 +75,21 @@ pub enum Stop {
     Unknown(String),
 }
 
+impl Stop {
+    /// Its name in the protocol; empty if the agent gave none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxTurnRequests => "max_turn_requests",
+            Self::Refusal => "refusal",
+            Self::Cancelled => "cancelled",
+            Self::Unknown(name) => name,
+        }
+    }
+}
+
 /// Tokens, as the agent counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {

@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use journeyman_core::agent::AgentSpec;
+use journeyman_core::job::command::Ending;
 use journeyman_core::message::Message;
-use journeyman_core::run::{ReasonCode, Usage};
+use journeyman_core::run::{Reason, ReasonCode, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Stage, Start, Turn, failed};
-use crate::acp::{About, Connection, Opened, SessionRequest, Stop, TurnEnd};
+use crate::acp::{About, AcpError, Connection, Opened, SessionRequest, Stop, TurnEnd};
 use crate::failure::Stopped;
 use crate::models;
 use crate::ways::{Teller, Told};
@@ -44,8 +45,8 @@ pub(super) async fn prompt(
         Opened::Resumed | Opened::Loaded => stage.assignment.claimed.message.prompt.clone(),
     };
     let cancel = CancellationToken::new();
-    let seconds =
-        stage.assignment.project.settings.limits.run_seconds.unwrap_or(journeyman_core::project::DEFAULT_RUN_SECONDS);
+    let limits = &stage.assignment.project.settings.limits;
+    let seconds = limits.run_seconds.unwrap_or(journeyman_core::project::DEFAULT_RUN_SECONDS);
     let watch = async {
         tokio::select! {
             () = stage.signals().stop.cancelled() => Ended::Interrupted,
@@ -53,8 +54,10 @@ pub(super) async fn prompt(
             () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => Ended::TimedOut,
         }
     };
+    let mut used = Usage::default();
     let (answer, ended) = {
-        let asked = connection.prompt(&session, &text, &cancel);
+        let turns = Turns { connection, teller, session: &session, cancel: &cancel };
+        let asked = turns.until_done(text, limits.continuations(), &mut used);
         tokio::pin!(asked);
         tokio::select! {
             answer = &mut asked => (answer, None),
@@ -65,20 +68,75 @@ pub(super) async fn prompt(
         }
     };
     match ended {
-        Some(Ended::Interrupted) => Ok((Turn { session, stopped: true }, usage(answer.ok().as_ref()))),
+        Some(Ended::Interrupted) => Ok((Turn { session, ending: Ending::Stopped }, used)),
         Some(Ended::Shutdown) => Err(Stopped::HandedBack),
         Some(Ended::TimedOut) => {
             let text = format!("the run took longer than {seconds} seconds; raise limits.runSeconds of the project");
             Err(Stopped::failed(ReasonCode::TimedOut, text))
         }
         None => {
-            let end = answer.map_err(failed)?;
-            if end.stop == Stop::Refusal {
-                return Err(Stopped::failed(ReasonCode::AgentRefused, "the model refused to go on with this message"));
-            }
-            Ok((Turn { session, stopped: false }, usage(Some(&end))))
+            let ending = match answer.map_err(failed)? {
+                Stop::Refusal => {
+                    let text = "the model refused to continue with this message";
+                    return Err(Stopped::failed(ReasonCode::AgentRefused, text));
+                }
+                Stop::EndTurn => Ending::Done,
+                stop => Ending::CutShort(cut_short(&stop, limits.continuations())),
+            };
+            Ok((Turn { session, ending }, used))
         }
     }
+}
+
+/// What an agent is asked after its turn was cut short.
+const CONTINUE: &str = "Your last turn ended before you were done. Continue where you stopped, and finish the task. If \
+                        everything is done already, say so.";
+
+/// The turns that carry out one message.
+struct Turns<'a> {
+    connection: &'a Connection,
+    teller: &'a Teller,
+    session: &'a str,
+    cancel: &'a CancellationToken,
+}
+
+impl Turns<'_> {
+    /// Prompts the agent, and again while a turn is cut short, at most `continuations` times. Returns how the last turn
+    /// ended, and adds the usage that the agent reports to `used`.
+    async fn until_done(&self, text: String, continuations: u32, used: &mut Usage) -> Result<Stop, AcpError> {
+        let mut text = text;
+        for number in 1.. {
+            let end = self.connection.prompt(self.session, &text, self.cancel).await?;
+            *used = used.and(&usage(&end));
+            if matches!(end.stop, Stop::EndTurn | Stop::Refusal) || number > continuations || self.cancel.is_cancelled()
+            {
+                return Ok(end.stop);
+            }
+            let data = json!({ "cause": end.stop.name(), "continuation": number, "most": continuations });
+            self.teller.tell(Told::Continued(data));
+            CONTINUE.clone_into(&mut text);
+        }
+        Ok(Stop::EndTurn)
+    }
+}
+
+/// Why a turn was cut short, and what to do about it.
+fn cut_short(stop: &Stop, continuations: u32) -> Reason {
+    let cause = match stop {
+        Stop::MaxTokens => "the model reached its limit of output tokens (max_tokens)".to_owned(),
+        Stop::MaxTurnRequests => {
+            "the agent reached its limit of model calls in one turn (max_turn_requests)".to_owned()
+        }
+        Stop::Cancelled => "the agent cancelled its turn by itself (cancelled)".to_owned(),
+        Stop::Unknown(name) if name.is_empty() => "the agent gave no stop reason".to_owned(),
+        Stop::Unknown(name) => format!("the agent stopped for an unknown reason ({name})"),
+        Stop::EndTurn | Stop::Refusal => "the turn ended early".to_owned(),
+    };
+    let text = format!(
+        "the turn was cut short: {cause}. It was continued {continuations} times (limits.continuations). The work so far is \
+         kept; send a message to continue it"
+    );
+    Reason::new(ReasonCode::TurnCutShort, text)
 }
 
 /// What is started, and whether it remembers.
@@ -103,9 +161,8 @@ enum Ended {
     TimedOut,
 }
 
-fn usage(end: Option<&TurnEnd>) -> Usage {
-    let reported = end.and_then(|end| end.usage.as_ref());
-    reported.map_or_else(Usage::default, |usage| Usage {
+fn usage(end: &TurnEnd) -> Usage {
+    end.usage.as_ref().map_or_else(Usage::default, |usage| Usage {
         input_tokens: usage.input,
         output_tokens: usage.output,
         cached_tokens: usage.cached.unwrap_or(0),

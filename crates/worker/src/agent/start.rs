@@ -52,7 +52,8 @@ pub(super) fn start(stage: &Stage<'_>, spec: &AgentSpec, route: Option<ModelRout
     let layout = stage.room.layout();
     let policy = policy(&stage.assignment.project.settings.sandbox);
     let folders = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
-    let places = models::places(stage.job(), route.as_ref(), folders, policy.refuses());
+    let model_calls = stage.assignment.project.settings.limits.model_calls();
+    let places = models::places(stage.job(), route.as_ref(), folders, (policy.refuses(), model_calls));
     let mut environment = stage.environment.clone();
     let own = spec.environment.iter().filter(|(_, value)| route.is_some() || !models::needs_door(value));
     environment.extend(own.map(|(name, value)| (name.clone(), places.fill(value))));

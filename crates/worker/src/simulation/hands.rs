@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, Sha};
-use journeyman_core::job::command::{Kept, Published, TurnBegun};
+use journeyman_core::job::command::{Ending, Kept, Published, TurnBegun};
 use journeyman_core::job::{Branch, Job, Pull, Token};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::ports::{BlobError, Forge, ForgeError, FreeSpace, JobStore, Remote};
@@ -247,14 +247,15 @@ impl Execution for Hands<'_> {
         let (logged, stopped) = tokio::join!(log, talk);
         let stopped = stopped?;
         logged?;
-        Ok(Turn { session: "one".to_owned(), stopped })
+        let ending = if stopped { Ending::Stopped } else { Ending::Done };
+        Ok(Turn { session: "one".to_owned(), ending })
     }
 
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
         self.life.moment("before the turn is collected").await;
         let Workspace { own, tree, session, .. } = self.workspace();
         let differs = self.life.world.host().lines(&own) != tree;
-        let head = if differs && !turn.stopped { self.commit(&own, tree) } else { own };
+        let head = if differs && !turn.is_stopped() { self.commit(&own, tree) } else { own };
         let commits = between(&self.life.world.host(), &begun.head, &head);
         let archive = archive::key(job.id, job.token);
         self.life.world.blobs().sessions.insert(archive.clone(), session);

@@ -2,7 +2,7 @@
 
 use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::step;
-use journeyman_core::job::command::{Claim, Command, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Ending, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobState, Progress, Pull, Token, Work};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    pub(super) fn end(&mut self, worker: usize, commit: bool, stopped: bool) {
+    pub(super) fn end(&mut self, worker: usize, commit: bool, ending: Ending) {
         let Hand::Begun { token, base } = self.hands[worker].clone() else { return };
         let delivery = self.job.0.delivery().filter(|_| self.holds(token)).cloned();
         let mut head = base;
@@ -87,7 +87,7 @@ impl World {
             head.push(number);
             new.push(sha_of(&head));
         }
-        let ended = Report::TurnEnded { head: sha_of(&head), commits: new, kept: kept("s"), stopped };
+        let ended = Report::TurnEnded { head: sha_of(&head), commits: new, kept: kept("s"), ending };
         if self.report(worker, ended).is_ok() {
             if commit && !self.committed.contains(&number) {
                 self.committed.push(number);
@@ -115,13 +115,9 @@ impl World {
 
     pub(super) fn rebase(&mut self, worker: usize, head: Commits) {
         let Some(token) = token_of(&self.hands[worker]) else { return };
-        let stopped = self
-            .job
-            .0
-            .delivery()
-            .is_some_and(|delivery| matches!(delivery.progress, Progress::Publishing { stopped: true, .. }));
+        let ending = self.job.0.delivery().and_then(|delivery| delivery.progress.ending()).unwrap_or_default();
         let ended =
-            Report::TurnEnded { head: sha_of(&head), commits: vec![sha_of(&head)], kept: Kept::default(), stopped };
+            Report::TurnEnded { head: sha_of(&head), commits: vec![sha_of(&head)], kept: Kept::default(), ending };
         if self.report(worker, ended).is_ok() {
             self.hands[worker] = Hand::Ended { token, head };
         }

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use journeyman_core::job::change::{Change, Row, step};
-use journeyman_core::job::command::{Command, Report};
+use journeyman_core::job::command::{Command, Ending, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, Token};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
@@ -212,7 +212,9 @@ impl World {
                 let _ = self.report(worker, Report::Heartbeat { lease_until: NOW + LEASE });
             }
             Action::Begin(worker) => self.begin(worker),
-            Action::End { worker, commit, asked } => self.end(worker, commit, asked),
+            Action::End { worker, commit, asked } => {
+                self.end(worker, commit, if asked { Ending::Stopped } else { Ending::Done })
+            }
             Action::Push(worker) => self.push(worker),
             Action::Ensure(worker) => self.ensure(worker),
             Action::Finish(worker) => self.finish(worker),

@@ -117,6 +117,8 @@ fn limits(fields: &Fields, set: &LimitSettings) -> Result<Value, String> {
         "fileBytes": bytes("fileBytes", set.file_bytes)?,
         "processes": number("processes")?,
         "cpuMillis": number("cpuMillis")?,
+        "continuations": number("continuations")?,
+        "modelCalls": number("modelCalls")?,
         "budget": {
             "runMicros": money("runMicros")?,
             "jobMicros": money("jobMicros")?,

@@ -21,6 +21,14 @@ fn sent(shape: Shape, mut body: Value) -> Result<(Value, Prepared), String> {
 }
 
 #[test]
+fn an_emoji_that_was_cut_in_two_is_replaced() {
+    let body = br#"{"model": "m", "messages": [{"role": "user", "content": "cut \ud83d, whole \ud83d\ude00"}]}"#;
+    let prepared = prepare(&path(Shape::Messages), body, RULES).unwrap();
+    let sent: Value = serde_json::from_slice(&prepared.body).unwrap();
+    assert_eq!(sent["messages"][0]["content"], "cut \u{fffd}, whole \u{1f600}");
+}
+
+#[test]
 fn a_plain_call_is_sent_as_it_is() {
     for (shape, body, most) in [
         (

@@ -117,6 +117,13 @@ pub struct LimitChanges {
     /// Bytes that an agent may say in one turn, tools' output among it; 536870912 unless given.
     #[schema(minimum = 1_048_576)]
     pub output_bytes: Option<u64>,
+    /// How often a turn that was cut short (by the model's limit of tokens, the agent's limit of calls, or for no known
+    /// reason) is continued automatically; 2 unless given.
+    #[schema(maximum = 100)]
+    pub continuations: Option<u32>,
+    /// Calls of the model that the built-in agent may make in one turn; 200 unless given.
+    #[schema(minimum = 1, maximum = 100_000)]
+    pub model_calls: Option<u32>,
     /// What calls of models may cost.
     pub budget: Option<BudgetChanges>,
 }
@@ -208,6 +215,8 @@ impl ProjectChanges {
                 cpu_millis: limits.cpu_millis,
                 disk_bytes: limits.disk_bytes,
                 output_bytes: limits.output_bytes,
+                continuations: limits.continuations,
+                model_calls: limits.model_calls,
                 budget: Budgets {
                     run: budget.run_micros,
                     job: budget.job_micros,

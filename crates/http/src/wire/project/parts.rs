@@ -83,6 +83,13 @@ pub struct Limits {
     /// Bytes that an agent may say in one turn, tools' output among it; `null`: 536870912.
     #[schema(required, minimum = 1_048_576)]
     pub output_bytes: Option<u64>,
+    /// How often a turn that was cut short (by the model's limit of tokens, the agent's limit of calls, or for no known
+    /// reason) is continued automatically; `null`: 2.
+    #[schema(required, maximum = 100)]
+    pub continuations: Option<u32>,
+    /// Calls of the model that the built-in agent may make in one turn; `null`: 200.
+    #[schema(required, minimum = 1, maximum = 100_000)]
+    pub model_calls: Option<u32>,
     /// What calls of models may cost.
     pub budget: Budget,
 }
@@ -119,6 +126,8 @@ impl From<LimitSettings> for Limits {
             cpu_millis: limits.cpu_millis,
             disk_bytes: limits.disk_bytes,
             output_bytes: limits.output_bytes,
+            continuations: limits.continuations,
+            model_calls: limits.model_calls,
             budget: limits.budget.into(),
         }
     }

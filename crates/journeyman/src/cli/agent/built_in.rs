@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use journeyman_agent::Options;
+use journeyman_core::project::DEFAULT_MODEL_CALLS;
 use rand::Rng;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -42,6 +43,10 @@ pub(super) struct BuiltInArgs {
     /// The size of the model's window in tokens, where it is not the family's usual one
     #[arg(long, env = "JOURNEYMAN_AGENT_CONTEXT_TOKENS")]
     context_tokens: Option<u64>,
+
+    /// The most calls of the model in one turn
+    #[arg(long, env = "JOURNEYMAN_AGENT_MODEL_CALLS", default_value_t = DEFAULT_MODEL_CALLS)]
+    model_calls: u32,
 }
 
 pub(super) fn run(arguments: BuiltInArgs) -> anyhow::Result<ExitCode> {
@@ -53,6 +58,7 @@ pub(super) fn run(arguments: BuiltInArgs) -> anyhow::Result<ExitCode> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         new_session_id: Box::new(|| uuid::Uuid::from_u128(rand::rng().next_u64().into()).simple().to_string()),
         context_tokens: arguments.context_tokens,
+        model_calls: arguments.model_calls,
         die: Box::new(|| std::process::exit(DIED)),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

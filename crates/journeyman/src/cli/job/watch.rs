@@ -116,6 +116,7 @@ pub(in crate::cli) fn told(kind: &str, data: &Value) -> Vec<String> {
         "agent.message" => text("text").lines().map(str::to_owned).collect(),
         "agent.thought" => text("text").lines().map(|line| format!("  ~ {line}")).collect(),
         "agent.plan" => plan(data),
+        "agent.continued" => vec![format!("* the turn was cut short ({}) and is continued", text("cause"))],
         "agent.tool_call" => tool_call(data).into_iter().collect(),
         "permission.answered" => {
             let answer = if data["granted"] == true { "allowed" } else { "refused" };
@@ -182,6 +183,11 @@ mod tests {
                 "egress.denied",
                 json!({"destination": "a.b:443", "reason": "not allowed"}),
                 vec!["* not reached: a.b:443 (not allowed)"],
+            ),
+            (
+                "agent.continued",
+                json!({"cause": "max_tokens"}),
+                vec!["* the turn was cut short (max_tokens) and is continued"],
             ),
             ("model.denied", json!({"reason": "no"}), vec!["* not let through to the model: no"]),
             ("agent.model_call", json!({"failure": "status 529"}), vec!["* status 529"]),

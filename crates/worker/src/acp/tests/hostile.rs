@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{AcpError, Policy, Stop};
+use super::super::{AcpError, Policy, Stop, Update};
 use super::{LINE_BYTES, TOTAL_BYTES, message, opened, play, told};
 
 #[tokio::test]
-async fn junk_between_the_messages_is_skipped() {
+async fn junk_between_the_messages_is_reported_and_skipped() {
     let (streams, agent) = play(|mut agent| async move {
         agent.raw(b"Welcome to the agent!\n\n{\"level\":30}\n\xff\xfe\n").await;
         let prompt = agent.prompted().await;
@@ -24,9 +24,24 @@ async fn junk_between_the_messages_is_skipped() {
     let cancel = CancellationToken::new();
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::EndTurn);
-    assert_eq!(told(&mut updates), [message("a")]);
+    let (dropped, messages) = split(told(&mut updates));
+    assert_eq!(messages, [message("a")]);
+    let lines =
+        ["Welcome to the agent!", "{\"level\":30}", "\u{fffd}\u{fffd}", "[1, 2]", "{\"jsonrpc\": \"2.0\", \"met"];
+    assert_eq!(dropped, lines);
     drop(connection);
     agent.await.unwrap();
+}
+
+/// The beginnings of the dropped lines, and the other updates.
+fn split(updates: Vec<Update>) -> (Vec<String>, Vec<Update>) {
+    let (dropped, others): (Vec<_>, Vec<_>) =
+        updates.into_iter().partition(|update| matches!(update, Update::Dropped { .. }));
+    let beginning = |update| match update {
+        Update::Dropped { beginning, .. } => Some(beginning),
+        _ => None,
+    };
+    (dropped.into_iter().filter_map(beginning).collect(), others)
 }
 
 #[tokio::test]
@@ -100,7 +115,7 @@ async fn an_end_in_mid_turn_is_told_after_what_was_said() {
     let cancel = CancellationToken::new();
     let error = connection.prompt(&session, "do it", &cancel).await.unwrap_err();
     assert_eq!(error, AcpError::Exited);
-    assert_eq!(told(&mut updates), [message("last words")]);
+    assert_eq!(split(told(&mut updates)).1, [message("last words")]);
     let error = connection.prompt(&session, "again", &cancel).await.unwrap_err();
     assert_eq!(error, AcpError::Exited);
 }

@@ -1,0 +1,122 @@
+//! Turns that end before the agent is done: they are continued, and their work is kept.
+
+use serde_json::{Value, json};
+
+use super::given::{Service, Site, site_with};
+use super::models::{Models, create, last_run, served};
+
+/// An agent that answers its prompts with the stop reasons of `STOPS`, one after the other, the last one again and again,
+/// and writes a line for each prompt.
+const AGENT: &str = r#"#!/bin/sh
+while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
+    case "$line" in
+    *'"method":"initialize"'*)
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}}\n' "$id" ;;
+    *'"method":"session/new"'*)
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"sessionId":"s1"}}\n' "$id" ;;
+    *'"method":"session/prompt"'*)
+        echo prompted >> prompts.txt
+        stop=${STOPS%% *}
+        STOPS=${STOPS#* }
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":%s}}\n' "$id" "$stop" ;;
+    esac
+done
+"#;
+
+/// A service with one agent for each of `agents`: its name and its stop reasons, as JSON.
+fn service(agents: &[(&str, &str)]) -> (Site, Service) {
+    let mut config = "lease = \"3s\"\nworkers = 4\nwarm-agents = 0\n".to_owned();
+    for (name, stops) in agents {
+        config.push_str(&format!(
+            "[agents.{name}]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n\
+             environment = {{ STOPS = {stops:?} }}\n"
+        ));
+    }
+    let site = site_with(&config);
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    std::fs::write(site.path("agent.sh"), AGENT).unwrap();
+    let service = site.start();
+    (site, service)
+}
+
+/// A job with this agent, once it has settled: its path and its record.
+fn settled(service: &Service, agent: &str) -> (String, Value) {
+    let body = json!({ "prompt": "Do it.", "agent": agent });
+    let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+    assert_eq!(status, 201, "{record}");
+    let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+    let record = service.settled(&job);
+    (job, record)
+}
+
+#[test]
+fn a_turn_that_was_cut_short_is_continued() {
+    let (site, service) = service(&[("short", r#""max_tokens" "max_turn_requests" "end_turn""#)]);
+    let (job, record) = settled(&service, "short");
+    assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(site.file(&site.branch(), "prompts.txt").unwrap(), "prompted\n".repeat(3));
+    let causes: Vec<Value> = service
+        .events(&job)
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["type"] == "agent.continued")
+        .map(|event| event["data"]["cause"].clone())
+        .collect();
+    assert_eq!(causes, ["max_tokens", "max_turn_requests"]);
+    assert_eq!(last_run(&service, &job)["status"], "succeeded");
+}
+
+#[test]
+fn a_turn_that_stays_cut_short_fails_and_its_work_is_a_draft() {
+    let (site, service) = service(&[("cut", r#""max_tokens""#)]);
+    let (job, record) = settled(&service, "cut");
+    assert_eq!(record["status"], "failed", "{record:#}");
+    let run = last_run(&service, &job);
+    assert_eq!((&run["status"], &run["reason"]["code"]), (&json!("failed"), &json!("turn_cut_short")), "{run:#}");
+    assert!(run["reason"]["text"].as_str().unwrap().contains("max_tokens"), "{run:#}");
+    assert_eq!(run["commits"].as_array().unwrap().len(), 1, "{run:#}");
+    assert_eq!(site.file(&site.branch(), "prompts.txt").unwrap(), "prompted\n".repeat(3), "twice continued");
+    let message = service.get(&format!("{job}/messages"))["messages"][0].clone();
+    assert_eq!((&message["status"], &message["commits"]), (&json!("failed"), &run["commits"]), "{message:#}");
+    let page = service.page(&site, record["prLink"].as_str().unwrap()).1;
+    assert!(page.contains(">Draft<"), "{page}");
+}
+
+#[test]
+fn every_stop_reason_but_the_end_of_the_turn_cuts_it_short() {
+    let agents = [
+        ("tokens", r#""max_tokens""#, "max_tokens"),
+        ("requests", r#""max_turn_requests""#, "max_turn_requests"),
+        ("cancelled", r#""cancelled""#, "cancelled"),
+        ("unknown", r#""tired""#, "tired"),
+        ("none", "null", "no stop reason"),
+    ];
+    let (_site, service) = service(&agents.map(|(name, stops, _)| (name, stops)));
+    let limits = json!({ "limits": { "continuations": 0 } });
+    assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(limits)).0, 200);
+    for (name, _, cause) in agents {
+        let (job, record) = settled(&service, name);
+        let run = last_run(&service, &job);
+        assert_eq!((&record["status"], &run["reason"]["code"]), (&json!("failed"), &json!("turn_cut_short")), "{name}");
+        assert!(run["reason"]["text"].as_str().unwrap().contains(cause), "{name}: {run:#}");
+        assert_eq!(service.count(&job, "agent.continued"), 0, "{name}");
+    }
+}
+
+#[test]
+fn the_built_in_agents_limit_of_model_calls_is_a_setting() {
+    let models = Models::that_runs("echo hello > hello.txt");
+    let (_site, service) = served(&models, "");
+    for (calls, status, made) in [(1, "failed", 3), (2, "completed", 2)] {
+        let limits = json!({ "limits": { "modelCalls": calls } });
+        assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(limits)).0, 200);
+        let job = create(&service, "anthropic/m", "Say hello.");
+        assert_eq!(service.settled(&job)["status"], status, "{:#}", service.events(&job));
+        assert_eq!(service.count(&job, "agent.model_call"), made, "{calls} calls in a turn");
+        let reason = last_run(&service, &job)["reason"].clone();
+        let is_cut_short = reason["text"].as_str().unwrap_or_default().contains("max_turn_requests");
+        assert_eq!(is_cut_short, status == "failed", "{reason:#}");
+    }
+}
