@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
 use crate::job::command::{Ending, TurnBegun};
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
-use crate::run::Reason;
+use crate::run::{Reason, Usage};
 use crate::time::{Timestamp, micros};
 
 /// Where a job started from.
@@ -256,6 +256,9 @@ pub struct Lease {
     /// When it ends unless it is renewed.
     #[serde(with = "micros")]
     pub until: Timestamp,
+    /// The sum of the model calls that the holder has recorded: the usage of a run that ends without its worker's report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
 }
 
 /// The branch a job works on.

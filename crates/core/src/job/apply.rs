@@ -4,7 +4,7 @@ use crate::job::command::Ending;
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::{Delivery, Ended, Job, JobState, Progress, Unpublished, Work};
 use crate::message::MessageStatus;
-use crate::run::Reason;
+use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
 
 /// Moves `job` by `event`, which happened at `now`.
@@ -139,7 +139,14 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 };
             }
         }
-        Event::Transcript { .. } => {}
+        Event::Transcript { entry, .. } => {
+            if let (Some((tokens, cost_micros)), JobState::Active(Work::Running { lease, .. })) =
+                (entry.model_call(), &mut job.state)
+            {
+                let before = lease.usage.take().map_or_else(Usage::default, |usage| *usage);
+                lease.usage = Some(Box::new(before.plus(&tokens, cost_micros)));
+            }
+        }
     }
 }
 

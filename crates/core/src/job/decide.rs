@@ -211,7 +211,7 @@ impl Plan {
             _ => return Ok(()),
         };
         let token = Token(self.job.token.0 + 1);
-        let lease = Lease { run: claim.run, token, worker: claim.worker, until: claim.lease_until };
+        let lease = Lease { run: claim.run, token, worker: claim.worker, until: claim.lease_until, usage: None };
         self.emit(Event::RunStarted { lease, message, attempt });
         Ok(())
     }
@@ -366,7 +366,9 @@ impl Plan {
     }
 
     fn finish_run(&mut self, status: RunStatus, reason: Option<Reason>, usage: Usage, next: AfterRun) {
-        let Some(run) = self.job.lease().map(|lease| lease.run) else { return };
+        let Some((run, recorded)) = self.job.lease().map(|lease| (lease.run, lease.usage.clone())) else { return };
+        // The worker's own report also has what an agent says that calls its model by itself.
+        let usage = if usage == Usage::default() { recorded.map_or(usage, |recorded| *recorded) } else { usage };
         let commits = self.commits_pushed();
         self.emit(Event::RunFinished { run, status, reason, usage, commits, next });
     }

@@ -7,6 +7,7 @@ use crate::ids::{MessageId, RunId, Sha};
 use crate::job::command::{Ending, Kept, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, NewMessage};
+use crate::model::price::Tokens;
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
 
@@ -183,6 +184,24 @@ pub struct TranscriptEntry {
     pub data: Value,
     /// When the worker heard of it.
     pub at: Timestamp,
+}
+
+impl TranscriptEntry {
+    /// Returns the tokens and the cost of a recorded model call; `None` for other entries.
+    #[must_use]
+    pub fn model_call(&self) -> Option<(Tokens, Option<u64>)> {
+        let number = |field: &str| self.data[field].as_u64();
+        let tokens = |field: &str| number(field).unwrap_or_default();
+        (self.kind == TranscriptKind::ModelCalled).then(|| {
+            let tokens = Tokens {
+                input: tokens("inputTokens"),
+                cached: tokens("cachedTokens"),
+                output: tokens("outputTokens"),
+                ..Tokens::default()
+            };
+            (tokens, number("costMicros"))
+        })
+    }
 }
 
 /// Kinds of things that an agent says or does.

@@ -6,11 +6,13 @@ use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::{Row, step};
 use journeyman_core::job::command::{Claim, Command, Ending, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::{JobState, JobStatus, Progress, Token};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES, takeover_delay};
 use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
+use serde_json::json;
 use uuid::Uuid;
 
 use super::given::{Case, LEASE, claim, completed, created, msg, running, sha};
@@ -61,6 +63,32 @@ fn a_turn_that_was_cut_short_publishes_its_work_and_fails() {
     assert_eq!(delivered(&case.claim()), Some(2), "the next message is not dropped");
     let alone = running().turn('a', Ending::CutShort(reason.clone())).publish('a');
     assert_eq!(alone.job.state, JobState::Failed(reason));
+}
+
+/// A recorded model call.
+fn call(input: u64, cost_micros: Option<u64>) -> TranscriptEntry {
+    let data = json!({"inputTokens": input, "cachedTokens": 1, "outputTokens": 2, "costMicros": cost_micros});
+    TranscriptEntry { kind: TranscriptKind::ModelCalled, data, at: Timestamp::default() }
+}
+
+#[test]
+fn a_run_that_ends_without_a_report_has_the_usage_of_its_recorded_calls() {
+    let calls = Report::Transcript(vec![call(10, Some(5)), call(20, Some(7))]);
+    let recorded = Usage { input_tokens: 30, cached_tokens: 2, output_tokens: 4, cost_micros: Some(12) };
+    let usage = |case: &Case| {
+        let end = |row: &Row| match row {
+            Row::RunEnded { usage, .. } => Some(*usage),
+            _ => None,
+        };
+        case.last.rows.iter().find_map(end)
+    };
+    let running = || running().report(calls.clone());
+    assert_eq!(usage(&running().then(&Command::Cancel)), Some(recorded), "cancelled");
+    assert_eq!(usage(&running().then(&Command::Archive)), Some(recorded), "archived");
+    assert_eq!(usage(&running().after(LEASE).claim()), Some(recorded), "lost");
+    assert_eq!(usage(&running().fail(None)), Some(recorded), "failed without a usage of its own");
+    let taken_over = running().after(LEASE).claim();
+    assert_eq!(usage(&taken_over.then(&Command::Cancel)), Some(Usage::default()), "another run begins at nothing");
 }
 
 #[test]
