@@ -44,6 +44,9 @@ pub struct AgentSpec {
     /// Whether the model is chosen through the protocol too, after the session is open.
     #[serde(default)]
     pub select_model: bool,
+    /// The seconds that it may take to start and to answer `initialize`.
+    #[serde(default = "AgentSpec::initialize_seconds")]
+    pub initialize_seconds: u64,
     /// How long it may go on after its answer before it is paused and its home is stored, in milliseconds: for agents
     /// that write their session a moment later.
     #[serde(default = "AgentSpec::flush_millis")]
@@ -54,6 +57,11 @@ impl AgentSpec {
     /// What an agent gets of which nothing is known.
     const fn flush_millis() -> u64 {
         200
+    }
+
+    /// Known agents take 0.03 to 5 seconds.
+    const fn initialize_seconds() -> u64 {
+        15
     }
 
     /// Most agents can.

@@ -12,9 +12,9 @@ use journeyman_core::agent::AgentSpec;
 use journeyman_core::job::Job;
 use journeyman_core::job::command::Ending;
 use journeyman_core::message::Message;
-use journeyman_core::ports::{Gateway, ModelFailure, ModelUse, Process};
+use journeyman_core::ports::{Exit, Gateway, ModelFailure, ModelUse, Process};
 use journeyman_core::project::SecretValue;
-use journeyman_core::run::{Reason, ReasonCode, Usage};
+use journeyman_core::run::{ReasonCode, Usage};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
@@ -36,6 +36,9 @@ use crate::{limits, models, phase, transcript};
 
 use self::prompt::prompt;
 use self::start::{Door, Start, is_installed, spec, start};
+
+/// The time that a process may take to exit after its streams have ended.
+const EXIT_TIME: Duration = Duration::from_millis(500);
 
 /// What is kept of an agent's stderr, to explain a failure.
 const STDERR_BYTES: usize = 4096;
@@ -137,9 +140,13 @@ pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(T
             return result.map(|turn| (turn, Some(agent)));
         }
     }
+    let exit = match &result {
+        Err(stopped) if is_unexplained(stopped) => exit_of(&mut *agent.process).await,
+        _ => None,
+    };
     let ended = async { Ok::<_, Stopped>(agent.end().await) };
     let complaints = phase::within(phase::END, "waiting for the killed processes of the agent to exit", ended).await?;
-    result.map(|turn| (turn, None)).map_err(|stopped| explain(stopped, &complaints))
+    result.map(|turn| (turn, None)).map_err(|stopped| explain(stopped, exit, &complaints))
 }
 
 /// The agent that waits, if it can go on; else it is ended.
@@ -168,11 +175,17 @@ impl Agent {
         let ways = Ways::open(&*stage.host.gateway, egress, start.egress.clone(), models)?;
         open_models(&ways, stage)?;
         let complaints = tokio::spawn(last_words(stderr, STDERR_BYTES));
-        let limits = Limits { total_bytes: start.output_bytes, ..Limits::default() };
+        let limits = Limits {
+            total_bytes: start.output_bytes,
+            initialize_timeout: start.initialize_timeout,
+            ..Limits::default()
+        };
         let (sender, updates) = mpsc::channel(256);
         let connected = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
-            connected = acp::connect(streams, limits, start.policy.clone(), sender) => connected.map_err(failed),
+            connected = acp::connect(streams, limits, start.policy.clone(), sender) => {
+                connected.map_err(not_initialized)
+            }
         };
         match connected {
             Ok(connection) => {
@@ -180,8 +193,9 @@ impl Agent {
                 Ok(Self { start, connection, updates, process, complaints, ways, session: None })
             }
             Err(stopped) => {
+                let exit = if is_unexplained(&stopped) { exit_of(&mut *spawned.process).await } else { None };
                 spawned.process.end().await;
-                or_disk(stage, Err(explain(stopped, &heard(complaints).await))).await
+                or_disk(stage, Err(explain(stopped, exit, &heard(complaints).await))).await
             }
         }
     }
@@ -288,6 +302,29 @@ fn counted(
     (turn, failure)
 }
 
+/// The failure of a start, which another attempt would not change. `what` is what the agent did not do.
+fn not_started(error: AcpError, what: &str) -> Stopped {
+    match error {
+        AcpError::Exited => {
+            Stopped::failed(ReasonCode::AgentExited, format!("the agent's process ended before {what}"))
+        }
+        error => failed(error),
+    }
+}
+
+/// The failure of a handshake.
+fn not_initialized(error: AcpError) -> Stopped {
+    match error {
+        AcpError::Timeout { .. } => {
+            let text =
+                format!("{error}; a slower agent needs a larger initialize-seconds in its table (docs/agents.md)");
+            Stopped::failed(ReasonCode::AgentProtocol, text)
+        }
+        error => not_started(error, "it answered initialize"),
+    }
+}
+
+/// The failure of a turn.
 fn failed(error: AcpError) -> Stopped {
     match error {
         AcpError::Exited => {
@@ -297,23 +334,37 @@ fn failed(error: AcpError) -> Stopped {
         AcpError::TooMuch { .. } => {
             Stopped::failed(ReasonCode::OutputLimit, format!("{error}; raise limits.outputBytes of the project"))
         }
-        AcpError::Timeout { .. } | AcpError::Protocol(_) | AcpError::Version(_) => {
-            Stopped::may_pass(ReasonCode::AgentProtocol, error.to_string())
-        }
+        AcpError::Timeout { .. } => Stopped::may_pass(ReasonCode::AgentProtocol, error.to_string()),
+        AcpError::Protocol(_) | AcpError::Version(_) => Stopped::failed(ReasonCode::AgentProtocol, error.to_string()),
     }
 }
 
-/// Adds what the agent printed last, where that may tell why it died.
-fn explain(stopped: Stopped, complaints: &str) -> Stopped {
-    match stopped {
-        Stopped::Failed { reason, retry }
-            if matches!(reason.code, ReasonCode::AgentExited | ReasonCode::AgentProtocol) && !complaints.is_empty() =>
-        {
-            let text = format!("{}; it printed last: {complaints}", reason.text);
-            Stopped::Failed { reason: Reason::new(reason.code, text), retry }
+/// Returns how a process ended by itself; `None` if it runs. Its streams may have ended a moment before.
+async fn exit_of(process: &mut dyn Process) -> Option<Exit> {
+    tokio::time::timeout(EXIT_TIME, process.wait()).await.ok()
+}
+
+/// Returns whether the agent's exit status and its last output may explain the failure.
+fn is_unexplained(stopped: &Stopped) -> bool {
+    let Stopped::Failed { reason, .. } = stopped else { return false };
+    matches!(reason.code, ReasonCode::AgentExited | ReasonCode::AgentProtocol)
+}
+
+/// Adds the exit status of an agent that ended by itself, and what it printed last: they may tell why.
+fn explain(mut stopped: Stopped, exit: Option<Exit>, complaints: &str) -> Stopped {
+    if is_unexplained(&stopped)
+        && let Stopped::Failed { reason, .. } = &mut stopped
+    {
+        match exit {
+            Some(Exit::Code(code)) => reason.text.push_str(&format!(" (exit code {code})")),
+            Some(Exit::Signal(signal)) => reason.text.push_str(&format!(" (signal {signal})")),
+            None => {}
         }
-        other => other,
+        if !complaints.is_empty() {
+            reason.text.push_str(&format!("; it printed last: {complaints}"));
+        }
     }
+    stopped
 }
 
 /// Reads stderr to its end and keeps the last of it, in bytes.

@@ -121,3 +121,64 @@ fn an_agent_that_misbehaves_ends_its_run_and_nothing_else() {
     let job = service.create("[[write well|yes]]");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
 }
+
+/// Agents that do not start as the protocol has it: the script, the reason's code, and words of its text. Another attempt
+/// would not change it, so that there is one.
+const FALSE_STARTS: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "exiting",
+        "echo no license >&2; exit 7",
+        "agent_exited",
+        &["before it answered initialize", "exit code 7", "no license"],
+    ),
+    (
+        "newer",
+        r#"read -r line; printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":9}}\n' "$(id)"; sleep 1000"#,
+        "agent_protocol",
+        &["version 9"],
+    ),
+    ("slow", "sleep 1000", "agent_protocol", &["did not answer initialize within 2 s", "initialize-seconds"]),
+    (
+        "wordy",
+        "read -r line; head -c 50000000 /dev/zero | tr '\\0' a; sleep 1000",
+        "agent_protocol",
+        &["a line of more"],
+    ),
+    (
+        "leaving",
+        r#"read -r line; printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":1}}\n' "$(id)"; read -r line; exit 3"#,
+        "agent_exited",
+        &["before its session was open", "exit code 3"],
+    ),
+];
+
+#[test]
+fn an_agent_that_cannot_start_is_tried_once_and_the_reason_says_why() {
+    let mut config = "lease = \"3s\"\nworkers = 8\nwarm-agents = 0\n".to_owned();
+    for (name, ..) in FALSE_STARTS {
+        config.push_str(&format!(
+            "[agents.{name}]\ncommand = [\"sh\", \"DIR/{name}.sh\"]\nreadable = [\"DIR/{name}.sh\"]\n\
+             initialize-seconds = 2\n"
+        ));
+    }
+    let site = site_with(&config);
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    for (name, script, ..) in FALSE_STARTS {
+        let id = r#"id() { printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p'; }"#;
+        std::fs::write(site.path(&format!("{name}.sh")), format!("{id}\n{script}\n")).unwrap();
+    }
+    let service = site.start();
+    for (name, _, code, words) in FALSE_STARTS {
+        let body = json!({ "prompt": "x", "agent": name });
+        let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+        assert_eq!(status, 201, "{record}");
+        let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+        assert_eq!(service.settled(&job)["status"], "failed", "{name}");
+        let runs = service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().clone();
+        assert_eq!(runs.len(), 1, "{name}: {runs:#?}");
+        let reason = &runs[0]["reason"];
+        let text = reason["text"].as_str().unwrap();
+        assert_eq!(reason["code"], *code, "{name}: {text}");
+        assert!(words.iter().all(|word| text.contains(word)), "{name}: {text}");
+    }
+}

@@ -152,6 +152,7 @@ fn machine(
         resume: true,
         mode: None,
         select_model: false,
+        initialize_seconds: 60,
         flush_millis: 0,
     };
     let models = Models::new(ModelSettings::default(), store.clone(), world.clone()).unwrap();

@@ -3,6 +3,7 @@
 //! Invariant: the task that drives the connection lives no longer than the [`Connection`], and with it the streams.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{ClientCapabilities, Implementation, InitializeRequest};
@@ -89,7 +90,7 @@ fn who(initialized: &Value) -> String {
 ///
 /// # Errors
 ///
-/// [`AcpError::Exited`], [`AcpError::Timeout`] after `limits.start_timeout`, [`AcpError::Protocol`],
+/// [`AcpError::Exited`], [`AcpError::Timeout`] after `limits.initialize_timeout`, [`AcpError::Protocol`],
 /// [`AcpError::Agent`] if the agent refuses, [`AcpError::Version`] if it answers with another version than 1.
 pub async fn connect(
     streams: Streams,
@@ -174,7 +175,7 @@ impl Connection {
         let request = InitializeRequest::new(ProtocolVersion::V1)
             .client_capabilities(ClientCapabilities::new())
             .client_info(Implementation::new("journeyman", env!("CARGO_PKG_VERSION")));
-        let answer = self.call(request).await?;
+        let answer = self.call_within(self.limits.initialize_timeout, request).await?;
         match answer.get("protocolVersion").and_then(Value::as_u64) {
             Some(VERSION) => Ok((Capabilities::read(&answer), who(&answer))),
             Some(other) => Err(AcpError::Version(other)),
@@ -184,9 +185,12 @@ impl Connection {
 
     /// Sends a request and waits for its answer, no longer than the limit for starting.
     pub(super) async fn call(&self, request: impl JsonRpcMessage) -> Result<Value, AcpError> {
+        self.call_within(self.limits.start_timeout, request).await
+    }
+
+    async fn call_within(&self, limit: Duration, request: impl JsonRpcMessage) -> Result<Value, AcpError> {
         let message = request.to_untyped_message().map_err(|error| AcpError::unwritable(&error))?;
         let what = message.method.clone();
-        let limit = self.limits.start_timeout;
         let answer = self.link.send_request(message).block_task();
         match tokio::time::timeout(limit, answer).await {
             Ok(Ok(answer)) => Ok(answer),

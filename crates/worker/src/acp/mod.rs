@@ -45,7 +45,9 @@ pub struct Limits {
     /// All that the agent may send before its first turn, and in each with what follows, in bytes: an agent that goes
     /// on for ever must not fill our log.
     pub total_bytes: u64,
-    /// How long the agent may take for each answer outside a turn.
+    /// The time that the agent may take to answer `initialize`. It includes the start of its program.
+    pub initialize_timeout: Duration,
+    /// How long the agent may take for each other answer outside a turn.
     pub start_timeout: Duration,
     /// How long the agent may take to end a turn after it was told to cancel it.
     pub cancel_grace: Duration,
@@ -56,6 +58,7 @@ impl Default for Limits {
         Self {
             line_bytes: 8 * 1024 * 1024,
             total_bytes: 512 * 1024 * 1024,
+            initialize_timeout: Duration::from_secs(15),
             start_timeout: Duration::from_secs(60),
             cancel_grace: Duration::from_secs(5),
         }

@@ -9,7 +9,7 @@ use journeyman_core::run::{Reason, ReasonCode, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Stage, Start, Turn, failed};
+use super::{Stage, Start, Turn, failed, not_started};
 use crate::acp::{About, AcpError, Connection, Opened, SessionRequest, Stop, TurnEnd};
 use crate::failure::Stopped;
 use crate::models;
@@ -33,7 +33,8 @@ pub(super) async fn prompt(
                 model: spec.select_model.then(|| models::name(stage.job(), start.route.as_ref())),
             };
             let begun = Instant::now();
-            let (session, opened) = connection.open(&request).await.map_err(failed)?;
+            let (session, opened) =
+                connection.open(&request).await.map_err(|error| not_started(error, "its session was open"))?;
             teller.tell(Told::Session(about(connection, opened, begun.elapsed())));
             stage.room.workspace.note_session(&session).await?;
             *open = Some(session.clone());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use journeyman_core::agent::{AgentSpec, Install, Places};
 use journeyman_core::egress::Allowlist;
@@ -25,6 +26,8 @@ pub(super) struct Start {
     pub(super) egress: Allowlist,
     /// Its model, if it calls one through us.
     pub(super) route: Option<ModelRoute>,
+    /// The time in which it must answer `initialize`.
+    pub(super) initialize_timeout: Duration,
 }
 
 pub(super) fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
@@ -62,7 +65,8 @@ pub(super) fn start(stage: &Stage<'_>, spec: &AgentSpec, route: Option<ModelRout
     let mut spawn = stage.room.spawn_with_egress(argv, environment);
     spawn.readable.extend(spec.readable.clone());
     let output_bytes = stage.assignment.project.settings.limits.output_bytes();
-    Start { spawn, policy, output_bytes, egress: stage.room.egress.clone(), route }
+    let initialize_timeout = Duration::from_secs(spec.initialize_seconds);
+    Start { spawn, policy, output_bytes, egress: stage.room.egress.clone(), route, initialize_timeout }
 }
 
 /// How the project answers what an agent asks for.

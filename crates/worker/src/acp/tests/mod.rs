@@ -23,6 +23,7 @@ fn limits() -> Limits {
     Limits {
         line_bytes: LINE_BYTES,
         total_bytes: TOTAL_BYTES,
+        initialize_timeout: Duration::from_secs(5),
         start_timeout: Duration::from_secs(5),
         cancel_grace: Duration::from_millis(300),
     }
