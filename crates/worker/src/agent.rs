@@ -12,7 +12,7 @@ use journeyman_core::agent::AgentSpec;
 use journeyman_core::job::Job;
 use journeyman_core::job::command::Ending;
 use journeyman_core::message::Message;
-use journeyman_core::ports::{Exit, Gateway, ModelFailure, ModelUse, Process};
+use journeyman_core::ports::{Exit, Gateway, ModelDoor, ModelFailure, ModelUse, Process};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::{ReasonCode, Usage};
 use tokio::io::AsyncReadExt;
@@ -251,6 +251,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
         let turn = tokio::select! {
             () = stage.signals().lost.cancelled() => Err(Stopped::LeaseLost),
             stopped = limits::watch(&**process, stage.room, limits) => Err(stopped),
+            refused = refused(door.as_deref()) => Err(refused),
             turn = prompt(stage, (spec, start), (&*connection, &teller), session) => turn,
         };
         let used = match &door {
@@ -270,6 +271,17 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
     };
     logged?;
     Ok(turn)
+}
+
+/// Waits until the provider has refused the key; forever if the agent calls no model through the service.
+async fn refused(door: Option<&dyn ModelDoor>) -> Stopped {
+    match door {
+        Some(door) => {
+            let ModelFailure { reason, may_pass } = door.refused().await;
+            Stopped::Failed { reason, retry: may_pass }
+        }
+        None => std::future::pending().await,
+    }
 }
 
 /// Replaces an agent's failure with a disk failure if the agent has used up its disk limit.

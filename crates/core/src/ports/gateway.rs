@@ -76,6 +76,10 @@ pub trait ModelDoor: Send + Sync {
     /// The model cannot be called, in words for whoever reads the run's reason.
     fn open(&self, account: ModelAccount) -> Result<(), Reason>;
 
+    /// Waits until the provider has refused the key and the agent has had a moment to end its turn by itself. Agents that
+    /// retry would go on for minutes, and no retry can succeed.
+    async fn refused(&self) -> ModelFailure;
+
     /// No more calls: those under way are cut. What was used since it was opened.
     async fn close(&self) -> ModelUse;
 }

@@ -8,6 +8,7 @@ use journeyman_core::model::price::{Budgets, Price, Scope, Tokens, check, day};
 use journeyman_core::ports::{ModelAccount, ModelCall, ModelFailure, ModelUse, Spend, SpendError, SpendingStore};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +21,13 @@ const MOST_MICROS: u64 = 1_000_000_000_000_000;
 /// How long calls that were cut may take to be counted.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 
+/// The time that an agent has to end its turn by itself after the provider has refused the key.
+const REFUSED_TIME: Duration = Duration::from_secs(3);
+
+fn is_refusal(failure: Option<&ModelFailure>) -> bool {
+    failure.is_some_and(|failure| failure.reason.code == ReasonCode::ModelUnauthorized)
+}
+
 /// An account that is open.
 pub(crate) struct Account {
     pub(crate) given: ModelAccount,
@@ -31,6 +39,8 @@ pub(crate) struct Account {
     /// Fires when it is closed.
     pub(crate) over: CancellationToken,
     pub(crate) calls: TaskTracker,
+    /// Notified when the provider refuses the key.
+    refused: Notify,
     used: Mutex<Used>,
 }
 
@@ -58,7 +68,7 @@ impl Account {
     pub(crate) fn new(given: ModelAccount, provider: Provider, prefix: &str, name: &str) -> Self {
         let (prefix, name) = (prefix.to_owned(), name.to_owned());
         let (over, calls, used) = (CancellationToken::new(), TaskTracker::new(), Mutex::default());
-        Self { given, provider, prefix, name, over, calls, used }
+        Self { given, provider, prefix, name, over, calls, refused: Notify::new(), used }
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
@@ -161,6 +171,20 @@ impl Account {
         // What was cut by its caller tells nothing of the provider.
         if counts && (failure.is_some() || is_whole) {
             used.failure = failure.cloned();
+            if is_refusal(failure) {
+                self.refused.notify_one();
+            }
+        }
+    }
+
+    /// Waits until the provider has refused the key, and has not accepted it within [`REFUSED_TIME`] afterwards.
+    pub(crate) async fn refused(&self) -> ModelFailure {
+        loop {
+            self.refused.notified().await;
+            tokio::time::sleep(REFUSED_TIME).await;
+            if let Some(failure) = self.used().failure.clone().filter(|failure| is_refusal(Some(failure))) {
+                return failure;
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use journeyman_core::model::Dialect;
-use journeyman_core::ports::{ModelAccount, ModelCall, ModelDoor, ModelUse};
+use journeyman_core::ports::{ModelAccount, ModelCall, ModelDoor, ModelFailure, ModelUse};
 use journeyman_core::run::Reason;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -97,6 +97,14 @@ impl ModelDoor for ServedDoor {
             before.over.cancel();
         }
         Ok(())
+    }
+
+    async fn refused(&self) -> ModelFailure {
+        let account = self.door.account().clone();
+        match account {
+            Some(account) => account.refused().await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn close(&self) -> ModelUse {

@@ -172,6 +172,48 @@ fn a_run_that_ends_by_its_model_says_so() {
     }
 }
 
+/// An agent that calls its model once a second, and never gives up.
+const PERSISTENT: &str = r#"use IO::Socket::INET;
+$| = 1;
+my ($host) = $ENV{MODELS} =~ m{http://([^/]+)};
+while (my $line = <STDIN>) {
+    my ($id) = $line =~ /"id":("[^"]*"|\d+)/;
+    if ($line =~ /"initialize"/) { print qq({"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":1}}\n) }
+    elsif ($line =~ /"session.new"/) { print qq({"jsonrpc":"2.0","id":$id,"result":{"sessionId":"s1"}}\n) }
+    elsif ($line =~ /"session.prompt"/) {
+        while (1) {
+            my $body = q({"model":"m","max_tokens":9,"tools":[{"name":"a","input_schema":{}}],)
+                . q("messages":[{"role":"user","content":"x"}]});
+            my $server = IO::Socket::INET->new(PeerAddr => $host) or die;
+            print $server "POST /v1/messages HTTP/1.1\r\nHost: models\r\nx-api-key: $ENV{TOKEN}\r\n";
+            print $server "Connection: close\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
+            my @answer = <$server>;
+            sleep 1;
+        }
+    }
+}
+"#;
+
+#[test]
+fn a_refused_key_ends_the_turn_of_an_agent_that_retries() {
+    let models = Models::start(|_| Reply::Fault(Fault::Status(401)));
+    let agent = format!(
+        "refusal-patience = \"0s\"\n[agents.persistent]\ncommand = [\"sh\", \"-c\", \"exec perl $HOME/agent.pl\"]\n\
+         environment = {{ MODELS = \"{{model_url}}\", TOKEN = \"{{model_token}}\" }}\n\
+         [agents.persistent.files]\n\"agent.pl\" = '''\n{PERSISTENT}'''\n"
+    );
+    let (_site, service) = served(&models, &agent);
+    let body = json!({ "prompt": "hello", "agent": "persistent", "model": "anthropic/m" });
+    let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+    assert_eq!(status, 201, "{record}");
+    let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+    assert_eq!(service.settled(&job)["status"], "failed");
+    let run = last_run(&service, &job);
+    assert_eq!(run["reason"]["code"], "model_unauthorized", "{run}");
+    let calls = models.server.asked().len();
+    assert!((2..=6).contains(&calls), "the agent retried for about 3 seconds, and no longer: {calls} calls");
+}
+
 #[test]
 fn a_run_over_its_budget_fails_and_says_what_to_raise() {
     let models = Models::start(|_| Reply::Text("hello".to_owned()));
