@@ -175,7 +175,7 @@ pub struct Delivery {
     /// Set while a cause outside the message, such as a code host that does not answer, prevents it from being carried
     /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<Box<Waiting>>,
     /// The worker whose machine may have caused the last failure; the next attempt prefers other workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid: Option<WorkerId>,
@@ -183,6 +183,9 @@ pub struct Delivery {
     /// archived from that time on; its state becomes archived when the work is published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive_at: Option<Timestamp>,
+    /// The final text of the turn, once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Box<str>>,
 }
 
 /// The reason why a message waits for something outside it, and for how long.

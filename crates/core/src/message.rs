@@ -8,6 +8,9 @@ use crate::time::Timestamp;
 /// The longest prompt, in characters.
 pub const MAX_PROMPT_CHARS: usize = 100_000;
 
+/// The longest answer that is kept, in characters; the rest is cut.
+pub const MAX_ANSWER_CHARS: usize = 100_000;
+
 /// The most messages that may wait on one job.
 pub const MAX_QUEUED: usize = 100;
 
@@ -96,6 +99,8 @@ pub struct Message {
     pub pr_link: Option<String>,
     /// The later message whose push included the commits, if publishing this message was given up.
     pub published_with: Option<MessageId>,
+    /// The final text of the agent's turn, at most [`MAX_ANSWER_CHARS`] characters; `None` if it said nothing.
+    pub answer: Option<String>,
 }
 
 /// What somebody wants to say to a job.

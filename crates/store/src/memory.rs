@@ -136,12 +136,13 @@ impl Tables {
                     message.delivered_at = message.delivered_at.or(Some(*at));
                 }
             }
-            Row::MessageEnded { id, status, at, commits, pr_link } => {
+            Row::MessageEnded { id, status, at, commits, pr_link, answer } => {
                 for message in self.messages.iter_mut().filter(|message| message.id == *id) {
                     message.status = *status;
                     message.finished_at = Some(*at);
                     message.commits.clone_from(commits);
                     message.pr_link.clone_from(pr_link);
+                    message.answer.clone_from(answer);
                 }
             }
             Row::MessagePublishedWith { id, with, commits, pr_link } => {

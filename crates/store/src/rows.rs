@@ -147,6 +147,7 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         commits: at.json("commits")?,
         pr_link: at.row.text("pr_link")?,
         published_with: at.parsed_or_null("published_with")?,
+        answer: at.row.text("answer")?,
     })
 }
 

@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::acp::{self, AcpError, Connection, Limits, Streams, Update};
+use crate::answer::Answer;
 use crate::discard::is_for_the_disk;
 use crate::disk_limit::Disk;
 use crate::executor::Assignment;
@@ -49,6 +50,8 @@ pub(crate) struct Turn {
     pub(crate) session: String,
     /// How it ended.
     pub(crate) ending: Ending,
+    /// The final text that the agent said, without secrets.
+    pub(crate) answer: Option<String>,
 }
 
 impl Turn {
@@ -242,9 +245,11 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
     // What came after the turn before is no news of this one.
     while updates.try_recv().is_ok() {}
     let over = CancellationToken::new();
+    let mut answer = Answer::default();
     let reporter = &stage.assignment.reporter;
     let logged = async {
-        let (said, reached) = tokio::join!(transcript::write(reporter, updates, &over), ways.tell(reporter, &over));
+        let (said, reached) =
+            tokio::join!(transcript::write(reporter, updates, &over, &mut answer), ways.tell(reporter, &over));
         said.and(reached)
     };
     let (logged, (turn, used)) = tokio::join!(logged, async {
@@ -270,7 +275,7 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
         _ => or_disk(stage, models::judge(turn, failure)).await?,
     };
     logged?;
-    Ok(turn)
+    Ok(Turn { answer: answer.into_text(), ..turn })
 }
 
 /// Waits until the provider has refused the key; forever if the agent calls no model through the service.

@@ -177,7 +177,8 @@ impl Execution for Hands<'_> {
         let archive = archive::key(job.id, job.token);
         room.workspace.save_session(&*self.host.blobs, &archive).await?;
         let bundle = bundle::keep(&*self.host.blobs, &self.mirror, &room.workspace, job, &head).await?;
-        let kept = Kept { session: Some(turn.session.clone()), archive: Some(archive), bundle };
+        let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
+        let kept = Kept { session, archive: Some(archive), bundle, answer };
         Ok(Collected { head, commits, kept })
     }
 

@@ -3,6 +3,7 @@
 
 pub mod acp;
 mod agent;
+mod answer;
 mod archive;
 mod branch;
 mod bundle;

@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn ended(ending: Ending) -> Result<Turn, Stopped> {
-        Ok(Turn { session: "s".to_owned(), ending })
+        Ok(Turn { session: "s".to_owned(), ending, answer: None })
     }
 
     fn code(turn: Result<Turn, Stopped>) -> Option<(ReasonCode, bool)> {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::acp::Update;
+use crate::answer::Answer;
 use crate::lease::Reporter;
 use crate::redaction::{Pieces, Redactor};
 
@@ -34,9 +35,10 @@ pub(crate) async fn write(
     reporter: &Reporter,
     updates: &mut Receiver<Update>,
     over: &CancellationToken,
+    answer: &mut Answer,
 ) -> Result<(), UpdateError> {
     let left = &mut None;
-    let written = write_all(reporter, updates, over, left).await;
+    let written = write_all(reporter, updates, over, (left, answer)).await;
     while next(updates, over, left).await.is_some() {}
     written
 }
@@ -45,7 +47,7 @@ async fn write_all(
     reporter: &Reporter,
     updates: &mut Receiver<Update>,
     over: &CancellationToken,
-    left: &mut Option<usize>,
+    (left, answer): (&mut Option<usize>, &mut Answer),
 ) -> Result<(), UpdateError> {
     let mut spoken = Spoken::default();
     // What came before the turn was over is in the channel by then: it is taken first.
@@ -60,12 +62,14 @@ async fn write_all(
             }
         }
         if !entries.is_empty() {
+            entries.iter().for_each(|entry| answer.note(entry));
             reporter.report(Report::Transcript(entries)).await?;
         }
     }
     let mut entries = Vec::new();
     spoken.end(reporter, &mut entries, reporter.now());
     if !entries.is_empty() {
+        entries.iter().for_each(|entry| answer.note(entry));
         reporter.report(Report::Transcript(entries)).await?;
     }
     Ok(())

@@ -71,6 +71,9 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 let is_rebased = matches!(delivery.progress, Progress::Publishing { .. });
                 delivery.progress = Progress::Publishing { head, commits, stopped, cut_short };
                 delivery.waiting = None;
+                if let Some(answer) = &kept.answer {
+                    delivery.answer = Some(answer.as_str().into());
+                }
                 if is_rebased {
                     // The rebase has changed the hashes of the commits of earlier messages.
                     job.unpublished.iter_mut().for_each(|earlier| earlier.commits.clear());
@@ -87,7 +90,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
         Event::RunFinished { next, reason, .. } => after_run(job, *next, reason.as_ref()),
         Event::MessageWaiting { waiting, .. } => {
             if let Some(delivery) = delivery_mut(job) {
-                delivery.waiting = Some(waiting.clone());
+                delivery.waiting = Some(Box::new(waiting.clone()));
             }
         }
         Event::RetryRequested => {
@@ -190,6 +193,7 @@ const fn first_delivery(message: crate::ids::MessageId) -> Delivery {
         waiting: None,
         avoid: None,
         archive_at: None,
+        answer: None,
     }
 }
 

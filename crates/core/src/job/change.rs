@@ -84,6 +84,8 @@ pub enum Row {
         commits: Vec<Sha>,
         /// The pull request that carries it.
         pr_link: Option<String>,
+        /// The final text of the turn.
+        answer: Option<String>,
     },
     /// The commits of a message were published with those of a later message.
     MessagePublishedWith {
@@ -180,6 +182,7 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
             commits: Vec::new(),
             pr_link: None,
             published_with: None,
+            answer: None,
         })],
         Event::MessageWithdrawn(id) => vec![Row::MessageEnded {
             id: *id,
@@ -187,6 +190,7 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
             at: now,
             commits: Vec::new(),
             pr_link: None,
+            answer: None,
         }],
         Event::RunStarted { lease, message, attempt } => vec![
             Row::InsertRun(Run {
@@ -212,12 +216,13 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
             usage: *usage,
             commits: commits.clone(),
         }],
-        Event::MessageEnded { message, status, commits, pr_link, .. } => vec![Row::MessageEnded {
+        Event::MessageEnded { message, status, commits, pr_link, answer, .. } => vec![Row::MessageEnded {
             id: *message,
             status: *status,
             at: now,
             commits: commits.clone(),
             pr_link: pr_link.clone(),
+            answer: answer.clone(),
         }],
         Event::PublishedWith { message, earlier, pr_link } => earlier
             .iter()
@@ -292,6 +297,18 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
         Event::RunFinished { run, status, reason, commits, .. } => {
             ("run.finished", Some(*run), json!({"status": status, "reason": reason, "commits": commits}))
         }
+        Event::MessageEnded { message, status, commits, pr_link, reason, answer } => (
+            "message.finished",
+            None,
+            json!({
+                "messageId": message,
+                "status": status,
+                "answer": answer,
+                "commits": commits,
+                "prLink": pr_link,
+                "reason": reason,
+            }),
+        ),
         Event::JobCompleted => ("job.completed", None, json!({})),
         Event::JobFailed(reason) => ("job.failed", None, json!({"reason": reason})),
         Event::MessageWaiting { message, waiting, next_attempt_at } if waiting.attempts == 1 => (
@@ -317,8 +334,7 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
         | Event::TurnEnded { .. }
         | Event::MessageWaiting { .. }
         | Event::RetryRequested
-        | Event::JobArchived { .. }
-        | Event::MessageEnded { .. } => return None,
+        | Event::JobArchived { .. } => return None,
     };
     Some(line)
 }

@@ -103,6 +103,8 @@ pub struct Kept {
     pub archive: Option<String>,
     /// The blob with the commits; `None`: they are only here.
     pub bundle: Option<String>,
+    /// The final text of the turn; `None`: the one that is known stays.
+    pub answer: Option<String>,
 }
 
 /// Which branch a turn works on.

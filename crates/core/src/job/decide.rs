@@ -376,7 +376,8 @@ impl Plan {
     fn end_message(&mut self, message: MessageId, status: MessageStatus, reason: Option<Reason>) {
         let commits = self.commits_pushed();
         let pr_link = self.job.pull.as_ref().filter(|_| !commits.is_empty()).map(|pull| pull.url.clone());
-        self.emit(Event::MessageEnded { message, status, commits, pr_link, reason });
+        let answer = self.job.delivery().and_then(|delivery| delivery.answer.as_deref()).map(str::to_owned);
+        self.emit(Event::MessageEnded { message, status, commits, pr_link, reason, answer });
     }
 
     /// The commits of the message under way that are known to be on the code host.

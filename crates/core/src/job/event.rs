@@ -113,6 +113,8 @@ pub enum Event {
         pr_link: Option<String>,
         /// Why it did not finish.
         reason: Option<Reason>,
+        /// The final text of the turn.
+        answer: Option<String>,
     },
     /// A message waits for something outside it. This event follows the end of the run that encountered the cause.
     MessageWaiting {

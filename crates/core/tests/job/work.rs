@@ -40,6 +40,7 @@ fn a_whole_run_is_told_in_the_log() {
         "commit.pushed",
         "pull_request.opened",
         "run.finished",
+        "message.finished",
         "job.completed",
     ];
     assert_eq!(case.kinds, expected);

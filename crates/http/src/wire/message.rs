@@ -124,6 +124,9 @@ pub(crate) struct Message {
     /// The later message whose push included these commits, if publishing this message failed.
     #[schema(required)]
     pub(crate) published_with: Option<String>,
+    /// The final text of the agent's turn, at most 100,000 characters; `null` before its end, or if it said nothing.
+    #[schema(required)]
+    pub(crate) answer: Option<String>,
 }
 
 impl From<message::Message> for Message {
@@ -146,6 +149,7 @@ impl From<message::Message> for Message {
             commits: message.commits.into_iter().map(String::from).collect(),
             pr_link: message.pr_link,
             published_with: message.published_with.map(|id| id.to_string()),
+            answer: message.answer,
         }
     }
 }

@@ -120,3 +120,56 @@ fn the_built_in_agents_limit_of_model_calls_is_a_setting() {
         assert_eq!(is_cut_short, status == "failed", "{reason:#}");
     }
 }
+
+#[test]
+fn the_answer_is_in_the_receipt_and_in_the_event() {
+    let (_site, service) = service(&[]);
+    let job = service.create("[[say I begin.]] [[write a.txt|1]] [[say It is written.]]");
+    service.settled(&job);
+    service.send(&job, "[[write b.txt|2]] [[say And the second.]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().clone();
+    let answers: Vec<&str> = messages.iter().map(|message| message["answer"].as_str().unwrap()).collect();
+    assert!(answers[0].contains("It is written.") && !answers[0].contains("I begin."), "{answers:?}");
+    assert!(answers[1].contains("And the second."), "{answers:?}");
+    let events = service.events(&job);
+    let finished = events.as_array().unwrap().iter().filter(|event| event["type"] == "message.finished");
+    for (event, message) in finished.zip(&messages) {
+        for field in ["answer", "status", "commits", "prLink"] {
+            assert_eq!(event["data"][field], message[field], "{event:#}");
+        }
+        assert_eq!(event["data"]["messageId"], message["id"]);
+    }
+    assert_eq!(service.count(&job, "message.finished"), 2);
+}
+
+/// An agent that cannot resume and repeats what it is prompted with.
+const REPEATER: &str = r#"#!/bin/sh
+while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
+    case "$line" in
+    *'"method":"initialize"'*)
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":1}}\n' "$id" ;;
+    *'"method":"session/new"'*)
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"sessionId":"s1"}}\n' "$id" ;;
+    *'"method":"session/prompt"'*)
+        text=$(printf '%s' "$line" | sed 's/.*"text":"//; s/"}\].*//; s/"}.*//')
+        printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"heard: %s"}}}}\n' "$(printf '%s' "$text" | sed 's/\\/\\\\/g')"
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":"end_turn"}}\n' "$id" ;;
+    esac
+done
+"#;
+
+#[test]
+fn a_fresh_session_is_told_earlier_answers_too() {
+    let (site, service) = service(&[("repeater", "")]);
+    std::fs::write(site.path("agent.sh"), REPEATER).unwrap();
+    let (job, _) = settled(&service, "repeater");
+    service.send(&job, "What did you say?");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().clone();
+    assert_eq!(messages[0]["answer"], "heard: Do it.");
+    let heard = messages[1]["answer"].as_str().unwrap();
+    assert!(heard.contains("> Do it.") && heard.contains("> heard: Do it."), "{heard}");
+    assert!(heard.contains("What did you say?"), "{heard}");
+}

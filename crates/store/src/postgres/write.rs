@@ -48,6 +48,7 @@ struct Ended {
     at: i64,
     commits: String,
     pr_link: Option<String>,
+    answer: Option<String>,
 }
 
 #[derive(Debug)]
@@ -96,12 +97,13 @@ impl Writes {
                     let (id, run) = (id.to_string(), run.to_string());
                     self.delivered.push(Delivered { id, run, at: at.as_micros() });
                 }
-                Row::MessageEnded { id, status, at, commits, pr_link } => self.ended.push(Ended {
+                Row::MessageEnded { id, status, at, commits, pr_link, answer } => self.ended.push(Ended {
                     id: id.to_string(),
                     status: name_of(status)?,
                     at: at.as_micros(),
                     commits: to_json(commits)?,
                     pr_link: pr_link.clone(),
+                    answer: answer.clone(),
                 }),
                 Row::MessagePublishedWith { id, with, commits, pr_link } => self.published.push(Published {
                     id: id.to_string(),
@@ -306,15 +308,17 @@ fn deliver_messages(delivered: &[Delivered]) -> Result<Call, StoreError> {
 fn end_messages(ended: &[Ended]) -> Call {
     call!(
         "UPDATE messages
-         SET status = new.status, finished_at = new.at, commits = new.commits, pr_link = new.pr_link
-         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[])
-             AS new (id, status, at, commits, pr_link)
+         SET status = new.status, finished_at = new.at, commits = new.commits, pr_link = new.pr_link,
+             answer = new.answer
+         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[])
+             AS new (id, status, at, commits, pr_link, answer)
          WHERE messages.id = new.id",
         column(ended, |row| row.id.clone()),
         column(ended, |row| row.status.clone()),
         column(ended, |row| row.at),
         column(ended, |row| row.commits.clone()),
         column(ended, |row| row.pr_link.clone()),
+        column(ended, |row| row.answer.clone()),
     )
 }
 

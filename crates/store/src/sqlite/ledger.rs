@@ -166,16 +166,17 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
             // With its number in the log, which the row does not know.
             Row::InsertMessage(_) => {}
             Row::MessageDelivered { id, run, at } => delivered = deliver_message(db, *id, *run, *at)?,
-            Row::MessageEnded { id, status, at, commits, pr_link } => {
+            Row::MessageEnded { id, status, at, commits, pr_link, answer } => {
                 db.prepare_cached(
-                    "UPDATE messages SET status = ?2, finished_at = ?3, commits = ?4, pr_link = ?5 WHERE id = ?1",
+                    "UPDATE messages SET status = ?2, finished_at = ?3, commits = ?4, pr_link = ?5, answer = ?6 WHERE id = ?1",
                 )?
                 .execute(params![
                     id.to_string(),
                     name_of(status)?,
                     at.as_micros(),
                     to_json(commits)?,
-                    pr_link
+                    pr_link,
+                    answer
                 ])?;
             }
             Row::MessagePublishedWith { id, with, commits, pr_link } => {

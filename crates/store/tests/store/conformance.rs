@@ -37,8 +37,8 @@ pub(crate) async fn work_off(house: &House) {
     let begun =
         TurnBegun { branch: "journeyman/x".into(), generation: 1, base: sha('a'), head: sha('a'), pushed: None };
     house.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
-    let ended =
-        Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], kept: Kept::default(), ending: Ending::Done };
+    let kept = Kept { answer: Some("It is fixed.".to_owned()), ..Kept::default() };
+    let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], kept, ending: Ending::Done };
     house.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
     // A provider may report any number.
@@ -68,12 +68,20 @@ async fn a_job_goes_its_way_and_every_table_tells_the_same() {
             "{name}"
         );
         assert_eq!(messages[0].run, Some(runs[0].id), "{name}");
+        assert_eq!(messages[0].answer.as_deref(), Some("It is fixed."), "{name}");
         let log = house.store.log(id, 0, 100).await.unwrap();
         let kinds: Vec<&str> = log.iter().map(|entry| entry.kind.as_str()).collect();
-        let expected =
-            ["job.created", "message.accepted", "run.started", "commit.pushed", "run.finished", "job.completed"];
+        let expected = [
+            "job.created",
+            "message.accepted",
+            "run.started",
+            "commit.pushed",
+            "run.finished",
+            "message.finished",
+            "job.completed",
+        ];
         assert_eq!(kinds, expected, "{name}");
-        assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6], "{name}");
+        assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7], "{name}");
         assert_eq!(house.store.log(id, 2, 2).await.unwrap(), log[2..4], "{name}: a page of the log");
         assert_eq!(house.store.active_jobs().await.unwrap(), 0, "{name}");
     }
@@ -375,7 +383,8 @@ async fn what_rests_goes_after_its_time_and_nothing_else() {
         assert!(!has_transcript(old).await && has_transcript(busy).await, "{name}");
         let kinds: Vec<String> =
             house.store.log(old, 0, 100).await.unwrap().into_iter().map(|line| line.kind).collect();
-        let expected = ["job.created", "message.accepted", "run.started", "run.finished", "job.failed"];
+        let expected =
+            ["job.created", "message.accepted", "run.started", "run.finished", "message.finished", "job.failed"];
         assert_eq!(kinds, expected, "{name}: the rest stays");
         house.engine.add_message(&shop(), old, prompt("more"), free()).await.unwrap();
         house.engine.cancel(&shop(), old).await.unwrap();

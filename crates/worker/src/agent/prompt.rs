@@ -69,7 +69,7 @@ pub(super) async fn prompt(
         }
     };
     match ended {
-        Some(Ended::Interrupted) => Ok((Turn { session, ending: Ending::Stopped }, used)),
+        Some(Ended::Interrupted) => Ok((Turn { session, ending: Ending::Stopped, answer: None }, used)),
         Some(Ended::Shutdown) => Err(Stopped::HandedBack),
         Some(Ended::TimedOut) => {
             let text = format!("the run took longer than {seconds} seconds; raise limits.runSeconds of the project");
@@ -84,10 +84,13 @@ pub(super) async fn prompt(
                 Stop::EndTurn => Ending::Done,
                 stop => Ending::CutShort(cut_short(&stop, limits.continuations())),
             };
-            Ok((Turn { session, ending }, used))
+            Ok((Turn { session, ending, answer: None }, used))
         }
     }
 }
+
+/// The characters of each earlier answer that a fresh session is told.
+const EARLIER_ANSWER_CHARS: usize = 4_000;
 
 /// What an agent is asked after its turn was cut short.
 const CONTINUE: &str = "Your last turn ended before you were done. Continue where you stopped, and finish the task. If \
@@ -171,7 +174,16 @@ fn usage(end: &TurnEnd) -> Usage {
     })
 }
 
-/// A session that could not be resumed is told what was asked before.
+/// Quotes a text, so that neither a model nor the test model takes it for what is asked now.
+fn quote(text: &mut String, quoted: &str) {
+    for line in quoted.lines() {
+        text.push_str("> ");
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+/// A session that could not be resumed is told what was asked and answered before.
 fn with_history(earlier: &[Message], prompt: &str) -> String {
     if earlier.is_empty() {
         return prompt.to_owned();
@@ -180,11 +192,11 @@ fn with_history(earlier: &[Message], prompt: &str) -> String {
         "You continue earlier work on this repository. These messages came before, oldest first:\n".to_owned();
     for message in earlier {
         text.push('\n');
-        // Quoted, so that neither a model nor the test model takes them for what is asked now.
-        for line in message.prompt.lines() {
-            text.push_str("> ");
-            text.push_str(line);
-            text.push('\n');
+        quote(&mut text, &message.prompt);
+        if let Some(answer) = &message.answer {
+            text.push_str("\nYour answer was:\n\n");
+            let beginning: String = answer.chars().take(EARLIER_ANSWER_CHARS).collect();
+            quote(&mut text, &beginning);
         }
     }
     text.push_str("\nTheir results are in the working tree. The message to carry out now:\n\n");

@@ -19,6 +19,7 @@ use super::machine::{Disk, Life, Workspace};
 use super::world::{Line, MAIN};
 use crate::acp::Update;
 use crate::agent::Turn;
+use crate::answer::Answer;
 use crate::branch::choose_branch;
 use crate::doors::Doors;
 use crate::executor::{Assignment, Collected, Execution, Executor};
@@ -230,7 +231,8 @@ impl Execution for Hands<'_> {
         self.change(|workspace| workspace.session.push(message));
         let (sender, mut updates) = tokio::sync::mpsc::channel(16);
         let over = CancellationToken::new();
-        let log = transcript::write(&self.assignment.reporter, &mut updates, &over);
+        let mut answer = Answer::default();
+        let log = transcript::write(&self.assignment.reporter, &mut updates, &over, &mut answer);
         let signals = &self.assignment.signals;
         let talk = async {
             let _ = sender.send(Update::Message("I begin.".to_owned())).await;
@@ -248,7 +250,7 @@ impl Execution for Hands<'_> {
         let stopped = stopped?;
         logged?;
         let ending = if stopped { Ending::Stopped } else { Ending::Done };
-        Ok(Turn { session: "one".to_owned(), ending })
+        Ok(Turn { session: "one".to_owned(), ending, answer: None })
     }
 
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
@@ -262,7 +264,8 @@ impl Execution for Hands<'_> {
         self.life.moment("while the turn is collected").await;
         let bundle = self.keep_bundle(job, &head);
         self.life.moment("after the turn was collected").await;
-        let kept = Kept { session: Some(turn.session.clone()), archive: Some(archive), bundle };
+        let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
+        let kept = Kept { session, archive: Some(archive), bundle, answer };
         Ok(Collected { head, commits, kept })
     }
 
