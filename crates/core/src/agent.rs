@@ -127,6 +127,30 @@ pub struct Places {
     pub model_calls: String,
 }
 
+/// The words in braces that are replaced when an agent is started.
+const WORDS: [&str; 9] = [
+    "{model}",
+    "{dialect}",
+    "{model_name}",
+    "{home}",
+    "{workspace}",
+    "{permission}",
+    "{model_calls}",
+    MODEL_URL,
+    MODEL_TOKEN,
+];
+
+/// Returns the first word in braces, such as `{model_tokn}`, that nothing replaces. Words after `$` belong to the shell.
+#[must_use]
+pub fn unknown_word(text: &str) -> Option<&str> {
+    text.match_indices('{').find_map(|(start, _)| {
+        let rest = &text[start..];
+        let word = &rest[..=rest.find('}')?];
+        let is_name = word.len() > 2 && word[1..word.len() - 1].bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_'));
+        (is_name && !text[..start].ends_with('$') && !WORDS.contains(&word)).then_some(word)
+    })
+}
+
 impl Places {
     /// `text` with the words replaced.
     #[must_use]
@@ -147,3 +171,22 @@ impl Places {
 
 /// The agents of an installation, by id.
 pub type Agents = BTreeMap<String, AgentSpec>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_nothing_replaces_is_found() {
+        for (text, expected) in [
+            ("--model {model} {model_url}", None),
+            ("{model_tokn}", Some("{model_tokn}")),
+            ("a {model} {Model} {} {a b} {1} {\"key\": {model_calls}}", None),
+            ("echo ${home_dir} {nowhere}", Some("{nowhere}")),
+            ("{ {unknown}", Some("{unknown}")),
+            ("{", None),
+        ] {
+            assert_eq!(unknown_word(text), expected, "{text}");
+        }
+    }
+}

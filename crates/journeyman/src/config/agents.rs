@@ -1,9 +1,10 @@
 //! The agents that the program knows by itself, and where they and others are on this machine.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use journeyman_core::agent::{AgentSpec, Agents};
+use anyhow::{Context, bail};
+use journeyman_core::agent::{AgentSpec, Agents, unknown_word};
 use journeyman_core::project::DEFAULT_AGENT;
 
 use super::text;
@@ -62,11 +63,14 @@ pub(super) fn placed(agents: Agents, data_dir: &Path, program: &Path, path: &str
             install.pip = filled(&install.pip);
             install
         });
-        let values = |pairs: std::collections::BTreeMap<String, String>| {
-            pairs.into_iter().map(|(name, value)| (name, fill(&value))).collect()
-        };
+        let values =
+            |pairs: BTreeMap<String, String>| pairs.into_iter().map(|(name, value)| (name, fill(&value))).collect();
         let command = filled(&spec.command);
-        let (environment, files) = (values(spec.environment), values(spec.files));
+        let (environment, files): (BTreeMap<_, _>, BTreeMap<_, _>) = (values(spec.environment), values(spec.files));
+        let mut texts = command.iter().chain(environment.values()).chain(files.values());
+        if let Some(word) = texts.find_map(|text| unknown_word(text)) {
+            bail!("the agent {id} has the unknown placeholder {word}; docs/agents.md lists the known ones");
+        }
         Ok((id, AgentSpec { command, readable, install, environment, files, ..spec }))
     };
     agents.into_iter().map(place).collect()
@@ -75,6 +79,14 @@ pub(super) fn placed(agents: Agents, data_dir: &Path, program: &Path, path: &str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_placeholder_is_refused_by_name() {
+        let spec: AgentSpec = toml::from_str("command = [\"x\", \"--key\", \"{model_tokn}\"]").expect("a table");
+        let agents = [("mine".to_owned(), spec)].into();
+        let error = placed(agents, Path::new("/data"), Path::new("/bin/journeyman"), "/bin").expect_err("refused");
+        assert!(error.to_string().contains("mine") && error.to_string().contains("{model_tokn}"), "{error}");
+    }
 
     #[test]
     fn every_agent_that_is_known_can_be_read_and_placed() {

@@ -152,7 +152,8 @@ fn an_agent_is_installed_listed_and_checked() {
         "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"{install}/node_modules/.bin/shell\", \"{arch}\"]\n\
          environment = { GREETING = \"love\" }\ninstall = { npm = [\"shell-agent@1.0.0\"], before = \"2026-11-21\" }\n\
          [agents.broken]\ncommand = [\"{install}/node_modules/.bin/other\"]\ninstall = { npm = [\"nothing@1\"] }\n\
-         [agents.partial]\ncommand = [\"{install}/node_modules/.bin/other\"]\ninstall = { npm = [\"shell-agent@1\"] }\n",
+         [agents.partial]\ncommand = [\"{install}/node_modules/.bin/other\"]\ninstall = { npm = [\"shell-agent@1\"] }\n\
+         [agents.absent]\ncommand = [\"no-such-agent\"]\n[agents.lost]\ncommand = [\"/nowhere/agent\"]\n",
     );
     std::fs::write(site.path("agent.sh"), SHELL_AGENT).unwrap();
     std::fs::write(site.path("npm"), NPM).unwrap();
@@ -170,6 +171,7 @@ fn an_agent_is_installed_listed_and_checked() {
         one["state"].as_str().unwrap().to_owned()
     };
     assert_eq!((state("shell").as_str(), state("journeyman").as_str()), ("not installed", "ready"));
+    assert_eq!([state("absent"), state("lost")], ["program not found", "program not found"]);
 
     // A run says what is missing.
     let service = site.start();

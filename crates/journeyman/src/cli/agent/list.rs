@@ -29,7 +29,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
         id: id.clone(),
         name: spec.name.clone(),
         dialects: spec.dialects.iter().map(|dialect| dialect.name()).collect(),
-        state: state(&config::folder(&settings.data_dir, id), spec),
+        state: state(&config::folder(&settings.data_dir, id), spec, &settings.path),
         packages: spec.install.iter().flat_map(|install| install.npm.iter().chain(&install.pip)).cloned().collect(),
     };
     let lines: Vec<Line> = settings.agents.iter().map(line).collect();
@@ -46,9 +46,18 @@ pub(super) fn run(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn state(folder: &Path, spec: &AgentSpec) -> &'static str {
+/// Returns whether a program is at its path or on the search path of agents.
+fn is_there(program: &str, path: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    path.split(':').any(|folder| Path::new(folder).join(program).is_file())
+}
+
+fn state(folder: &Path, spec: &AgentSpec, path: &str) -> &'static str {
     match (&spec.install, installed(folder)) {
-        (None, _) => "ready",
+        (None, _) if spec.command.first().is_some_and(|program| is_there(program, path)) => "ready",
+        (None, _) => "program not found",
         (Some(install), Some(found)) if found == *install => "installed",
         (Some(_), Some(_)) => "other version",
         (Some(_), None) => "not installed",
