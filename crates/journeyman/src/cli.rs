@@ -62,6 +62,11 @@ enum Command {
     Openapi,
 }
 
+/// Returns whether a command failed because the reader of its output has closed the pipe.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(store::is_output_closed)
+}
+
 /// Runs what the command line asks for.
 pub(crate) fn run() -> ExitCode {
     // As the first program of a sandbox it begins nothing of its own.
@@ -86,6 +91,8 @@ pub(crate) fn run() -> ExitCode {
     };
     match result {
         Ok(code) => code,
+        // `journeyman job list | head -1`: the reader has what it wanted.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Where stderr is closed there is nobody to tell.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");

@@ -18,7 +18,7 @@ use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ServerArg
 use self::exit::{Exit, Failure};
 pub(super) use self::render::plain;
 pub(super) use self::watch::told;
-use super::store::{print, print_lines};
+use super::store::{is_output_closed, print, print_lines, write_out};
 use crate::client::{Client, Request};
 
 /// Carries out a command.
@@ -31,6 +31,7 @@ pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
     });
     Ok(match done {
         Ok(exit) => exit.into(),
+        Err(Failure::Io(error)) if is_output_closed(&error) => ExitCode::SUCCESS,
         Err(failure) => {
             // Where stderr is closed there is nobody to tell.
             let _ = writeln!(std::io::stderr(), "{}", failure.told(json));
@@ -77,7 +78,7 @@ impl Session {
             JobCommand::Runs { job } => self.rows(&job, "runs", render::runs).await,
             JobCommand::Diff { job } => {
                 let diff = self.client.bytes(Request::get(format!("{}/diff", self.job(&job)))).await?;
-                std::io::stdout().lock().write_all(&render::diff(diff, std::io::stdout().is_terminal()))?;
+                write_out(&render::diff(diff, std::io::stdout().is_terminal()))?;
                 Ok(Exit::Done)
             }
             JobCommand::Retry { job } => change(&job, "retry").await,

@@ -57,9 +57,38 @@ pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     runtime.context("the runtime could not be started")?.block_on(work)
 }
 
+/// The reader of stdout has closed the pipe, as in `journeyman job list | head -1`.
+#[derive(Debug)]
+struct OutputClosed;
+
+impl std::fmt::Display for OutputClosed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("the reader of the output has closed it")
+    }
+}
+
+impl std::error::Error for OutputClosed {}
+
+/// Returns whether an error is [`OutputClosed`].
+pub(super) fn is_output_closed(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<OutputClosed>())
+}
+
+/// Writes bytes to stdout.
+///
+/// # Errors
+/// [`OutputClosed`] if nobody reads them.
+pub(super) fn write_out(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, OutputClosed),
+        _ => error,
+    })
+}
+
 /// Prints a line on stdout.
 pub(super) fn print(line: &str) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{line}")
+    write_out(format!("{line}\n").as_bytes())
 }
 
 /// Prints lines on stdout.

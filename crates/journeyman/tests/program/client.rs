@@ -27,6 +27,18 @@ fn err(output: &Output) -> String {
 }
 
 #[test]
+fn a_list_whose_reader_has_gone_is_not_an_error() {
+    let site = site();
+    let service = site.start();
+    service.settled(&service.create("[[say x]]"));
+    let mut listing = command(&site, &service, &["list"]);
+    let mut listing = listing.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(listing.stdout.take());
+    let ended = listing.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), err(&ended).as_str()), (Some(0), ""));
+}
+
+#[test]
 fn a_job_is_created_watched_followed_up_and_put_away() {
     let site = site();
     let service = site.start();

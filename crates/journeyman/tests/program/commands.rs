@@ -233,3 +233,10 @@ fn a_database_is_compacted_only_while_no_service_runs() {
     let service = site.start();
     assert_eq!(service.get(&job)["status"], "completed");
 }
+
+#[test]
+fn a_reader_that_closes_the_pipe_is_not_an_error() {
+    let script = r#"("$1" openapi; echo "exit code $?" >&2) | head -n 1"#;
+    let output = Command::new("sh").args(["-c", script, "sh", PROGRAM]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), "exit code 0");
+}

@@ -1,6 +1,6 @@
 //! `journeyman job watch`: the transcript as it comes.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::exit::{Exit, Failure};
 use super::render::plain;
-use super::{Session, print};
+use super::{Session, print, print_lines};
 use crate::client::{Event, Request};
 
 /// The number of the job's newest event.
@@ -98,8 +98,7 @@ impl Screen {
 }
 
 fn write(lines: &[String]) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    print_lines(lines)
 }
 
 /// What people are told of an event; nothing of kinds that came after this version.
