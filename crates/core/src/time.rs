@@ -19,6 +19,18 @@ impl Timestamp {
         Self(micros)
     }
 
+    /// Returns the first moment of this millisecond: times are shown with milliseconds.
+    #[must_use]
+    pub const fn start_of_millisecond(self) -> Self {
+        Self(self.0.div_euclid(1000).saturating_mul(1000))
+    }
+
+    /// Returns the last moment of this millisecond.
+    #[must_use]
+    pub const fn end_of_millisecond(self) -> Self {
+        Self(self.start_of_millisecond().0.saturating_add(999))
+    }
+
     /// Microseconds since the epoch.
     #[must_use]
     pub const fn as_micros(self) -> i64 {

@@ -213,8 +213,9 @@ fn filter(at: &InProject, query: ListQuery, limit: usize) -> Result<JobFilter, A
     Ok(JobFilter {
         project: at.project.clone(),
         status: query.status.map(JobStatus::from),
-        created_after: moment("createdAfter", query.created_after)?,
-        created_before: moment("createdBefore", query.created_before)?,
+        // Exclusive at the precision that is shown: a job's own `createdAt` excludes it.
+        created_after: moment("createdAfter", query.created_after)?.map(Timestamp::end_of_millisecond),
+        created_before: moment("createdBefore", query.created_before)?.map(Timestamp::start_of_millisecond),
         title_contains: query.q.filter(|q| !q.is_empty()),
         after: after.map_err(|()| invalid("cursor: is not a nextCursor that this server gave".to_owned()))?,
         limit: limit + 1,

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use journeyman_core::engine::Admission;
+use journeyman_core::message::MessageStatus;
 use journeyman_core::rate::RateKind;
 
 use crate::app::App;
@@ -54,14 +55,17 @@ pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<Messa
 
 /// Withdraw a message
 ///
-/// Only while it is queued.
+/// Only while it is queued. Withdrawing it again changes nothing.
 #[utoipa::path(delete, path = "/v2/agent/{projectId}/job/{id}/message/{messageId}", tag = "Messages",
     operation_id = "withdrawMessage", params(MessagePath),
     responses((status = 200, description = "The job's record", body = JobRecord), WithdrawErrors))]
 pub(crate) async fn withdraw(State(app): State<App>, at: InMessage) -> Result<Json<JobRecord>, ApiError> {
     let job = at.job.load(&app).await?;
     let message = app.services.store.message(at.id).await?;
-    message.filter(|message| message.job == job.id).ok_or_else(message_not_found)?;
+    let message = message.filter(|message| message.job == job.id).ok_or_else(message_not_found)?;
+    if message.status == MessageStatus::Withdrawn {
+        return Ok(Json(job.record().into()));
+    }
     let done = app.services.engine.withdraw(&job.project, job.id, at.id).await?;
     Ok(record(done))
 }

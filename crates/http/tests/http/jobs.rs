@@ -10,6 +10,7 @@ use journeyman_core::ports::HoldStore;
 use journeyman_core::project::hold::{HoldCause, HoldFailure};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock;
+use journeyman_core::time::Timestamp;
 use serde_json::json;
 
 use super::given::service;
@@ -119,6 +120,8 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_wait() {
     assert_eq!((late.status.as_u16(), late.code()), (409, "message_already_delivered".to_owned()));
     let back = service.call("DELETE", &path(1), "", |_| {}).await;
     assert_eq!((back.status.as_u16(), back.json()["status"].clone()), (200, json!("active")));
+    let again = service.call("DELETE", &path(1), "", |_| {}).await;
+    assert_eq!((again.status.as_u16(), again.json()), (200, back.json()), "withdrawing twice answers as once");
     let none = service.call("DELETE", &format!("{job}/message/msg_{}", "0".repeat(32)), "", |_| {}).await;
     assert_eq!((none.status.as_u16(), none.code()), (404, "message_not_found".to_owned()));
     let other = service.job("another").await;
@@ -128,6 +131,25 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_wait() {
     let runs = service.get(&format!("{job}/runs")).await.json();
     let run = runs["runs"][0].as_object().unwrap();
     assert_eq!((run["status"].clone(), run["attempt"].clone(), run.len()), (json!("running"), json!(1), 10));
+}
+
+#[tokio::test]
+async fn the_time_that_a_job_shows_excludes_it() {
+    let service = service().await;
+    let job = service.job("first").await;
+    let at = service.get(&job).await.json()["createdAt"].as_str().unwrap().to_owned();
+    let moment: Timestamp = at.parse().unwrap();
+    let other = |micros: i64| Timestamp::from_micros(moment.as_micros() + micros).to_string();
+    for (query, found) in [
+        (format!("createdAfter={at}"), 0),
+        (format!("createdBefore={at}"), 0),
+        (format!("createdAfter={}", other(-1000)), 1),
+        (format!("createdBefore={}", other(1000)), 1),
+        (format!("createdAfter={}&createdBefore={}", other(-1000), other(1000)), 1),
+    ] {
+        let listed = service.get(&format!("/v2/agent/shop/jobs?{query}")).await.json();
+        assert_eq!(listed["jobs"].as_array().unwrap().len(), found, "{query}");
+    }
 }
 
 #[tokio::test]
