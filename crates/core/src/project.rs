@@ -35,7 +35,7 @@ pub const DEFAULT_PROCESSES: u32 = 1024;
 /// What an agent may say in a turn unless the project says otherwise.
 pub const DEFAULT_OUTPUT_BYTES: u64 = 512 << 20;
 
-/// How often a turn that was cut short is continued by default.
+/// The default number of continuations of a turn that was cut short.
 pub const DEFAULT_CONTINUATIONS: u32 = 2;
 
 /// Calls of the model that the built-in agent may make in one turn by default: enough for long work, and an end to endless
@@ -169,7 +169,7 @@ pub struct LimitSettings {
     pub disk_bytes: Option<u64>,
     /// Bytes that an agent may say in one turn, tools' output among it; `None`: [`DEFAULT_OUTPUT_BYTES`].
     pub output_bytes: Option<u64>,
-    /// How often a turn that was cut short is continued; `None`: [`DEFAULT_CONTINUATIONS`].
+    /// The most continuations of a turn that was cut short; `None`: [`DEFAULT_CONTINUATIONS`].
     pub continuations: Option<u32>,
     /// Calls of the model that the built-in agent may make in one turn; `None`: [`DEFAULT_MODEL_CALLS`].
     pub model_calls: Option<u32>,
@@ -196,13 +196,13 @@ impl LimitSettings {
         self.output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES)
     }
 
-    /// How often a turn that was cut short is continued.
+    /// Returns the most continuations of a turn that was cut short.
     #[must_use]
     pub fn continuations(&self) -> u32 {
         self.continuations.unwrap_or(DEFAULT_CONTINUATIONS)
     }
 
-    /// Calls of the model that the built-in agent may make in one turn.
+    /// Returns the most calls of the model that the built-in agent may make in one turn.
     #[must_use]
     pub fn model_calls(&self) -> u32 {
         self.model_calls.unwrap_or(DEFAULT_MODEL_CALLS)

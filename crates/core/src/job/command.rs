@@ -69,7 +69,7 @@ pub enum Report {
         commits: Vec<Sha>,
         /// What is kept for whoever goes on from here.
         kept: Kept,
-        /// How the turn ended.
+        /// The end of the turn.
         ending: Ending,
     },
     /// The run is over.
@@ -81,7 +81,7 @@ pub enum Report {
     },
 }
 
-/// How an agent's turn ended.
+/// The end of an agent's turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Ending {
     /// The agent was done.

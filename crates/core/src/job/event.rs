@@ -58,7 +58,7 @@ pub enum Event {
         commits: Vec<Sha>,
         /// What is kept for whoever goes on from here.
         kept: Kept,
-        /// How it ended.
+        /// The end of the turn.
         ending: Ending,
     },
     /// The branch was pushed.
@@ -231,9 +231,9 @@ pub enum TranscriptKind {
     ModelCalled,
     /// It wanted to, and was not let.
     ModelDenied,
-    /// A line of its output that was not a message of the protocol.
+    /// A line of the agent's output that was not a message of the protocol.
     LineDropped,
-    /// Its turn was cut short and is continued.
+    /// The agent's turn was cut short and is continued.
     Continued,
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::program::given::{is_running, site_with};
+use crate::program::given::{acp_script, is_running, site_with};
 
 /// What each does when it is prompted, and the reason of the run that comes of it.
 const WAYS: &[(&str, &str, &str)] = &[
@@ -60,27 +60,6 @@ const WAYS: &[(&str, &str, &str)] = &[
     ("haunting", "setsid sleep 97531 & (trap '' TERM; sleep 97532) & answer", ""),
 ];
 
-/// A script that speaks the protocol up to the prompt.
-fn script(way: &str) -> String {
-    format!(
-        r#"#!/bin/sh
-BULK=$(head -c 100000 /dev/zero | tr '\0' b)
-answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":{{"stopReason":"end_turn"}}}}\n' "$id"; }}
-while IFS= read -r line; do
-    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
-    case "$line" in
-    *'"method":"initialize"'*)
-        printf '{{"jsonrpc":"2.0","id":%s,"result":{{"protocolVersion":1,"agentCapabilities":{{}},"authMethods":[]}}}}\n' "$id" ;;
-    *'"method":"session/new"'*)
-        printf '{{"jsonrpc":"2.0","id":%s,"result":{{"sessionId":"s1"}}}}\n' "$id" ;;
-    *'"method":"session/prompt"'*)
-        {way} ;;
-    esac
-done
-"#
-    )
-}
-
 #[test]
 fn an_agent_that_misbehaves_ends_its_run_and_nothing_else() {
     let mut config = "lease = \"3s\"\nworkers = 8\nwarm-agents = 0\n".to_owned();
@@ -92,7 +71,7 @@ fn an_agent_that_misbehaves_ends_its_run_and_nothing_else() {
     let site = site_with(&config);
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
     for (name, way, _) in WAYS {
-        std::fs::write(site.path(&format!("{name}.sh")), script(way)).unwrap();
+        std::fs::write(site.path(&format!("{name}.sh")), acp_script(way)).unwrap();
     }
     let service = site.start();
     let limits = json!({ "limits": { "runSeconds": 10, "outputBytes": 20_000_000 } });

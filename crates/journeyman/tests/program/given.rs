@@ -380,3 +380,25 @@ fn git_command(dir: &Path, arguments: &[&str]) -> Command {
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
     command
 }
+
+/// A shell script that speaks the Agent Client Protocol up to the prompt, and then does `way`. There, `$line` is the
+/// prompt's line, `$id` its request, and `answer` ends the turn.
+pub(crate) fn acp_script(way: &str) -> String {
+    format!(
+        r#"#!/bin/sh
+BULK=$(head -c 100000 /dev/zero | tr '\0' b)
+answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":{{"stopReason":"end_turn"}}}}\n' "$id"; }}
+while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
+    case "$line" in
+    *'"method":"initialize"'*)
+        printf '{{"jsonrpc":"2.0","id":%s,"result":{{"protocolVersion":1,"agentCapabilities":{{}},"authMethods":[]}}}}\n' "$id" ;;
+    *'"method":"session/new"'*)
+        printf '{{"jsonrpc":"2.0","id":%s,"result":{{"sessionId":"s1"}}}}\n' "$id" ;;
+    *'"method":"session/prompt"'*)
+        {way} ;;
+    esac
+done
+"#
+    )
+}

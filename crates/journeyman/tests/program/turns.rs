@@ -2,27 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, site_with};
+use super::given::{Service, Site, acp_script, site_with};
 use super::models::{Models, create, last_run, served};
 
-/// An agent that answers its prompts with the stop reasons of `STOPS`, one after the other, the last one again and again,
-/// and writes a line for each prompt.
-const AGENT: &str = r#"#!/bin/sh
-while IFS= read -r line; do
-    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
-    case "$line" in
-    *'"method":"initialize"'*)
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}}\n' "$id" ;;
-    *'"method":"session/new"'*)
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"sessionId":"s1"}}\n' "$id" ;;
-    *'"method":"session/prompt"'*)
-        echo prompted >> prompts.txt
-        stop=${STOPS%% *}
-        STOPS=${STOPS#* }
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":%s}}\n' "$id" "$stop" ;;
-    esac
-done
-"#;
+/// Answers each prompt with the next of the stop reasons in `STOPS`, the last one again and again, and writes a line.
+const STOPPING: &str = r#"
+    echo prompted >> prompts.txt
+    stop=${STOPS%% *}
+    STOPS=${STOPS#* }
+    printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":%s}}\n' "$id" "$stop""#;
 
 /// A service with one agent for each of `agents`: its name and its stop reasons, as JSON.
 fn service(agents: &[(&str, &str)]) -> (Site, Service) {
@@ -35,7 +23,7 @@ fn service(agents: &[(&str, &str)]) -> (Site, Service) {
     }
     let site = site_with(&config);
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
-    std::fs::write(site.path("agent.sh"), AGENT).unwrap();
+    std::fs::write(site.path("agent.sh"), acp_script(STOPPING)).unwrap();
     let service = site.start();
     (site, service)
 }
@@ -143,27 +131,17 @@ fn the_answer_is_in_the_receipt_and_in_the_event() {
     assert_eq!(service.count(&job, "message.finished"), 2);
 }
 
-/// An agent that cannot resume and repeats what it is prompted with.
-const REPEATER: &str = r#"#!/bin/sh
-while IFS= read -r line; do
-    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
-    case "$line" in
-    *'"method":"initialize"'*)
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":1}}\n' "$id" ;;
-    *'"method":"session/new"'*)
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"sessionId":"s1"}}\n' "$id" ;;
-    *'"method":"session/prompt"'*)
-        text=$(printf '%s' "$line" | sed 's/.*"text":"//; s/"}\].*//; s/"}.*//')
-        printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"heard: %s"}}}}\n' "$(printf '%s' "$text" | sed 's/\\/\\\\/g')"
-        printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":"end_turn"}}\n' "$id" ;;
-    esac
-done
-"#;
+/// Repeats the text of the prompt.
+const REPEATING: &str = r#"
+    text=$(printf '%s' "$line" | sed 's/.*"text":"//; s/"}\].*//; s/"}.*//')
+    update='{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"heard: '
+    printf '%s%s%s\n' "$update" "$text" '"}}}}'
+    answer"#;
 
 #[test]
 fn a_fresh_session_is_told_earlier_answers_too() {
     let (site, service) = service(&[("repeater", "")]);
-    std::fs::write(site.path("agent.sh"), REPEATER).unwrap();
+    std::fs::write(site.path("agent.sh"), acp_script(REPEATING)).unwrap();
     let (job, _) = settled(&service, "repeater");
     service.send(&job, "What did you say?");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));

@@ -117,8 +117,8 @@ pub struct LimitChanges {
     /// Bytes that an agent may say in one turn, tools' output among it; 536870912 unless given.
     #[schema(minimum = 1_048_576)]
     pub output_bytes: Option<u64>,
-    /// How often a turn that was cut short (by the model's limit of tokens, the agent's limit of calls, or for no known
-    /// reason) is continued automatically; 2 unless given.
+    /// The most automatic continuations of a turn that was cut short by the model's limit of tokens, by the agent's limit
+    /// of calls, or for an unknown reason; 2 unless given.
     #[schema(maximum = 100)]
     pub continuations: Option<u32>,
     /// Calls of the model that the built-in agent may make in one turn; 200 unless given.

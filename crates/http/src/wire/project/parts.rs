@@ -83,8 +83,8 @@ pub struct Limits {
     /// Bytes that an agent may say in one turn, tools' output among it; `null`: 536870912.
     #[schema(required, minimum = 1_048_576)]
     pub output_bytes: Option<u64>,
-    /// How often a turn that was cut short (by the model's limit of tokens, the agent's limit of calls, or for no known
-    /// reason) is continued automatically; `null`: 2.
+    /// The most automatic continuations of a turn that was cut short by the model's limit of tokens, by the agent's limit
+    /// of calls, or for an unknown reason; `null`: 2.
     #[schema(required, maximum = 100)]
     pub continuations: Option<u32>,
     /// Calls of the model that the built-in agent may make in one turn; `null`: 200.
