@@ -52,7 +52,7 @@ async fn a_silent_agent_is_not_waited_for() {
     let (streams, _agent) = play(|agent| agent.linger());
     let (sender, _updates) = mpsc::channel(1);
     let mut limits = limits();
-    limits.start_timeout = std::time::Duration::from_millis(50);
+    limits.initialize_timeout = std::time::Duration::from_millis(50);
     let error = connect(streams, limits, Policy::REFUSE, sender).await.unwrap_err();
     let what = "initialize".to_owned();
     assert_eq!(error, AcpError::Timeout { what, seconds: 1 });
