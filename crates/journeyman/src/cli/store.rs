@@ -77,7 +77,7 @@ pub(super) fn is_output_closed(error: &io::Error) -> bool {
 /// Writes bytes to stdout.
 ///
 /// # Errors
-/// [`OutputClosed`] if nobody reads them.
+/// [`OutputClosed`] if the reader of stdout has closed the pipe.
 pub(super) fn write_out(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {

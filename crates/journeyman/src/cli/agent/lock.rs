@@ -118,7 +118,7 @@ struct NpmPackage {
     optional_dependencies: BTreeMap<String, String>,
 }
 
-/// One word or several: packages use both forms.
+/// A JSON value that is one string or a list of strings: packages use both forms.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Words {
