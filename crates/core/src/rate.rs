@@ -10,6 +10,11 @@ use crate::time::Timestamp;
 /// The length of a window.
 pub const WINDOW: Duration = Duration::from_secs(3600);
 
+/// How far in the future a window may begin and still count: another machine, whose clock is ahead, has opened it. The
+/// limit is exact for machines whose clocks are within 5 s of the right time, and so within 10 s of each other. A window
+/// that begins later comes from before this machine's clock was set back.
+pub const CLOCK_DIFFERENCE: Duration = Duration::from_secs(10);
+
 /// What is counted. The stored names must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateKind {
@@ -55,7 +60,8 @@ pub struct RateState {
 /// # Errors
 /// The limit is used up; the state tells when to come back.
 pub fn charge(window: Option<Window>, limit: u32, now: Timestamp) -> Result<(Window, RateState), RateState> {
-    let running = window.filter(|w| now.since(w.started_at) < WINDOW && w.started_at <= now);
+    let is_running = |w: &Window| now.since(w.started_at) < WINDOW && w.started_at.since(now) <= CLOCK_DIFFERENCE;
+    let running = window.filter(is_running);
     let window = running.unwrap_or(Window { started_at: now, used: 0 });
     let state = |used: u32| RateState {
         limit,
@@ -90,6 +96,15 @@ mod tests {
     fn zero_is_no_limit() {
         let full = Window { started_at: START, used: u32::MAX };
         assert!(charge(Some(full), 0, START).is_ok());
+    }
+
+    #[test]
+    fn a_window_that_a_clock_ahead_has_opened_counts() {
+        let ahead = Window { started_at: START + CLOCK_DIFFERENCE, used: 1 };
+        let (second, state) = charge(Some(ahead), 2, START).expect("one is left");
+        assert_eq!((second, state.remaining), (Window { used: 2, ..ahead }, 0));
+        let refused = charge(Some(second), 2, START).expect_err("none is left");
+        assert_eq!(refused.resets_in, WINDOW);
     }
 
     #[test]

@@ -44,6 +44,30 @@ async fn what_is_stored_by_one_process_wakes_those_who_wait_in_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limit_is_exact_on_two_machines_whose_clocks_differ() {
+    let (here, _, there) = two().await;
+    let behind = World::new();
+    behind.set_back(Duration::from_secs(10));
+    let second = Engine::new(there, behind.clone(), here.world.clone());
+    let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    for hour in 0..3 {
+        let mut sent = tokio::task::JoinSet::new();
+        for number in 0..60 {
+            let engine = if number % 2 == 0 { here.engine.clone() } else { second.clone() };
+            let limited = Admission { idempotency: None, limit: 30 };
+            sent.spawn(async move { engine.add_message(&shop(), id, prompt("b"), limited).await });
+        }
+        let sent = sent.join_all().await;
+        let refused = sent.iter().filter(|sent| matches!(sent, Err(UpdateError::RateLimited(..)))).count();
+        assert_eq!((refused, sent.iter().filter(|sent| sent.is_ok()).count()), (30, 30), "hour {hour}");
+        // A moment longer than an hour: over for the clock that is behind too.
+        for clock in [&here.world, &behind] {
+            clock.pass(Duration::from_secs(3620));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn duplicates_sent_to_two_processes_at_once_are_one_message() {
     let (here, engine, _) = two().await;
     let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
