@@ -3,13 +3,14 @@
 //! Invariant: an id that cannot be one of ours, a job of another project and a project that the key may not see are all
 //! answered as if they did not exist.
 
+mod body;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use journeyman_core::idempotency::{Claim, Fingerprint, MAX_KEY_CHARS};
@@ -39,26 +40,29 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        if !is_json(request.headers()) {
-            let text = "the body must be JSON: send the header \"Content-Type: application/json\"";
-            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type_not_json", text));
+        body::check_type(&request)?;
+        let coding = body::Coding::of(request.headers())?;
+        // The length is checked before the body is read, so that a client that sent "Expect: 100-continue" gets the answer
+        // instead of a request for its body.
+        if body::length(request.headers()).is_some_and(|length| length > BODY_BYTES) {
+            return Err(body::too_large());
         }
-        let _room = room(&request, app)?;
+        let _room = room(&request, app, coding)?;
         let body = Limited::new(request.into_body(), BODY_BYTES);
         let read = tokio::time::timeout(BODY_TIME, body.collect()).await;
         let read = read.map_err(|_| {
             let text = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
             ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", text)
         })?;
-        let bytes = read.map_err(|error| broken_body(&*error))?.to_bytes();
+        let bytes = coding.decode(read.map_err(|error| broken_body(&*error))?.to_bytes())?;
         Ok(Self { value: object(&bytes)?, bytes })
     }
 }
 
 /// Room in memory for the body; where there is none the client comes back later.
-fn room<'a>(request: &Request, app: &'a App) -> Result<SemaphorePermit<'a>, ApiError> {
-    let told = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    // One that does not say how long it is may be as long as any.
+fn room<'a>(request: &Request, app: &'a App, coding: body::Coding) -> Result<SemaphorePermit<'a>, ApiError> {
+    let told = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
+    // One that does not say how long it is, or is compressed, may be as long as any.
     let bytes = told.unwrap_or(BODY_BYTES).min(BODY_BYTES);
     let kib = u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX);
     let full = |_| {
@@ -90,16 +94,9 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
-}
-
 fn broken_body(error: &(dyn std::error::Error + 'static)) -> ApiError {
     if error.is::<http_body_util::LengthLimitError>() {
-        let text = format!("the body has more than {BODY_BYTES} bytes");
-        return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text);
+        return body::too_large();
     }
     ApiError::bad_request("body_broken", "the body could not be read to its end")
 }

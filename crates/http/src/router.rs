@@ -3,7 +3,10 @@
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tokio_util::sync::CancellationToken;
+use tower_http::CompressionLevel;
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::app::{App, Services, Settings};
 use crate::in_process::InProcess;
@@ -38,15 +41,29 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let described = document::finish(described, &app.settings.version);
     Router::new()
         .merge(api)
-        .merge(git)
         .merge(routes::system::routes(&described))
         .with_state(app.clone())
         .merge(pages)
+        .layer(compression())
+        .merge(git.with_state(app.clone()))
         .fallback(answer::no_such_path)
         .layer(CatchPanicLayer::custom(answer::panicked))
         .layer(from_fn_with_state(origins, origin::refuse_foreign))
         .layer(from_fn_with_state(app.clone(), answer::refuse_when_stopping))
         .layer(from_fn_with_state(app, answer::finish))
+}
+
+/// An answer with fewer bytes fits into one packet anyway.
+const COMPRESSED_BYTES: u64 = 1024;
+
+/// Compresses answers by gzip, Brotli, or Zstandard, as the client accepts. Streams of events are left as they are, because
+/// a compressor would hold events back; what git sends is compressed already.
+fn compression() -> CompressionLayer<impl Predicate> {
+    let predicate = SizeAbove::new(COMPRESSED_BYTES)
+        .and(NotForContentType::SSE)
+        .and(NotForContentType::IMAGES)
+        .and(NotForContentType::const_new("font/"));
+    CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(predicate)
 }
 
 /// The pages for people.
@@ -62,5 +79,6 @@ fn pages(app: &App, api: Router<App>) -> Router {
         ("Messages of a project".to_owned(), an_hour(message_per_hour)),
         ("Reached at".to_owned(), public_url.clone()),
     ]);
+    let agents = agents.keys().cloned().collect();
     journeyman_dashboard::router(services, journeyman_dashboard::Settings { public_url, agents, version, facts })
 }

@@ -16,6 +16,7 @@ mod registry;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;

@@ -74,9 +74,20 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     number.map(Some).ok_or_else(|| ApiError::bad_request("invalid_last_event_id", text))
 }
 
+/// Returns whether the client prefers a page: JSON is acceptable, and more so than a stream, by RFC 9110 section 12.5.1.
 fn wants_json(headers: &HeaderMap) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    accept.contains("application/json") && !accept.contains("text/event-stream")
+    let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accept = accept.collect::<Vec<_>>().join(",");
+    let quality = |media: &str| {
+        let of = |range: &str| {
+            let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
+            let is_it = parts.next().as_deref() == Some(media);
+            let quality = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse::<f32>().ok());
+            is_it.then(|| quality.unwrap_or(1.0))
+        };
+        accept.split(',').find_map(of).unwrap_or(0.0)
+    };
+    quality("application/json") > quality("text/event-stream")
 }
 
 async fn page(app: &App, at: &InJob, after: u64, limit: usize) -> Result<EventPage, ApiError> {

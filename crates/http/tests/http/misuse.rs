@@ -1,5 +1,7 @@
 //! Requests that are wrong, and what they are told.
 
+use std::io::Write;
+
 use axum::body::Body;
 use axum::http::Request;
 
@@ -67,7 +69,7 @@ async fn a_body_that_is_not_said_to_be_json_is_refused() {
         (Some("application/json"), 200),
         (Some("application/json; charset=utf-8"), 200),
         (Some("APPLICATION/JSON"), 200),
-        (Some("application/vnd.x+json"), 200),
+        (Some("application/vnd.x+json"), 415),
         (Some("text/plain"), 415),
         (Some("application/x-www-form-urlencoded"), 415),
         (None, 415),
@@ -204,4 +206,102 @@ async fn bodies_that_arrive_together_have_room_or_are_told_to_come_back() {
     assert!(refused.headers.contains_key("retry-after"));
     open.shutdown().await;
     assert_eq!(service.post(&path, r#"{"prompt":"y"}"#).await.status, 200, "the room is given back");
+}
+
+/// A body compressed by `gzip` or `zstd`.
+fn compressed(coding: &str, body: &str) -> Vec<u8> {
+    if coding == "zstd" {
+        return zstd::encode_all(body.as_bytes(), 3).unwrap();
+    }
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(body.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_read_within_the_limits() {
+    let service = service().await;
+    let send = async |coding: &str, body: Vec<u8>| {
+        let named = coding.parse().unwrap();
+        let answer = service
+            .call("POST", "/v2/agent/shop/job", body, |request| {
+                request.headers_mut().insert("content-encoding", named);
+            })
+            .await;
+        (answer.status.as_u16(), answer.status.is_client_error().then(|| answer.code()).unwrap_or_default())
+    };
+    let (small, bomb) = (r#"{"prompt":"x"}"#, format!(r#"{{"prompt":"{}"}}"#, "x".repeat(3 << 20)));
+    for coding in ["gzip", "zstd"] {
+        assert_eq!(send(coding, compressed(coding, small)).await, (201, String::new()), "{coding}");
+        assert_eq!(send(coding, compressed(coding, &bomb)).await, (413, "body_too_large".to_owned()), "{coding}");
+        assert_eq!(send(coding, small.as_bytes().to_vec()).await, (400, "body_broken".to_owned()), "{coding}");
+    }
+    // A window of 512 MiB, which a decoder would allocate.
+    let window = [&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x98][..], &[0; 16]].concat();
+    assert_eq!(send("zstd", window).await, (400, "body_broken".to_owned()));
+    assert_eq!(send("identity", small.as_bytes().to_vec()).await.0, 201);
+    for coding in ["br", "deflate", "gzip, gzip"] {
+        let unknown = (415, "content_encoding_unknown".to_owned());
+        assert_eq!(send(coding, compressed("gzip", small)).await, unknown, "{coding}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_json_in_utf_8_and_a_change_may_be_a_merge_patch() {
+    let service = service().await;
+    for (method, path, kind, status) in [
+        ("POST", "/v2/agent/shop/job", "application/json; charset=utf-8", 201),
+        ("POST", "/v2/agent/shop/job", "Application/JSON; Charset=\"UTF-8\"", 201),
+        ("POST", "/v2/agent/shop/job", "application/json; charset=utf-16", 415),
+        ("POST", "/v2/agent/shop/job", "application/merge-patch+json", 415),
+        ("POST", "/v2/agent/shop/job", "application/problem+json", 415),
+        ("PATCH", "/v2/projects/shop", "application/merge-patch+json", 200),
+    ] {
+        let body = if method == "POST" { r#"{"prompt":"x"}"# } else { "{}" };
+        let change = |request: &mut axum::extract::Request| {
+            request.headers_mut().insert("content-type", kind.parse().unwrap());
+        };
+        assert_eq!(service.call(method, path, body, change).await.status.as_u16(), status, "{method} {kind}");
+    }
+}
+
+#[tokio::test]
+async fn answers_are_compressed_as_the_client_accepts_and_streams_are_not() {
+    let service = service().await;
+    let job = service.job(&"long prompt ".repeat(500)).await;
+    let coding = async |path: &str, accepted: &'static str| {
+        let answer = service
+            .begin("GET", path, "", |request| {
+                request.headers_mut().insert("accept-encoding", accepted.parse().unwrap());
+            })
+            .await;
+        let coding = answer.headers().get("content-encoding").map(|value| value.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), coding)
+    };
+    let messages = format!("{job}/messages");
+    for name in ["gzip", "br", "zstd"] {
+        assert_eq!(coding(&messages, name).await, (200, Some(name.to_owned())));
+    }
+    assert_eq!(coding(&messages, "identity").await, (200, None));
+    assert_eq!(coding(&job, "gzip").await, (200, None), "a record is small");
+    assert_eq!(coding(&format!("{job}/events"), "gzip").await, (200, None), "a stream");
+}
+
+#[tokio::test]
+async fn the_form_of_events_is_chosen_whatever_the_case_and_by_quality() {
+    let service = service().await;
+    let path = format!("{}/events", service.job("x").await);
+    for (accept, kind) in [
+        ("APPLICATION/JSON", "application/json"),
+        ("application/json; q=0.5, text/event-stream; q=0.1", "application/json"),
+        ("application/json; q=0, */*", "text/event-stream"),
+        ("application/json, text/event-stream", "text/event-stream"),
+        ("*/*", "text/event-stream"),
+    ] {
+        let change = |request: &mut axum::extract::Request| {
+            request.headers_mut().insert("accept", accept.parse().unwrap());
+        };
+        let answer = service.begin("GET", &path, "", change).await;
+        assert_eq!(answer.headers()["content-type"], kind, "{accept}");
+    }
 }

@@ -119,6 +119,11 @@ impl Activity {
         }
     }
 
+    /// Returns whether the head of a request is expected, or has arrived in part.
+    pub(crate) fn is_in_head(&self) -> bool {
+        self.phase() == Phase::Head
+    }
+
     fn phase(&self) -> Phase {
         unpack(self.state.load(Ordering::Relaxed)).0
     }

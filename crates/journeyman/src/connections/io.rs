@@ -6,21 +6,45 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
+use bytes::Buf;
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::registry::Connection;
+use super::unreadable;
 
 /// The socket of a connection.
 pub(super) struct Socket {
     stream: TcpStream,
     connection: Arc<Connection>,
+    /// What is sent in place of an answer of hyper, until all of it is sent.
+    instead: Option<Bytes>,
 }
 
 impl Socket {
     pub(super) const fn new(stream: TcpStream, connection: Arc<Connection>) -> Self {
-        Self { stream, connection }
+        Self { stream, connection, instead: None }
+    }
+
+    /// Sends what takes the place of `bytes`, if they are an answer of hyper to a head that it could not read.
+    fn poll_instead(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
+        if self.instead.is_none() {
+            self.instead = self.connection.activity.is_in_head().then(|| unreadable::answer(bytes)).flatten();
+        }
+        let mut rest = self.instead.take()?;
+        while !rest.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, &rest) {
+                Poll::Ready(Ok(0)) => return Some(Poll::Ready(Err(io::ErrorKind::WriteZero.into()))),
+                Poll::Ready(Ok(written)) => rest.advance(written),
+                Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error))),
+                Poll::Pending => {
+                    self.instead = Some(rest);
+                    return Some(Poll::Pending);
+                }
+            }
+        }
+        Some(Poll::Ready(Ok(bytes.len())))
     }
 
     fn sent(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -44,6 +68,9 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(written) = self.poll_instead(cx, bytes) {
+            return written;
+        }
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.sent(written)
     }
@@ -53,6 +80,11 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let [bytes] = slices
+            && let Some(written) = self.poll_instead(cx, bytes)
+        {
+            return written;
+        }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.sent(written)
     }

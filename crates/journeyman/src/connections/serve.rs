@@ -27,7 +27,7 @@ use super::io::{AnswerBody, Socket};
 use super::registry::{Connection, Ticket};
 
 /// The maximum size of a request's head in bytes. A partial head stays in memory until its timeout.
-const HEAD_BYTES: usize = 64 << 10;
+pub(super) const HEAD_BYTES: usize = 64 << 10;
 
 /// Serves a connection to its end: the client closes it, a timeout passes, or another connection needs its slot.
 pub(super) async fn connection(

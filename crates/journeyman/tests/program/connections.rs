@@ -158,3 +158,38 @@ fn a_number_of_connections_for_which_there_are_too_few_files_is_lowered_and_said
     assert!(service.log().contains("limit of open files"), "{}", service.log());
     assert!(counted(&service, "journeyman_connections_limit ") < 100_000_000);
 }
+
+#[test]
+fn a_head_that_cannot_be_read_is_answered_in_json() {
+    let site = site_with("");
+    let service = site.start();
+    let long = "a".repeat(70_000);
+    for (head, status, code) in [
+        ("nonsense\r\n\r\n".to_owned(), 400, "bad_request"),
+        (format!("GET /{long} HTTP/1.1\r\nhost: x\r\n\r\n"), 431, "headers_too_large"),
+        (format!("GET / HTTP/1.1\r\nhost: x\r\nx-long: {long}\r\n\r\n"), 431, "headers_too_large"),
+    ] {
+        let mut stream = held(&service, [127, 0, 0, 1], &head);
+        let answer = read(&mut stream, |_| false);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body:?}"));
+        assert_eq!(body["code"], code);
+        let id = body["requestId"].as_str().unwrap();
+        assert!(head.contains(&format!("x-request-id: {id}")) && head.contains("application/json"), "{head}");
+    }
+}
+
+#[test]
+fn a_client_that_expects_to_continue_with_a_body_over_the_limit_is_told_before_it_sends_it() {
+    let site = site_with("");
+    let service = site.start();
+    let head = format!(
+        "POST /v2/agent/shop/job HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: 2000000\r\nexpect: 100-continue\r\n\r\n",
+        site.key
+    );
+    let mut stream = held(&service, [127, 0, 0, 1], &head);
+    let answer = read(&mut stream, |text| text.ends_with('}'));
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("body_too_large"), "{answer}");
+}

@@ -1,0 +1,110 @@
+//! What the headers say of a request's body, and decompression within limits.
+
+use std::io::Read;
+
+use axum::extract::Request;
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use bytes::Bytes;
+
+use super::BODY_BYTES;
+use crate::error::ApiError;
+
+/// The largest window of Zstandard, as a power of two: 8 MiB, as RFC 8878 section 3.1.1.1.2 recommends. A decoder allocates
+/// the window that the data asks for.
+const ZSTD_WINDOW_LOG: u32 = 23;
+
+/// The content coding of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// As it is.
+    Identity,
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+}
+
+impl Coding {
+    /// Returns the coding that the headers name.
+    ///
+    /// # Errors
+    /// It is one that is not accepted, or there are several.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let mut named = headers.get_all(CONTENT_ENCODING).iter();
+        let coding = named.next().map_or("identity", |value| value.to_str().unwrap_or_default().trim());
+        let known = match coding.to_ascii_lowercase().as_str() {
+            "identity" => Some(Self::Identity),
+            "gzip" | "x-gzip" => Some(Self::Gzip),
+            "zstd" => Some(Self::Zstd),
+            _ => None,
+        };
+        known.filter(|_| named.next().is_none()).ok_or_else(|| {
+            let text = format!("the content encoding {coding:?} is not accepted; use gzip or zstd, or none");
+            ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_encoding_unknown", text)
+                .with(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd"))
+        })
+    }
+
+    /// Returns the decompressed body.
+    ///
+    /// # Errors
+    /// It is not what the coding says, or too large.
+    pub(super) fn decode(self, body: Bytes) -> Result<Bytes, ApiError> {
+        let broken = |error: std::io::Error| {
+            let text = format!("the body cannot be decompressed as its Content-Encoding says: {error}");
+            ApiError::bad_request("body_broken", text)
+        };
+        let decoded = match self {
+            Self::Identity => return Ok(body),
+            Self::Gzip => limited(flate2::read::MultiGzDecoder::new(&*body)),
+            Self::Zstd => zstd::stream::read::Decoder::new(&*body).and_then(|mut decoder| {
+                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+                limited(decoder)
+            }),
+        };
+        let decoded = decoded.map_err(broken)?;
+        if decoded.len() > BODY_BYTES { Err(too_large()) } else { Ok(decoded.into()) }
+    }
+}
+
+/// Reads at most one byte more than a body may have.
+fn limited(decoder: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    decoder.take(BODY_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the length that the headers give, in bytes.
+pub(super) fn length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The body has more bytes than are accepted.
+pub(super) fn too_large() -> ApiError {
+    let text = format!("the body has more than {BODY_BYTES} bytes");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text)
+}
+
+/// Checks that a body is JSON in UTF-8, the only encoding of RFC 8259; for a change also a merge patch (RFC 7396).
+///
+/// # Errors
+/// It is not.
+pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
+    let value = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut parts = value.split(';').map(|part| part.trim().to_ascii_lowercase());
+    let essence = parts.next().unwrap_or_default();
+    let is_patch = essence == "application/merge-patch+json" && request.method() == Method::PATCH;
+    if essence != "application/json" && !is_patch {
+        let text = "the body must be JSON: send the header \"Content-Type: application/json\"";
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type_not_json", text));
+    }
+    let charset = parts.find_map(|part| part.strip_prefix("charset=").map(|value| value.trim_matches('"').to_owned()));
+    match charset {
+        Some(charset) if charset != "utf-8" && charset != "utf8" => {
+            let text = format!("the charset {charset:?} is not accepted: JSON is encoded in UTF-8");
+            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "charset_not_utf8", text))
+        }
+        _ => Ok(()),
+    }
+}

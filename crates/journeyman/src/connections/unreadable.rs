@@ -1,0 +1,35 @@
+//! Answers to requests whose head hyper cannot read: too large, or not HTTP. hyper sends an answer without a body before
+//! any code of ours sees the request; in its place goes one with the JSON body of the interface.
+
+use axum::body::Bytes;
+use journeyman_core::time::{Clock, IdGen};
+
+use super::serve::HEAD_BYTES;
+use crate::system::Machine;
+
+/// Returns the answer that takes the place of `bytes` if they are an answer of hyper's own: a whole head with a client
+/// error, without a body.
+pub(super) fn answer(bytes: &[u8]) -> Option<Bytes> {
+    let head = std::str::from_utf8(bytes).ok()?;
+    let status: u16 = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let is_own =
+        (400..500).contains(&status) && head.contains("\r\ncontent-length: 0\r\n") && head.ends_with("\r\n\r\n");
+    if !is_own {
+        return None;
+    }
+    let (code, text) = match status {
+        414 => ("uri_too_long", "the URI is too long".to_owned()),
+        431 => ("headers_too_large", format!("the request line and the headers have more than {HEAD_BYTES} bytes")),
+        _ => ("bad_request", "the request is not valid HTTP".to_owned()),
+    };
+    let id = format!("req_{}", Machine.uuid(Machine.now()).simple());
+    tracing::debug!(id, status, "the head of a request could not be read");
+    let body = journeyman_http::error_body(code, &text, &id);
+    let reason = head.lines().next()?;
+    let length = body.len();
+    let answer = format!(
+        "{reason}\r\nconnection: close\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n\
+         x-request-id: {id}\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    Some(answer.into())
+}
