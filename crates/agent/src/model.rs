@@ -75,6 +75,9 @@ impl Model {
 
 /// The context window in tokens that is assumed for a model whose size is not given: rather too small than too large.
 pub(crate) fn usual_window(dialect: Dialect, name: &str) -> u64 {
+    if let Some(tokens) = dialect.usual_context_tokens() {
+        return tokens;
+    }
     match dialect {
         Dialect::Anthropic => 200_000,
         Dialect::OpenAi | Dialect::OpenAiResponses => match name {
@@ -84,8 +87,7 @@ pub(crate) fn usual_window(dialect: Dialect, name: &str) -> u64 {
             _ => 128_000,
         },
         Dialect::Gemini => 1_000_000,
-        Dialect::Ollama => 32_768,
-        Dialect::Compatible => 128_000,
+        Dialect::Ollama | Dialect::Compatible => 128_000,
     }
 }
 

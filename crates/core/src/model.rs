@@ -60,6 +60,16 @@ impl Dialect {
         }
     }
 
+    /// Returns the size of the context window in tokens that is assumed where the configuration does not say. Only Ollama
+    /// must be told: its own default is 4,096 tokens or less, and what does not fit is cut off silently.
+    #[must_use]
+    pub const fn usual_context_tokens(self) -> Option<u64> {
+        match self {
+            Self::Ollama => Some(32_768),
+            Self::Anthropic | Self::OpenAi | Self::OpenAiResponses | Self::Gemini | Self::Compatible => None,
+        }
+    }
+
     /// The path that is usual between a server's address and the paths of the dialect.
     #[must_use]
     pub const fn usual_path(self) -> &'static str {

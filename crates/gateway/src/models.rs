@@ -118,7 +118,11 @@ impl Models {
         }
         let (_, name, provider) = self.provider(model)?;
         provider.key(keys).map_err(|variable| no_key(model, &variable))?;
-        Ok(Some(ModelRoute { dialect: provider.dialect, name: name.to_owned() }))
+        Ok(Some(ModelRoute {
+            dialect: provider.dialect,
+            name: name.to_owned(),
+            context_tokens: provider.context_tokens,
+        }))
     }
 
     pub(crate) fn serve(self: &Arc<Self>, listener: OwnedFd, token: String) -> io::Result<Arc<dyn ModelDoor>> {

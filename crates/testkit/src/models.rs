@@ -178,7 +178,8 @@ async fn answer(
         Reply::Fault(Fault::Silence) => std::future::pending().await,
         Reply::Fault(fault) => {
             let mut pieces = form.text("It begins well");
-            pieces.truncate(2);
+            // Without the last piece, which says that the answer is complete.
+            pieces.truncate(pieces.len().saturating_sub(1).min(2));
             match fault {
                 Fault::Cut => (pieces, End::Cut),
                 Fault::SilenceInStream => (pieces, End::Silent),

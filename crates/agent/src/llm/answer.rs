@@ -5,6 +5,7 @@
 
 use agent_client_protocol::v1::schema::StopReason as TurnStop;
 use genai::chat::{ContentPart, MessageContent, StopReason, StreamEnd, Usage};
+use journeyman_core::model::Dialect;
 use serde_json::{Map, Value};
 
 use super::usage::count;
@@ -20,9 +21,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Makes an answer of the end of a stream, or `None` if the stream ended without having said anything: some
-    /// adapters end a broken connection like that.
-    pub(crate) fn from_stream_end(end: StreamEnd) -> Option<Self> {
+    /// Makes an answer of the end of a stream. `None` if the stream broke off, which some adapters do not tell: it ended
+    /// without having said anything, or Ollama did not send the last line, which has the number of tokens. That is so
+    /// after an error in mid-stream, too.
+    pub(crate) fn from_stream_end(end: StreamEnd, dialect: Dialect) -> Option<Self> {
+        if dialect == Dialect::Ollama && end.captured_usage.is_none() {
+            return None;
+        }
         let captured = end.captured_content.unwrap_or_default();
         let has_reasoning = captured.contains_reasoning_content();
         let mut parts: Vec<ContentPart> = captured.into_parts().into_iter().filter_map(clean).collect();
@@ -121,7 +126,7 @@ mod tests {
             (json!("[1]"), json!({})),
             (json!(null), json!({})),
         ] {
-            let answer = Answer::from_stream_end(end(vec![call(arguments)])).unwrap();
+            let answer = Answer::from_stream_end(end(vec![call(arguments)]), Dialect::OpenAi).unwrap();
             assert_eq!(answer.content.tool_calls()[0].fn_arguments, expected);
         }
     }
@@ -133,7 +138,7 @@ mod tests {
             data: json!({"type": "redacted_thinking"}),
         };
         let parts = vec![ContentPart::Custom(custom), ContentPart::Text(" \n".to_owned())];
-        let answer = Answer::from_stream_end(end(parts)).unwrap();
+        let answer = Answer::from_stream_end(end(parts), Dialect::OpenAi).unwrap();
         assert_eq!(answer.content.len(), 1);
         assert!(answer.content.custom_parts()[0].model_iden.is_none());
         let stored = serde_json::to_string(&answer.content).unwrap();
@@ -142,10 +147,10 @@ mod tests {
 
     #[test]
     fn a_stream_that_said_nothing_is_no_answer() {
-        assert!(Answer::from_stream_end(StreamEnd::default()).is_none());
+        assert!(Answer::from_stream_end(StreamEnd::default(), Dialect::OpenAi).is_none());
         let stopped =
             StreamEnd { captured_stop_reason: Some(StopReason::from("end_turn".to_owned())), ..StreamEnd::default() };
-        assert!(Answer::from_stream_end(stopped).is_some());
+        assert!(Answer::from_stream_end(stopped, Dialect::OpenAi).is_some());
     }
 
     #[test]
@@ -158,8 +163,16 @@ mod tests {
         ] {
             let stopped =
                 StreamEnd { captured_stop_reason: Some(StopReason::from(provider.to_owned())), ..StreamEnd::default() };
-            let answer = Answer::from_stream_end(stopped).unwrap();
+            let answer = Answer::from_stream_end(stopped, Dialect::OpenAi).unwrap();
             assert_eq!(answer.stop_reason(), expected, "{provider}");
         }
+    }
+
+    #[test]
+    fn a_stream_of_ollama_without_its_last_line_broke_off() {
+        let said = || end(vec![ContentPart::Text("It begins well".to_owned())]);
+        assert!(Answer::from_stream_end(said(), Dialect::Ollama).is_none());
+        let whole = StreamEnd { captured_usage: Some(Usage::default()), ..said() };
+        assert!(Answer::from_stream_end(whole, Dialect::Ollama).is_some());
     }
 }

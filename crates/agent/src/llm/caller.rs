@@ -130,7 +130,7 @@ impl Caller {
                 | ChatStreamEvent::ToolCallChunk(_)
                 | ChatStreamEvent::Heartbeat => {}
                 ChatStreamEvent::End(end) => {
-                    return Answer::from_stream_end(end).ok_or_else(Failure::ended_early);
+                    return Answer::from_stream_end(end, self.target.dialect).ok_or_else(Failure::ended_early);
                 }
             }
         }

@@ -87,6 +87,7 @@ fn public_part(part: ContentPart) -> Option<ContentPart> {
 #[cfg(test)]
 mod tests {
     use genai::chat::{MessageContent, StreamEnd, Usage};
+    use journeyman_core::model::Dialect;
     use serde_json::json;
 
     use super::*;
@@ -101,7 +102,7 @@ mod tests {
     }
 
     fn answer(parts: Vec<ContentPart>, tokens: Option<i32>) -> Answer {
-        Answer::from_stream_end(StreamEnd {
+        let end = StreamEnd {
             captured_content: Some(MessageContent::from_parts(parts)),
             captured_usage: tokens.map(|tokens| Usage {
                 prompt_tokens: Some(tokens),
@@ -109,8 +110,8 @@ mod tests {
                 ..Usage::default()
             }),
             ..StreamEnd::default()
-        })
-        .unwrap()
+        };
+        Answer::from_stream_end(end, Dialect::OpenAi).unwrap()
     }
 
     #[test]

@@ -59,21 +59,24 @@ impl Price {
 }
 
 impl Usage {
-    /// With one more call, whose cost is not known where there is no price.
+    /// Returns the usage of one call. The cost is unknown where there is no price.
     #[must_use]
-    pub fn plus(self, tokens: &Tokens, cost_micros: Option<u64>) -> Self {
+    pub const fn of_call(tokens: &Tokens, cost_micros: Option<u64>) -> Self {
+        let Tokens { input, output, cached, .. } = *tokens;
+        Self { input_tokens: input, output_tokens: output, cached_tokens: cached, cost_micros }
+    }
+
+    /// Returns the sum with the usage of more calls.
+    #[must_use]
+    pub fn plus(self, more: &Self) -> Self {
         // What has no price makes the sum unknown; a sum of nothing is known.
         let is_first = self == Self::default();
-        Self {
-            input_tokens: self.input_tokens.saturating_add(tokens.input),
-            output_tokens: self.output_tokens.saturating_add(tokens.output),
-            cached_tokens: self.cached_tokens.saturating_add(tokens.cached),
-            cost_micros: if is_first {
-                cost_micros
-            } else {
-                self.cost_micros.zip(cost_micros).map(|(a, b)| a.saturating_add(b))
-            },
-        }
+        let cost_micros = if is_first {
+            more.cost_micros
+        } else {
+            self.cost_micros.zip(more.cost_micros).map(|(a, b)| a.saturating_add(b))
+        };
+        Self { cost_micros, ..self.and(more) }
     }
 }
 
@@ -231,19 +234,19 @@ mod tests {
     #[test]
     fn one_call_without_a_price_makes_the_sum_unknown() {
         let tokens = Tokens { input: 5, cached: 1, cache_written: 0, output: 2 };
-        let one = Usage::default().plus(&tokens, Some(7));
+        let one = Usage::default().plus(&Usage::of_call(&tokens, Some(7)));
         assert_eq!((one.input_tokens, one.cached_tokens, one.output_tokens, one.cost_micros), (5, 1, 2, Some(7)));
-        assert_eq!(one.plus(&tokens, Some(3)).cost_micros, Some(10));
-        let unknown = one.plus(&tokens, None);
+        assert_eq!(one.plus(&Usage::of_call(&tokens, Some(3))).cost_micros, Some(10));
+        let unknown = one.plus(&Usage::of_call(&tokens, None));
         assert_eq!((unknown.input_tokens, unknown.cost_micros), (10, None));
-        assert_eq!(unknown.plus(&tokens, Some(3)).cost_micros, None);
+        assert_eq!(unknown.plus(&Usage::of_call(&tokens, Some(3))).cost_micros, None);
     }
 
     #[test]
     fn sums_stop_at_the_largest_number() {
         let all = Tokens { input: u64::MAX, cached: u64::MAX, cache_written: u64::MAX, output: u64::MAX };
-        let most = Usage::default().plus(&all, Some(u64::MAX));
-        assert_eq!(most.plus(&all, Some(u64::MAX)), most);
+        let most = Usage::default().plus(&Usage::of_call(&all, Some(u64::MAX)));
+        assert_eq!(most.plus(&Usage::of_call(&all, Some(u64::MAX))), most);
         assert_eq!(most.and(&most), Usage { cost_micros: None, ..most });
         assert_eq!((most.tokens(), Usage::default().tokens()), (u64::MAX, 0));
     }

@@ -65,6 +65,8 @@ pub struct ModelRoute {
     pub dialect: Dialect,
     /// Its name there.
     pub name: String,
+    /// The size of its context window in tokens, where the configuration says.
+    pub context_tokens: Option<u64>,
 }
 
 /// A door of one sandbox to the models. It is closed, with all calls, when it is dropped.

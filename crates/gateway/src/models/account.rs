@@ -164,7 +164,7 @@ impl Account {
     ) {
         let mut used = self.used();
         if failure.is_none() || *tokens != Tokens::default() {
-            used.usage = Some(used.usage.unwrap_or_default().plus(tokens, cost));
+            used.usage = Some(used.usage.unwrap_or_default().plus(&Usage::of_call(tokens, cost)));
         }
         let counts = has_tools || !used.has_main;
         used.has_main |= has_tools;

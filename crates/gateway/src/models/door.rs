@@ -240,6 +240,7 @@ impl Door {
                 .max_output
                 .or_else(|| (!account.given.budgets.are_open()).then_some(USUAL_OUTPUT))
                 .filter(|_| path.purpose == Purpose::Generate),
+            context_tokens: provider.context_tokens.filter(|_| path.purpose == Purpose::Generate),
             is_openai: provider.dialect != Dialect::Compatible && provider.dialect != Dialect::Ollama,
         };
         let prepared = if body.len() <= LARGE_BYTES {

@@ -21,6 +21,9 @@ pub struct Provider {
     pub also: Vec<String>,
     /// The most tokens of an answer, for calls that say nothing about it: what is set aside for one is then enough.
     pub max_output: Option<u64>,
+    /// The size of the models' context window in tokens. Agents are told, and calls of Ollama that do not say how much of
+    /// the window to use are sent with it: Ollama would cut the conversation at a default that is far smaller.
+    pub context_tokens: Option<u64>,
     /// Whether tools that the provider runs may be used: they reach beyond the sandbox.
     pub hosted_tools: bool,
 }
@@ -62,6 +65,7 @@ mod tests {
             key_variable: Some("K".to_owned()),
             also: Vec::new(),
             max_output: None,
+            context_tokens: None,
             hosted_tools: false,
         };
         let own = BTreeMap::from([("K".to_owned(), SecretValue("own".to_owned()))]);
@@ -81,6 +85,7 @@ mod tests {
             key_variable: None,
             also: Vec::new(),
             max_output: None,
+            context_tokens: None,
             hosted_tools: false,
         };
         assert_eq!(provider.url("models", &[]).as_str(), "https://h/api/models?version=2");

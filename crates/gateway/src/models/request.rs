@@ -57,6 +57,8 @@ pub(crate) struct Rules {
     pub(crate) hosted_tools: bool,
     /// The most that an answer may have, for bodies that say nothing about it.
     pub(crate) max_output: Option<u64>,
+    /// The context window of Ollama's models, for bodies that say nothing about it.
+    pub(crate) context_tokens: Option<u64>,
     /// Whether the server is OpenAI's own, which has another name for that.
     pub(crate) is_openai: bool,
 }
@@ -102,6 +104,9 @@ pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared
     if let (None, Some(most)) = (most_output, rules.max_output) {
         set_most(path.shape, fields, most, rules.is_openai);
         most_output = Some(most);
+    }
+    if let (Shape::Ollama, Some(tokens)) = (path.shape, rules.context_tokens) {
+        set_window(fields, tokens);
     }
     let body = serde_json::to_vec(&value).map_err(|error| error.to_string())?.into();
     let Checked { removed, attached, .. } = checked;
@@ -163,4 +168,11 @@ fn set_most(shape: Shape, fields: &mut Map<String, Value>, most: u64, is_openai:
         }
     };
     fields.insert(name.to_owned(), json!(most));
+}
+
+/// Sets the context window of a body for Ollama, unless it has one.
+fn set_window(fields: &mut Map<String, Value>, tokens: u64) {
+    if let Some(options) = fields.entry("options").or_insert_with(|| json!({})).as_object_mut() {
+        options.entry("num_ctx").or_insert_with(|| json!(tokens));
+    }
 }

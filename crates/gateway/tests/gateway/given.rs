@@ -54,6 +54,7 @@ pub(crate) fn provider(dialect: Dialect, server: &str) -> Provider {
         key_variable: Some("MODEL_KEY".to_owned()),
         also: vec!["small-*".to_owned()],
         max_output: None,
+        context_tokens: None,
         hosted_tools: false,
     }
 }

@@ -20,6 +20,7 @@ pub(super) struct ProviderTable {
     key_file: Option<PathBuf>,
     also: Vec<String>,
     max_output: Option<u64>,
+    context_tokens: Option<u64>,
     hosted_tools: bool,
 }
 
@@ -122,6 +123,7 @@ impl ProviderTable {
             key_variable,
             also: self.also.clone(),
             max_output: self.max_output,
+            context_tokens: self.context_tokens.or_else(|| dialect.usual_context_tokens()),
             hosted_tools: self.hosted_tools,
         })
     }

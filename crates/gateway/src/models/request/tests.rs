@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::path::{Path, Purpose, Shape};
 use super::*;
 
-const RULES: Rules = Rules { hosted_tools: false, max_output: None, is_openai: false };
+const RULES: Rules = Rules { hosted_tools: false, max_output: None, context_tokens: None, is_openai: false };
 
 fn path(shape: Shape) -> Path {
     let model = (shape == Shape::Contents).then(|| "m".to_owned());
@@ -249,5 +249,20 @@ fn what_was_checked_is_what_is_sent() {
     assert_eq!(String::from_utf8_lossy(&prepared.body).matches("model").count(), 1);
     for bad in ["", "[]", "{}", "{\"model\": 1}", "{\"model\": \"\"}", "not json"] {
         assert!(prepare(&path(Shape::Messages), bad.as_bytes(), RULES).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_call_of_ollama_has_a_context_window() {
+    let rules = Rules { context_tokens: Some(32_768), ..RULES };
+    for (shape, body, expected) in [
+        (Shape::Ollama, json!({"model": "m"}), json!(32_768)),
+        (Shape::Ollama, json!({"model": "m", "options": {"temperature": 0}}), json!(32_768)),
+        (Shape::Ollama, json!({"model": "m", "options": {"num_ctx": 8192}}), json!(8192)),
+        (Shape::Chat, json!({"model": "m"}), Value::Null),
+    ] {
+        let prepared = prepare(&path(shape), body.to_string().as_bytes(), rules).unwrap();
+        let value: Value = serde_json::from_slice(&prepared.body).unwrap();
+        assert_eq!(value["options"]["num_ctx"], expected, "{body}");
     }
 }
