@@ -7,7 +7,8 @@ use crate::idempotency::Claim as IdempotencyClaim;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::{create, step, steps};
 use crate::job::command::{Claim, Command, Report};
-use crate::job::{Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
+use crate::job::event::TranscriptEntry;
+use crate::job::{DEFAULT_BRANCH, Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
 use crate::message::{DeliveryMode, Message, NewMessage, Origin};
 use crate::ports::{
     AVOIDANCE, Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError,
@@ -108,7 +109,8 @@ impl Engine {
     ) -> Result<Accepted, UpdateError> {
         let now = self.clock.now();
         let title = new.options.title.clone().unwrap_or_else(|| title_of(&new.prompt.text));
-        let reference = new.reference.or_else(|| project.reference.clone()).unwrap_or_else(|| "HEAD".to_owned());
+        let reference =
+            new.reference.or_else(|| project.reference.clone()).unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
         let job = Job {
             id: JobId::from_uuid(self.ids.uuid(now)),
             project: project.id.clone(),
@@ -124,6 +126,7 @@ impl Engine {
             settled_at: None,
             last: None,
             queue: Vec::new(),
+            last_message_at: now,
             branch: None,
             pull: None,
             session: None,
@@ -133,7 +136,7 @@ impl Engine {
             token: Token(0),
             last_seq: 0,
         };
-        let guard = guard(&project.id, RateKind::Create, admission);
+        let guard = Guard { takes_branch: true, ..guard(&project.id, RateKind::Create, admission) };
         self.store.create_job(guard, create(job, self.message(new.prompt, now), now), now).await
     }
 
@@ -180,9 +183,10 @@ impl Engine {
     /// Takes a job out again. Again is the same as once.
     ///
     /// # Errors
-    /// The job is unknown; the store failed.
+    /// The job is unknown; another job has taken its branch; the store failed.
     pub async fn unarchive(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
-        self.update(job, Some(project.clone()), Guard::default(), Command::Unarchive).await
+        let guard = Guard { takes_branch: true, ..Guard::default() };
+        self.update(job, Some(project.clone()), guard, Command::Unarchive).await
     }
 
     /// Makes the job's next attempt due now, and the next probe of its project if that is on hold. Idempotent; a job
@@ -256,6 +260,19 @@ impl Engine {
         accepted.job.ok_or(UpdateError::NotFound)
     }
 
+    /// Records calls of a run that ended after it, without its lease.
+    ///
+    /// # Errors
+    /// The job is unknown; the store failed.
+    pub async fn record_late_calls(
+        &self,
+        job: JobId,
+        run: RunId,
+        calls: Vec<TranscriptEntry>,
+    ) -> Result<(), UpdateError> {
+        self.update(job, None, Guard::default(), Command::RecordLateCalls { run, calls }).await.map(drop)
+    }
+
     fn message(&self, prompt: Prompt, now: Timestamp) -> NewMessage {
         NewMessage {
             id: MessageId::from_uuid(self.ids.uuid(now)),
@@ -280,7 +297,7 @@ impl Engine {
 
 fn guard(project: &ProjectId, kind: RateKind, admission: Admission) -> Guard {
     let charge = || RateCharge { project: project.clone(), kind, limit: admission.limit };
-    Guard { idempotency: admission.idempotency, rate: (admission.limit > 0).then(charge) }
+    Guard { idempotency: admission.idempotency, rate: (admission.limit > 0).then(charge), takes_branch: false }
 }
 
 fn decide(command: Command, now: Timestamp) -> Decide {

@@ -15,18 +15,22 @@ pub mod event;
 
 use serde::{Deserialize, Serialize};
 
+use crate::branch::branch_name;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
 use crate::job::command::{Ending, TurnBegun};
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::run::{Reason, Usage};
 use crate::time::{Timestamp, micros};
 
+/// The reference of a job that starts from the repository's default branch, until the name of that branch is known.
+pub const DEFAULT_BRANCH: &str = "HEAD";
+
 /// Where a job started from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The project's repository when the job was created.
     pub repository: String,
-    /// A branch, tag or commit; `HEAD` for the repository's default branch.
+    /// A branch, tag, or commit. [`DEFAULT_BRANCH`] until the repository was read, if none was asked for.
     #[serde(rename = "ref")]
     pub reference: String,
 }
@@ -78,6 +82,10 @@ pub struct Job {
     pub last: Option<Ended>,
     /// Messages that wait, in the order of delivery.
     pub queue: Vec<MessageId>,
+    /// When the last message was accepted. A message of a machine whose clock is behind counts as accepted at this time,
+    /// so that the times of a job's messages have the order of the messages.
+    #[serde(default, with = "micros")]
+    pub last_message_at: Timestamp,
     /// The branch in use; `None` before the first turn.
     pub branch: Option<Branch>,
     /// The pull request of that branch.
@@ -364,6 +372,13 @@ impl Job {
                 _ => self.archive_requested_at(),
             },
         }
+    }
+
+    /// Returns the name of the branch that the job works on, or will work on in its first turn.
+    #[must_use]
+    pub fn branch_name(&self) -> String {
+        let known = self.branch.as_ref().map(|branch| &branch.name).or(self.options.branch.as_ref());
+        known.cloned().unwrap_or_else(|| branch_name(&self.title, &self.id, 1))
     }
 
     /// Returns the time at which the job was archived, while the work of its last message is still being published.

@@ -3,8 +3,8 @@
 
 use journeyman_core::idempotency::{self, Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
-use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::{Accepted, Guard, RateCharge, UpdateError};
 use journeyman_core::rate::{self, RateState, Window};
 use journeyman_core::time::Timestamp;
@@ -18,6 +18,8 @@ pub(crate) trait Ledger {
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, Self::Error>;
     fn has_project(&mut self, project: &ProjectId) -> Result<bool, Self::Error>;
     fn job(&mut self, id: JobId) -> Result<Option<Job>, Self::Error>;
+    /// Another job of the same project that works on the same branch and is not archived.
+    fn branch_holder(&mut self, job: &Job) -> Result<Option<JobId>, Self::Error>;
 
     fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), Self::Error>;
     fn count(&mut self, charge: &RateCharge, window: Window) -> Result<(), Self::Error>;
@@ -40,6 +42,7 @@ pub(crate) fn create<L: Ledger>(
     if !ledger.has_project(&change.job.project)? {
         return Err(UpdateError::NoProject.into());
     }
+    take_branch(ledger, guard, &change.job)?;
     let rate = charge(ledger, guard, now)?;
     ledger.insert(change)?;
     accept(ledger, guard, rate, change, now)
@@ -60,11 +63,25 @@ pub(crate) fn update<L: Ledger>(
     let job = ledger.job(id)?.filter(|job| project.is_none_or(|own| *own == job.project));
     let job = job.ok_or(UpdateError::NotFound)?;
     let change = decide(&job).map_err(UpdateError::Rejected)?;
+    if job.status() == JobStatus::Archived {
+        take_branch(ledger, guard, &change.job)?;
+    }
     let rate = charge(ledger, guard, now)?;
     if !change.is_empty(&job) {
         ledger.update(&change)?;
     }
     accept(ledger, guard, rate, &change, now)
+}
+
+/// Refuses a job whose branch another job has. The name of a branch that nobody chose has the job's id.
+fn take_branch<L: Ledger>(ledger: &mut L, guard: &Guard, job: &Job) -> Result<(), L::Error> {
+    if !guard.takes_branch || job.options.branch.is_none() {
+        return Ok(());
+    }
+    match ledger.branch_holder(job)? {
+        Some(holder) => Err(UpdateError::BranchTaken(job.branch_name(), holder).into()),
+        None => Ok(()),
+    }
 }
 
 /// The answer to give again, if the request was done before.

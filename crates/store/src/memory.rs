@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
-use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
@@ -152,6 +152,11 @@ impl Tables {
                     message.pr_link.clone_from(pr_link);
                 }
             }
+            Row::RunUsed { id, usage } => {
+                for run in self.runs.iter_mut().filter(|run| run.id == *id) {
+                    run.usage = run.usage.plus(usage);
+                }
+            }
             Row::RunEnded { id, status, reason, at, usage, commits } => {
                 for run in self.runs.iter_mut().filter(|run| run.id == *id) {
                     run.status = *status;
@@ -182,6 +187,17 @@ impl Ledger for Tables {
 
     fn job(&mut self, id: JobId) -> Result<Option<Job>, UpdateError> {
         Ok(self.jobs.get(&id).cloned())
+    }
+
+    fn branch_holder(&mut self, job: &Job) -> Result<Option<JobId>, UpdateError> {
+        let name = job.branch_name();
+        let holds = |other: &&Job| {
+            other.id != job.id
+                && other.project == job.project
+                && other.status() != JobStatus::Archived
+                && other.branch_name() == name
+        };
+        Ok(self.jobs.values().find(holds).map(|other| other.id))
     }
 
     fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), UpdateError> {

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 
 use journeyman_core::idempotency::{Fingerprint, Remembered};
-use journeyman_core::ids::ProjectId;
+use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
@@ -15,7 +15,7 @@ use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::{Comment, LocalPull, NewComment, PullState};
 use journeyman_core::rate::Window;
-use journeyman_core::run::Run;
+use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use serde::Serialize;
@@ -209,7 +209,16 @@ pub(crate) fn window<R: Columns>(row: &R) -> Read<Window, R> {
     Ok(Window { started_at: at.time("started_at")?, used: at.number("used")? })
 }
 
-/// `secret_names` are rows of their own.
+/// The id of a job.
+pub(crate) fn job_id<R: Columns>(row: &R) -> Read<JobId, R> {
+    At::new("jobs", row, &["id"])?.parsed("id")
+}
+
+/// The usage of a run.
+pub(crate) fn usage<R: Columns>(row: &R) -> Read<Usage, R> {
+    At::new("runs", row, &["id"])?.json("usage")
+}
+
 /// `secret_names` is made by the query, as a JSON array.
 pub(crate) fn project<R: Columns>(row: &R) -> Read<Project, R> {
     let at = At::new("projects", row, &["id"])?;

@@ -2,7 +2,7 @@
 
 use crate::job::command::Ending;
 use crate::job::event::{AfterRun, Counts, Event};
-use crate::job::{Delivery, Ended, Job, JobState, Progress, Unpublished, Work};
+use crate::job::{DEFAULT_BRANCH, Delivery, Ended, Job, JobState, Progress, Unpublished, Work};
 use crate::message::MessageStatus;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
@@ -14,6 +14,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
         Event::MessageAccepted { message, first } => {
             let place = if *first { 0 } else { job.queue.len() };
             job.queue.insert(place, message.id);
+            job.last_message_at = job.last_message_at.max(now);
             if !matches!(job.state, JobState::Active(_)) {
                 wait(job, now);
             }
@@ -46,6 +47,9 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 job.unpublished.clear();
             }
             job.branch = Some(turn.branch());
+            if let Some(name) = turn.default_branch.as_ref().filter(|_| job.source.reference == DEFAULT_BRANCH) {
+                job.source.reference.clone_from(name);
+            }
             // Also where a turn had ended: then its commit was lost with the machine that had it, and it is done again.
             if let Some(delivery) = delivery_mut(job) {
                 delivery.progress = Progress::Prompting;
@@ -142,12 +146,12 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 };
             }
         }
-        Event::Transcript { entry, .. } => {
-            if let (Some((tokens, cost_micros)), JobState::Active(Work::Running { lease, .. })) =
-                (entry.model_call(), &mut job.state)
+        Event::Transcript { run, entry } => {
+            if let (Some(usage), JobState::Active(Work::Running { lease, .. })) = (entry.model_call(), &mut job.state)
+                && lease.run == *run
             {
                 let before = lease.usage.take().map_or_else(Usage::default, |usage| *usage);
-                lease.usage = Some(Box::new(before.plus(&tokens, cost_micros)));
+                lease.usage = Some(Box::new(before.plus(&usage)));
             }
         }
     }

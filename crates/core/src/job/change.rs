@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::ids::{JobId, MessageId, RunId, Sha};
+use crate::ids::{MessageId, RunId, Sha};
 use crate::job::Job;
 use crate::job::apply::apply;
 use crate::job::command::Command;
@@ -115,6 +115,13 @@ pub enum Row {
         /// What was published.
         commits: Vec<Sha>,
     },
+    /// A run that is over has used more: a model call ended after it.
+    RunUsed {
+        /// Which run.
+        id: RunId,
+        /// What is added to its usage.
+        usage: Usage,
+    },
 }
 
 /// Decides `command` on `job` and says what is to be written.
@@ -152,7 +159,7 @@ fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
     let mut change = Change { job, rows: Vec::new(), log: Vec::new() };
     for event in events {
         apply(&mut change.job, event, now);
-        change.rows.extend(row(&change.job.id, event, now));
+        change.rows.extend(row(&change.job, event, now));
         if let Some((kind, run_id, data)) = log_line(event) {
             change.job.last_seq += 1;
             let at = match event {
@@ -165,17 +172,17 @@ fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
     change
 }
 
-fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
+fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
     match event {
         Event::MessageAccepted { message, .. } => vec![Row::InsertMessage(Message {
             id: message.id,
-            job: *job,
+            job: job.id,
             prompt: message.prompt.clone(),
             origin: message.origin,
             author: message.author.clone(),
             delivery: message.delivery,
             status: MessageStatus::Queued,
-            created_at: now,
+            created_at: job.last_message_at,
             delivered_at: None,
             finished_at: None,
             run: None,
@@ -195,7 +202,7 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
         Event::RunStarted { lease, message, attempt } => vec![
             Row::InsertRun(Run {
                 id: lease.run,
-                job: *job,
+                job: job.id,
                 message: *message,
                 attempt: *attempt,
                 status: RunStatus::Running,
@@ -224,6 +231,11 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
             pr_link: pr_link.clone(),
             answer: answer.clone(),
         }],
+        Event::Transcript { run, entry } => {
+            let is_over = job.lease().is_none_or(|lease| lease.run != *run);
+            let usage = entry.model_call().filter(|_| is_over);
+            usage.map(|usage| Row::RunUsed { id: *run, usage }).into_iter().collect()
+        }
         Event::PublishedWith { message, earlier, pr_link } => earlier
             .iter()
             .map(|one| Row::MessagePublishedWith {
@@ -240,7 +252,6 @@ fn row(job: &JobId, event: &Event, now: Timestamp) -> Vec<Row> {
         | Event::ArchiveRequested
         | Event::LeaseRenewed { .. }
         | Event::TurnBegun(_)
-        | Event::Transcript { .. }
         | Event::TurnEnded { .. }
         | Event::CommitPushed { .. }
         | Event::PullRequestOpened { .. }

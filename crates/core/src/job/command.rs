@@ -28,6 +28,13 @@ pub enum Command {
     ReleaseLease(WorkerId),
     /// Give the job to a worker, if it is due.
     Claim(Claim),
+    /// Record model calls that ended after their run: they were in flight when it was cancelled or lost its lease.
+    RecordLateCalls {
+        /// The run that made them.
+        run: RunId,
+        /// The calls; other entries are left out.
+        calls: Vec<TranscriptEntry>,
+    },
     /// Report of the worker that holds the token.
     Report {
         /// Of the lease.
@@ -120,13 +127,15 @@ pub struct TurnBegun {
     pub head: Sha,
     /// The branch's commit on the code host, if it is there.
     pub pushed: Option<Sha>,
+    /// The repository's default branch, if that is what the job started from.
+    pub default_branch: Option<String>,
 }
 
 impl TurnBegun {
     /// The job's branch from then on.
     #[must_use]
     pub fn branch(&self) -> Branch {
-        let Self { branch, generation, base, head, pushed } = self.clone();
+        let Self { branch, generation, base, head, pushed, default_branch: _ } = self.clone();
         Branch { name: branch, generation, base, head, pushed }
     }
 }

@@ -2,10 +2,10 @@
 
 mod waiting;
 
-use crate::ids::{MessageId, WorkerId};
+use crate::ids::{MessageId, RunId, WorkerId};
 use crate::job::apply::apply;
 use crate::job::command::{Claim, Command, Ending, Outcome, Published, Report};
-use crate::job::event::{AfterRun, Counts, Event};
+use crate::job::event::{AfterRun, Counts, Event, TranscriptEntry};
 use crate::job::{Delivery, Ended, Job, JobState, Lease, Progress, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
 use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff, takeover_delay};
@@ -53,6 +53,7 @@ pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Retry => plan.retry(),
         Command::ReleaseLease(worker) => plan.release_lease(*worker),
         Command::Claim(claim) => plan.claim(claim)?,
+        Command::RecordLateCalls { run, calls } => plan.record_late_calls(*run, calls),
         Command::Report { token, report } => plan.report(*token, report)?,
     }
     Ok(plan.events)
@@ -236,6 +237,12 @@ impl Plan {
             let not_before = self.now + takeover_delay(delivery.losses + 1);
             let next = AfterRun::Retry { not_before, counts: Counts::Loss };
             self.finish_run(RunStatus::Failed, Some(lost), Usage::default(), next);
+        }
+    }
+
+    fn record_late_calls(&mut self, run: RunId, calls: &[TranscriptEntry]) {
+        for entry in calls.iter().filter(|entry| entry.model_call().is_some()) {
+            self.emit(Event::Transcript { run, entry: entry.clone() });
         }
     }
 

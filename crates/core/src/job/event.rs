@@ -7,7 +7,6 @@ use crate::ids::{MessageId, RunId, Sha};
 use crate::job::command::{Ending, Kept, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, NewMessage};
-use crate::model::price::Tokens;
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
 
@@ -189,19 +188,16 @@ pub struct TranscriptEntry {
 }
 
 impl TranscriptEntry {
-    /// Returns the tokens and the cost of a recorded model call; `None` for other entries.
+    /// Returns the usage of a recorded model call; `None` for other entries.
     #[must_use]
-    pub fn model_call(&self) -> Option<(Tokens, Option<u64>)> {
+    pub fn model_call(&self) -> Option<Usage> {
         let number = |field: &str| self.data[field].as_u64();
         let tokens = |field: &str| number(field).unwrap_or_default();
-        (self.kind == TranscriptKind::ModelCalled).then(|| {
-            let tokens = Tokens {
-                input: tokens("inputTokens"),
-                cached: tokens("cachedTokens"),
-                output: tokens("outputTokens"),
-                ..Tokens::default()
-            };
-            (tokens, number("costMicros"))
+        (self.kind == TranscriptKind::ModelCalled).then(|| Usage {
+            input_tokens: tokens("inputTokens"),
+            output_tokens: tokens("outputTokens"),
+            cached_tokens: tokens("cachedTokens"),
+            cost_micros: number("costMicros"),
         })
     }
 }

@@ -64,6 +64,9 @@ pub enum UpdateError {
     /// The limit of the hour is used up.
     #[error("the rate limit is used up")]
     RateLimited(RateKind, RateState),
+    /// Another job of the project works on the branch.
+    #[error("the job {1} of this project works on the branch {0:?}; choose another branch, or archive that job")]
+    BranchTaken(String, JobId),
     /// The idempotency key belongs to another request.
     #[error(transparent)]
     KeyReused(#[from] KeyReused),
@@ -88,6 +91,9 @@ pub struct Guard {
     pub idempotency: Option<Claim>,
     /// What it costs; `None` where there is no limit.
     pub rate: Option<RateCharge>,
+    /// Whether the job takes its branch: it is created, or no longer archived. No other job of the project that is not
+    /// archived may work on that branch then.
+    pub takes_branch: bool,
 }
 
 /// A request that was accepted.

@@ -6,7 +6,7 @@ use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Change, create, step};
 use journeyman_core::job::command::{Claim, Command, Ending, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
-use journeyman_core::job::{Job, JobOptions, JobState, Pull, Source, Token, Work};
+use journeyman_core::job::{DEFAULT_BRANCH, Job, JobOptions, JobState, Pull, Source, Token, Work};
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
@@ -49,7 +49,7 @@ pub(crate) fn created() -> Case {
             Err(error) => panic!("{error}"),
         },
         title: "prompt 1".into(),
-        source: Source { repository: "local:shop".into(), reference: "HEAD".into() },
+        source: Source { repository: "local:shop".into(), reference: DEFAULT_BRANCH.into() },
         agent: "journeyman".into(),
         model: "test/scripted".into(),
         options: JobOptions::default(),
@@ -60,6 +60,7 @@ pub(crate) fn created() -> Case {
         settled_at: None,
         last: None,
         queue: Vec::new(),
+        last_message_at: START,
         branch: None,
         pull: None,
         session: None,
@@ -125,7 +126,7 @@ impl Case {
         let known = self.job.branch.as_ref();
         let head = known.map_or_else(|| sha('0'), |branch| branch.head.clone());
         let pushed = known.and_then(|branch| branch.pushed.clone());
-        let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head, pushed };
+        let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head, pushed, default_branch: None };
         let ended = Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], kept: kept("s"), ending };
         self.report(Report::TurnBegun(begun)).report(ended)
     }

@@ -93,6 +93,22 @@ fn a_run_that_ends_without_a_report_has_the_usage_of_its_recorded_calls() {
 }
 
 #[test]
+fn a_call_that_ended_after_its_run_is_added_to_that_run() {
+    let case = running();
+    let run = case.job.lease().map(|lease| lease.run).expect("a lease");
+    let said = TranscriptEntry { kind: TranscriptKind::Message, ..call(1, None) };
+    let late = Command::RecordLateCalls { run, calls: vec![call(10, Some(5)), said] };
+
+    let cost = Usage { input_tokens: 10, cached_tokens: 1, output_tokens: 2, cost_micros: Some(5) };
+    let used = Row::RunUsed { id: run, usage: cost };
+    let cancelled = case.then(&Command::Cancel).then(&late);
+    assert_eq!((&cancelled.last.rows, cancelled.last.log.len()), (&vec![used.clone()], 1));
+    let next = running().after(LEASE).claim().then(&late);
+    assert_eq!(next.last.rows, [used]);
+    assert_eq!(next.job.lease().and_then(|lease| lease.usage.clone()), None, "not the run that took over");
+}
+
+#[test]
 fn messages_are_taken_in_order_and_an_interrupting_one_first() {
     let case = created().send(2).send(3).claim();
     assert_eq!(delivered(&case), Some(1));
@@ -144,12 +160,39 @@ fn a_clock_that_was_set_back_keeps_nothing_waiting() {
 }
 
 #[test]
+fn a_job_that_starts_from_the_default_branch_is_told_its_name() {
+    let begun = |name: &str| {
+        Report::TurnBegun(TurnBegun {
+            branch: "b".into(),
+            generation: 1,
+            base: sha('0'),
+            head: sha('0'),
+            pushed: None,
+            default_branch: Some(name.into()),
+        })
+    };
+    let case = running();
+    assert_eq!(case.job.source.reference, "HEAD");
+    let case = case.report(begun("trunk"));
+    assert_eq!(case.job.source.reference, "trunk");
+    // A name that is known stays.
+    assert_eq!(case.report(begun("main")).job.source.reference, "trunk");
+}
+
+#[test]
 fn only_the_newest_token_may_report() {
     let lost = running();
     let old = lost.token();
     let case = lost.after(LEASE).claim();
     assert!(case.token() > old);
-    let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
+    let begun = TurnBegun {
+        branch: "b".into(),
+        generation: 1,
+        base: sha('0'),
+        head: sha('0'),
+        pushed: None,
+        default_branch: None,
+    };
     let outcome = Outcome::HandedBack;
     for report in [
         Report::Heartbeat { lease_until: case.now },
@@ -247,14 +290,28 @@ fn a_failed_run_does_not_drop_the_queue_and_the_last_one_decides() {
 #[test]
 fn a_new_branch_leaves_the_old_pull_request_behind() {
     let case = completed().send(2).claim();
-    let begun = TurnBegun { branch: "b-2".into(), generation: 2, base: sha('c'), head: sha('c'), pushed: None };
+    let begun = TurnBegun {
+        branch: "b-2".into(),
+        generation: 2,
+        base: sha('c'),
+        head: sha('c'),
+        pushed: None,
+        default_branch: None,
+    };
     assert_eq!(case.report(Report::TurnBegun(begun)).job.pull, None);
 }
 
 #[test]
 fn a_turn_whose_commit_was_lost_with_its_machine_is_begun_again() {
     let lost = running().turn('a', Ending::Done).after(LEASE).claim();
-    let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
+    let begun = TurnBegun {
+        branch: "b".into(),
+        generation: 1,
+        base: sha('0'),
+        head: sha('0'),
+        pushed: None,
+        default_branch: None,
+    };
     let again = lost.report(Report::TurnBegun(begun));
     assert_eq!(again.job.delivery().map(|delivery| &delivery.progress), Some(&Progress::Prompting));
     let interrupted = again.interrupt(2);
@@ -264,7 +321,14 @@ fn a_turn_whose_commit_was_lost_with_its_machine_is_begun_again() {
 #[test]
 fn a_cancel_comes_in_time_or_the_message_is_finished_with_its_commits() {
     let head = |case: &Case| case.job.branch.as_ref().map(|branch| branch.head.clone());
-    let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
+    let begun = TurnBegun {
+        branch: "b".into(),
+        generation: 1,
+        base: sha('0'),
+        head: sha('0'),
+        pushed: None,
+        default_branch: None,
+    };
     let in_time = running().report(Report::TurnBegun(begun)).then(&Command::Cancel);
     assert_eq!((ended(&in_time), head(&in_time)), (vec![(1, MessageStatus::Cancelled)], Some(sha('0'))));
 
@@ -293,7 +357,14 @@ fn a_job_that_is_archived_while_its_work_is_published_is_archived_for_clients_at
 #[test]
 fn an_archived_jobs_turn_whose_commit_was_lost_is_not_begun_again() {
     let lost = running().turn('a', Ending::Done).then(&Command::Archive).after(LEASE).claim();
-    let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None };
+    let begun = TurnBegun {
+        branch: "b".into(),
+        generation: 1,
+        base: sha('0'),
+        head: sha('0'),
+        pushed: None,
+        default_branch: None,
+    };
     let case = lost.report(Report::TurnBegun(begun));
     assert_eq!((ended(&case), case.job.status()), (vec![(1, MessageStatus::Cancelled)], JobStatus::Archived));
     assert_eq!(case.job.due_at(), None);

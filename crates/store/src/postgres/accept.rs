@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use journeyman_core::idempotency::{Claim, Fingerprint, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
-use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::{Accepted, Decide, Guard, RateCharge, UpdateError};
 use journeyman_core::rate::Window;
 use journeyman_core::time::Timestamp;
@@ -56,6 +56,12 @@ pub(super) struct Needs {
     keys: BTreeSet<(String, String)>,
     windows: BTreeSet<(String, &'static str)>,
     jobs: BTreeSet<String>,
+    /// Branches that new jobs take.
+    branches: BTreeSet<(String, String)>,
+    /// Jobs that may take their branches again.
+    unarchived: BTreeSet<String>,
+    /// The projects of both.
+    branch_projects: BTreeSet<String>,
 }
 
 impl Needs {
@@ -66,6 +72,9 @@ impl Needs {
                 What::Create(change) => needs.projects.insert(change.job.project.to_string()),
                 What::Update { id, .. } => needs.jobs.insert(id.to_string()),
             };
+            if request.guard.takes_branch {
+                needs.branch(&request.what);
+            }
             if let Some(claim) = &request.guard.idempotency {
                 needs.keys.insert((claim.project.to_string(), claim.key.clone()));
             }
@@ -74,6 +83,20 @@ impl Needs {
             }
         }
         needs
+    }
+
+    fn branch(&mut self, what: &What) {
+        match what {
+            What::Create(change) if change.job.options.branch.is_some() => {
+                self.branches.insert((change.job.project.to_string(), change.job.branch_name()));
+                self.branch_projects.insert(change.job.project.to_string());
+            }
+            What::Create(_) => {}
+            What::Update { id, project, .. } => {
+                self.unarchived.insert(id.to_string());
+                self.branch_projects.extend(project.as_ref().map(ToString::to_string));
+            }
+        }
     }
 
     /// The first round trip. The transaction's number comes with what it locks: by it a commit whose answer was lost is
@@ -101,6 +124,22 @@ impl Needs {
                 Vec::from_iter(self.keys.iter().map(|(_, key)| key.clone())),
             ));
         }
+        if !self.branches.is_empty() {
+            calls.push(call!(
+                "SELECT project, branch, id FROM jobs
+                 WHERE (project, branch) IN (SELECT * FROM unnest($1::text[], $2::text[])) AND status <> 'archived'",
+                Vec::from_iter(self.branches.iter().map(|(project, _)| project.clone())),
+                Vec::from_iter(self.branches.iter().map(|(_, branch)| branch.clone())),
+            ));
+        }
+        if !self.unarchived.is_empty() {
+            calls.push(call!(
+                "SELECT other.project, other.branch, other.id FROM jobs own
+                 JOIN jobs other ON other.project = own.project AND other.branch = own.branch
+                 WHERE own.id = ANY($1::text[]) AND other.status <> 'archived'",
+                Vec::from_iter(self.unarchived.clone()),
+            ));
+        }
         if !self.windows.is_empty() {
             calls.push(call!(
                 "SELECT * FROM rate_windows WHERE (project, kind) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
@@ -119,7 +158,8 @@ impl Needs {
         };
         let keys = self.keys.iter().map(|(project, key)| number("idempotency", project, key));
         let windows = self.windows.iter().map(|(project, kind)| number("rate", project, kind));
-        let locks: BTreeSet<i64> = keys.chain(windows).collect();
+        let branches = self.branch_projects.iter().map(|project| number("branches", project, ""));
+        let locks: BTreeSet<i64> = keys.chain(windows).chain(branches).collect();
         locks.into_iter().collect()
     }
 }
@@ -134,6 +174,8 @@ pub(super) struct Tables {
     keys: BTreeMap<(String, String), Remembered>,
     windows: BTreeMap<(String, String), Window>,
     jobs: BTreeMap<JobId, Job>,
+    /// Jobs that are not archived, by project and branch.
+    branches: BTreeSet<(String, String, JobId)>,
 }
 
 impl Tables {
@@ -153,6 +195,9 @@ impl Tables {
                     let job = rows::job(row)?;
                     tables.jobs.insert(job.id, job);
                 }
+                ["project", "branch", "id"] => {
+                    tables.branches.insert((text("project")?, text("branch")?, rows::job_id(row)?));
+                }
                 ["project", "key", ..] => {
                     tables.keys.insert((text("project")?, text("key")?), rows::remembered(row)?);
                 }
@@ -163,6 +208,18 @@ impl Tables {
             }
         }
         Ok(tables)
+    }
+}
+
+impl Tables {
+    /// Notes for the later requests of the same transaction which branch a job has now.
+    fn note_branch(&mut self, job: &Job) {
+        let entry = (job.project.to_string(), job.branch_name(), job.id);
+        if job.status() == JobStatus::Archived {
+            self.branches.remove(&entry);
+        } else {
+            self.branches.insert(entry);
+        }
     }
 }
 
@@ -185,6 +242,13 @@ impl Ledger for Tables {
         Ok(self.jobs.get(&id).cloned())
     }
 
+    fn branch_holder(&mut self, job: &Job) -> Result<Option<JobId>, UpdateError> {
+        let (project, branch) = (job.project.to_string(), job.branch_name());
+        let holds =
+            |(of, name, holder): &&(String, String, JobId)| *of == project && *name == branch && *holder != job.id;
+        Ok(self.branches.iter().find(holds).map(|(_, _, holder)| *holder))
+    }
+
     fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), UpdateError> {
         self.writes.remember(&claim.project, &claim.key, known.clone());
         self.keys.insert((claim.project.to_string(), claim.key.clone()), known);
@@ -198,11 +262,14 @@ impl Ledger for Tables {
     }
 
     fn insert(&mut self, change: &Change) -> Result<(), UpdateError> {
-        Ok(self.writes.insert(change)?)
+        self.writes.insert(change)?;
+        self.note_branch(&change.job);
+        Ok(())
     }
 
     fn update(&mut self, change: &Change) -> Result<(), UpdateError> {
         self.writes.update(change)?;
+        self.note_branch(&change.job);
         self.jobs.insert(change.job.id, change.job.clone());
         Ok(())
     }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use journeyman_core::idempotency::Remembered;
-use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::ids::{JobId, ProjectId, RunId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::StoreError;
 use journeyman_core::rate::{RateKind, Window};
-use journeyman_core::run::{Run, RunStatus};
+use journeyman_core::run::{Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
 
 use super::pipeline::{Call, call};
@@ -29,6 +29,8 @@ pub(super) struct Writes {
     published: Vec<Published>,
     runs: Vec<Run>,
     finished: Vec<Finished>,
+    /// What runs that are over have used since.
+    used: BTreeMap<RunId, Usage>,
     log: Vec<(JobId, LogEntry)>,
     windows: BTreeMap<(ProjectId, &'static str), Window>,
     keys: BTreeMap<(ProjectId, String), Remembered>,
@@ -112,6 +114,10 @@ impl Writes {
                     pr_link: pr_link.clone(),
                 }),
                 Row::InsertRun(run) => self.runs.push(run.clone()),
+                Row::RunUsed { id, usage } => {
+                    let sum = self.used.entry(*id).or_default();
+                    *sum = sum.plus(usage);
+                }
                 Row::RunEnded { id, status, reason, at, usage, commits } => self.finished.push(Finished {
                     id: id.to_string(),
                     status: name_of(status)?,
@@ -174,6 +180,9 @@ impl Writes {
         if !self.finished.is_empty() {
             calls.push(finish_runs(&self.finished));
         }
+        if !self.used.is_empty() {
+            calls.push(add_usage(&self.used)?);
+        }
         if !self.log.is_empty() {
             calls.push(insert_log(&self.log));
         }
@@ -218,9 +227,10 @@ fn prefers(job: &Job) -> Option<String> {
 
 fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
     Ok(call!(
-        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state)
+        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state,
+                           branch)
          SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
-                              $8::text[], $9::bigint[], $10::text[])",
+                              $8::text[], $9::bigint[], $10::text[], $11::text[])",
         column(jobs, |job| job.id.to_string()),
         column(jobs, |job| job.project.to_string()),
         column(jobs, |job| job.status().name()),
@@ -231,6 +241,7 @@ fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
         column(jobs, prefers),
         column(jobs, rests_since),
         try_column(jobs, to_json)?,
+        column(jobs, Job::branch_name),
     ))
 }
 
@@ -238,10 +249,11 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
     Ok(call!(
         "UPDATE jobs
          SET status = new.status, due_at = new.due_at, worker = new.worker, prefers = new.prefers,
-             rests_since = new.rests_since, trimmed = 0, state = new.state, avoids = new.avoids, waiting = new.waiting
+             rests_since = new.rests_since, trimmed = 0, state = new.state, avoids = new.avoids, waiting = new.waiting,
+             branch = new.branch
          FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[],
-                     $8::text[], $9::text[])
-             AS new (id, status, due_at, worker, prefers, rests_since, state, avoids, waiting)
+                     $8::text[], $9::text[], $10::text[])
+             AS new (id, status, due_at, worker, prefers, rests_since, state, avoids, waiting, branch)
          WHERE jobs.id = new.id",
         column(jobs.clone(), |job| job.id.to_string()),
         column(jobs.clone(), |job| job.status().name()),
@@ -251,7 +263,8 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
         column(jobs.clone(), rests_since),
         try_column(jobs.clone(), to_json)?,
         column(jobs.clone(), |job| job.avoids().map(|worker| worker.to_string())),
-        try_column(jobs, |job| job.waiting().map(|(waiting, _)| name_of(&waiting.reason.code)).transpose())?,
+        try_column(jobs.clone(), |job| job.waiting().map(|(waiting, _)| name_of(&waiting.reason.code)).transpose())?,
+        column(jobs, Job::branch_name),
     ))
 }
 
@@ -349,6 +362,32 @@ fn finish_runs(finished: &[Finished]) -> Call {
         column(finished, |row| row.usage.clone()),
         column(finished, |row| row.commits.clone()),
     )
+}
+
+/// Adds usage to runs as [`Usage::plus`] does: the cost is known if that of both is, or if nothing was used before.
+fn add_usage(used: &BTreeMap<RunId, Usage>) -> Result<Call, StoreError> {
+    Ok(call!(
+        "UPDATE runs
+         SET usage = json_build_object(
+             'input_tokens', LEAST($4::text::numeric, (runs.usage::jsonb->>'input_tokens')::numeric
+                 + (new.usage::jsonb->>'input_tokens')::numeric),
+             'output_tokens', LEAST($4::text::numeric, (runs.usage::jsonb->>'output_tokens')::numeric
+                 + (new.usage::jsonb->>'output_tokens')::numeric),
+             'cached_tokens', LEAST($4::text::numeric, (runs.usage::jsonb->>'cached_tokens')::numeric
+                 + (new.usage::jsonb->>'cached_tokens')::numeric),
+             'cost_micros', CASE
+                 WHEN runs.usage::jsonb = $3::text::jsonb THEN (new.usage::jsonb->>'cost_micros')::numeric
+                 WHEN runs.usage::jsonb->>'cost_micros' IS NULL OR new.usage::jsonb->>'cost_micros' IS NULL THEN NULL
+                 ELSE LEAST($4::text::numeric, (runs.usage::jsonb->>'cost_micros')::numeric
+                     + (new.usage::jsonb->>'cost_micros')::numeric) END
+         )::text
+         FROM unnest($1::text[], $2::text[]) AS new (id, usage)
+         WHERE runs.id = new.id",
+        column(used.keys(), ToString::to_string),
+        try_column(used.values(), to_json)?,
+        to_json(&Usage::default())?,
+        u64::MAX.to_string(),
+    ))
 }
 
 fn insert_log(log: &[(JobId, LogEntry)]) -> Call {

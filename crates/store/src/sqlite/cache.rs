@@ -123,6 +123,7 @@ mod tests {
             settled_at: None,
             last: None,
             queue: Vec::new(),
+            last_message_at: Timestamp::default(),
             branch: None,
             pull: None,
             session: None,

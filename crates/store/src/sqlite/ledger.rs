@@ -8,7 +8,7 @@ use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{RateCharge, UpdateError};
 use journeyman_core::rate::Window;
-use journeyman_core::run::{ReasonCode, Run, RunStatus};
+use journeyman_core::run::{ReasonCode, Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -49,6 +49,14 @@ impl Ledger for Tables<'_> {
         }
     }
 
+    fn branch_holder(&mut self, job: &Job) -> Op<Option<JobId>> {
+        let mut query = self.0.prepare_cached(
+            "SELECT id FROM jobs WHERE project = ?1 AND branch = ?2 AND status <> 'archived' AND id <> ?3 LIMIT 1",
+        )?;
+        let mut rows = query.query(params![job.project.as_str(), job.branch_name(), job.id.to_string()])?;
+        Ok(rows.next()?.map(rows::job_id).transpose()?)
+    }
+
     fn remember(&mut self, claim: &Claim, known: Remembered) -> Op<()> {
         let (project, record) = (claim.project.as_str(), to_json(&known.record)?);
         self.0
@@ -86,8 +94,9 @@ impl Ledger for Tables<'_> {
 fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     db.prepare_cached(
         // A new job neither waits for a cause nor avoids a worker.
-        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state,
+                           branch)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         job.id.to_string(),
@@ -99,7 +108,8 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         job.lease().map(|lease| lease.worker.to_string()),
         job.prefers().map(|warm| warm.to_string()),
         job.rests_since().map(Timestamp::as_micros),
-        to_json(job)?
+        to_json(job)?,
+        job.branch_name()
     ])?;
     Ok(())
 }
@@ -126,6 +136,7 @@ fn searched(job: &Job) -> Searched {
         times: [job.due_at(), job.rests_since()],
         workers: [job.lease().map(|lease| lease.worker), job.prefers(), job.avoids()],
         waiting: job.waiting().map(|(waiting, _)| waiting.reason.code),
+        branch: job.branch_name(),
     }
 }
 
@@ -135,12 +146,13 @@ struct Searched {
     times: [Option<Timestamp>; 2],
     workers: [Option<WorkerId>; 3],
     waiting: Option<ReasonCode>,
+    branch: String,
 }
 
 fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     let text = "UPDATE jobs
          SET status = ?2, due_at = ?3, worker = ?4, prefers = ?5, rests_since = ?6, trimmed = 0, state = ?7, avoids = ?8,
-             waiting = ?9
+             waiting = ?9, branch = ?10
          WHERE id = ?1";
     db.prepare_cached(text)?.execute(params![
         job.id.to_string(),
@@ -151,7 +163,8 @@ fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         job.rests_since().map(Timestamp::as_micros),
         to_json(job)?,
         job.avoids().map(|worker| worker.to_string()),
-        job.waiting().map(|(waiting, _)| name_of(&waiting.reason.code)).transpose()?
+        job.waiting().map(|(waiting, _)| name_of(&waiting.reason.code)).transpose()?,
+        job.branch_name()
     ])?;
     Ok(())
 }
@@ -184,6 +197,7 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
                     .execute(params![id.to_string(), with.to_string(), to_json(commits)?, pr_link])?;
             }
             Row::InsertRun(run) => insert_run(db, run)?,
+            Row::RunUsed { id, usage } => add_usage(db, id, usage)?,
             Row::RunEnded { id, status, reason, at, usage, commits } => {
                 let reason = reason.as_ref().map(to_json).transpose()?;
                 let (usage, commits) = (to_json(usage)?, to_json(commits)?);
@@ -250,6 +264,15 @@ fn deliver_message(db: &Connection, id: MessageId, run: RunId, at: Timestamp) ->
     // To its end: the statement is not done before.
     while rows.next()?.is_some() {}
     Ok(message)
+}
+
+fn add_usage(db: &Connection, run: &RunId, usage: &Usage) -> Result<(), ReadError> {
+    let mut query = db.prepare_cached("SELECT id, usage FROM runs WHERE id = ?1")?;
+    let mut rows = query.query([run.to_string()])?;
+    let Some(known) = rows.next()?.map(rows::usage).transpose()? else { return Ok(()) };
+    db.prepare_cached("UPDATE runs SET usage = ?2 WHERE id = ?1")?
+        .execute(params![run.to_string(), to_json(&known.plus(usage))?])?;
+    Ok(())
 }
 
 fn insert_run(db: &Connection, run: &Run) -> Result<(), ReadError> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::engine::Admission;
+use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
-use journeyman_core::job::JobStatus;
 use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
+use journeyman_core::job::{JobOptions, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::price::{Budgets, OverBudget, Scope as Purse};
@@ -34,8 +34,14 @@ pub(crate) async fn work_off(house: &House) {
     let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
     let (job, token) = (claimed.job.id, claimed.lease.token);
     assert_eq!(house.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "as it is now");
-    let begun =
-        TurnBegun { branch: "journeyman/x".into(), generation: 1, base: sha('a'), head: sha('a'), pushed: None };
+    let begun = TurnBegun {
+        branch: "journeyman/x".into(),
+        generation: 1,
+        base: sha('a'),
+        head: sha('a'),
+        pushed: None,
+        default_branch: None,
+    };
     house.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
     let kept = Kept { answer: Some("It is fixed.".to_owned()), ..Kept::default() };
     let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], kept, ending: Ending::Done };
@@ -321,6 +327,96 @@ async fn clocks_that_differ_a_little_change_nothing() {
         let failed = Report::Finished { outcome: failed, usage: Usage::default() };
         house.engine.report(id, claimed.lease.token, failed).await.unwrap();
         assert_eq!(house.engine.claim(worker(1), LEASE).await.unwrap(), None, "{name}: the wait holds");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_ended_after_their_run_are_added_to_its_usage() {
+    let call = |input: u64, cost: Option<u64>| TranscriptEntry {
+        kind: TranscriptKind::ModelCalled,
+        data: serde_json::json!({ "inputTokens": input, "cachedTokens": 1, "outputTokens": 2, "costMicros": cost }),
+        at: Timestamp::default(),
+    };
+    for house in all().await {
+        let name = house.name;
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let run = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap().lease.run;
+        house.engine.cancel(&shop(), id).await.unwrap();
+        let usage = async || house.store.runs(id).await.unwrap()[0].usage;
+        let sum = |calls: u64, input_tokens: u64, cost_micros: Option<u64>| Usage {
+            input_tokens,
+            cached_tokens: calls,
+            output_tokens: 2 * calls,
+            cost_micros,
+        };
+        let late = async |calls: Vec<TranscriptEntry>| house.engine.record_late_calls(id, run, calls).await.unwrap();
+        late(vec![call(10, Some(5)), call(20, Some(7))]).await;
+        assert_eq!(usage().await, sum(2, 30, Some(12)), "{name}");
+        late(vec![call(1, Some(1))]).await;
+        assert_eq!(usage().await, sum(3, 31, Some(13)), "{name}");
+        late(vec![call(1, None)]).await;
+        assert_eq!(usage().await, sum(4, 32, None), "{name}: the cost of one call is unknown");
+        late(vec![call(u64::MAX, Some(1))]).await;
+        assert_eq!(usage().await, sum(5, u64::MAX, None), "{name}: a sum stops at the largest number");
+        let page = house.store.log(id, 0, 100).await.unwrap();
+        assert_eq!(page.iter().filter(|line| line.run_id == Some(run) && line.kind == "agent.model_call").count(), 5);
+    }
+}
+
+#[tokio::test]
+async fn a_branch_is_taken_while_a_job_that_is_not_archived_works_on_it() {
+    for house in all().await {
+        let name = house.name;
+        let on = |branch: &str| {
+            let options = JobOptions { branch: Some(branch.to_owned()), ..JobOptions::default() };
+            NewJob { options, ..new_job("a") }
+        };
+        let engine = &house.engine;
+        let first = engine.create_job(&project("shop"), on("fix"), free()).await.unwrap().record.id;
+        let taken = |holder: JobId| Err(UpdateError::BranchTaken("fix".to_owned(), holder));
+        let create = async |branch: &str| {
+            engine.create_job(&project("shop"), on(branch), free()).await.map(|done| done.record.id)
+        };
+        assert_eq!(create("fix").await, taken(first), "{name}");
+        // A branch that nobody chose is as good as one that somebody chose.
+        let plain = engine.create_job(&project("shop"), new_job("b"), free()).await.unwrap();
+        let generated = plain.job.unwrap().branch_name();
+        assert!(matches!(create(&generated).await, Err(UpdateError::BranchTaken(..))), "{name}");
+        assert!(create("other").await.is_ok(), "{name}");
+        house.store.create_project(project("blog"), [].into()).await.unwrap();
+        assert!(engine.create_job(&project("blog"), on("fix"), free()).await.is_ok(), "{name}: of another project");
+
+        engine.archive(&shop(), first).await.unwrap();
+        let second = create("fix").await.unwrap();
+        let again = engine.unarchive(&shop(), first).await.map(|done| done.record.id);
+        assert_eq!(again, taken(second), "{name}");
+        engine.archive(&shop(), second).await.unwrap();
+        engine.unarchive(&shop(), first).await.unwrap();
+        engine.unarchive(&shop(), first).await.unwrap();
+
+        // Of many at once one gets it.
+        let mut asked = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let (engine, new) = (engine.clone(), on("new"));
+            asked.spawn(async move { engine.create_job(&project("shop"), new, free()).await.is_ok() });
+        }
+        let made = asked.join_all().await.into_iter().filter(|made| *made).count();
+        assert_eq!(made, 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_times_of_messages_have_the_order_of_the_messages() {
+    for house in all().await {
+        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        house.world.set_back(Duration::from_secs(2));
+        house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+        house.world.pass(Duration::from_secs(3));
+        house.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
+        let messages = house.store.messages(id).await.unwrap();
+        let times: Vec<_> = messages.iter().map(|message| message.created_at).collect();
+        assert_eq!(times[1], times[0], "{}", house.name);
+        assert_eq!(times[2].since(times[0]), Duration::from_secs(1), "{}", house.name);
     }
 }
 

@@ -137,7 +137,8 @@ async fn carry_out(house: &House, plan: &[Step]) -> Vec<String> {
 async fn turn(house: &House, job: JobId, token: Token, publish: bool) -> Vec<String> {
     let commit = |digit: &str| digit.repeat(40).parse().unwrap();
     let branch = "journeyman/x".to_owned();
-    let begun = TurnBegun { branch, generation: 1, base: commit("a"), head: commit("a"), pushed: None };
+    let begun =
+        TurnBegun { branch, generation: 1, base: commit("a"), head: commit("a"), pushed: None, default_branch: None };
     let ended = Report::TurnEnded {
         head: commit("b"),
         commits: vec![commit("b")],

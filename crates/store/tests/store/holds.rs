@@ -161,6 +161,7 @@ async fn a_receipt_names_the_message_whose_push_carried_its_commits() {
                 base: sha('a'),
                 head: sha(before),
                 pushed: None,
+                default_branch: None,
             };
             let ended = Report::TurnEnded {
                 head: sha(digit),

@@ -255,7 +255,7 @@ impl World {
                     let is_there = self.host.branch.contains(&number_of(id));
                     self.require(is_there, "what is published with a later message is on the branch");
                 }
-                Row::InsertMessage(_) | Row::InsertRun(_) | Row::RunEnded { .. } => {}
+                Row::InsertMessage(_) | Row::InsertRun(_) | Row::RunEnded { .. } | Row::RunUsed { .. } => {}
             }
         }
         self.job = Normal(normal(job));
