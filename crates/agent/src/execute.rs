@@ -2,10 +2,17 @@
 //!
 //! Invariant: every announced call is finished in the eyes of the client, unless the turn itself is dropped.
 
+use agent_client_protocol::v1::schema::ToolKind;
 use serde_json::Value;
 
 use crate::tools::{Announcement, Context, ToolOutput, ToolRequest};
 use crate::turn::Turn;
+
+/// What a model is told of a call that was refused.
+const REFUSED: &str = "permission for this call was refused; do not try it again, and say what could not be done";
+
+/// What a model is told of a call that waited for a permission when the turn was cancelled.
+const NOT_ASKED: &str = "the turn was cancelled";
 
 /// Runs the call that a model asked for by name. A call that makes no sense is reported as a failed one.
 pub(crate) async fn call(turn: &Turn<'_>, id: &str, name: &str, arguments: &Value) -> ToolOutput {
@@ -26,10 +33,26 @@ pub(crate) async fn run(turn: &Turn<'_>, id: &str, request: ToolRequest, raw_inp
     let announcement = request.announcement(turn.workspace);
     turn.reporter.call_started(id, request.name(), &announcement, raw_input);
     let context = Context { workspace: turn.workspace, cancel: turn.cancel };
-    let output = request.run(&context).await.unwrap_or_else(|error| ToolOutput::failure(&error.to_string()));
+    let output = match permission(turn, id, &announcement).await {
+        Ok(()) => request.run(&context).await.unwrap_or_else(|error| ToolOutput::failure(&error.to_string())),
+        Err(reason) => ToolOutput::failure(reason),
+    };
     turn.reporter.call_finished(id, &output);
     if let Some(plan) = &output.plan {
         turn.reporter.plan(plan);
     }
     output
+}
+
+/// Asks the client for permission where that is set and the call changes something. The error is a text for the model.
+async fn permission(turn: &Turn<'_>, id: &str, announcement: &Announcement) -> Result<(), &'static str> {
+    if !turn.asks || !matches!(announcement.kind, ToolKind::Edit | ToolKind::Execute) {
+        return Ok(());
+    }
+    let asking = turn.reporter.ask(id, &announcement.title, announcement.kind);
+    match turn.cancel.run_until_cancelled(asking).await {
+        Some(true) => Ok(()),
+        Some(false) => Err(REFUSED),
+        None => Err(NOT_ASKED),
+    }
 }

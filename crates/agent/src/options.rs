@@ -23,10 +23,12 @@ pub struct Options {
     pub version: String,
     /// Makes the identifier of a new session: 1 to 64 of the characters `A-Z a-z 0-9 _ -`, never the same twice.
     pub new_session_id: Box<dyn Fn() -> String + Send + Sync>,
-    /// The size of the model's context window in tokens. Default: by model family.
+    /// The size of the model's context window in tokens. `None`: by model family.
     pub context_tokens: Option<u64>,
     /// The most calls of the model in one turn; the turn then ends with `max_turn_requests`.
     pub model_calls: u32,
+    /// Whether the client is asked for permission before a file is changed and before a command is run.
+    pub asks: bool,
     /// Ends the process at once with exit code 101. Only the scripted model calls it, on `[[die]]`; a hook, so that
     /// tests survive it.
     pub die: Box<dyn Fn() + Send + Sync>,
@@ -43,6 +45,7 @@ impl fmt::Debug for Options {
             .field("version", &self.version)
             .field("context_tokens", &self.context_tokens)
             .field("model_calls", &self.model_calls)
+            .field("asks", &self.asks)
             .finish_non_exhaustive()
     }
 }

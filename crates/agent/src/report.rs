@@ -10,7 +10,7 @@ use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     Content, ContentBlock, ContentChunk, Diff, PermissionOption, PermissionOptionKind, Plan, PlanEntry,
     RequestPermissionOutcome, RequestPermissionRequest, SessionId, SessionNotification, SessionUpdate, TextContent,
-    ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
 use serde_json::Value;
 
@@ -76,8 +76,8 @@ impl Reporter {
 
     /// Asks the user for a permission and waits for the answer. Must not be awaited in the dispatch loop. An error
     /// and an unknown answer are refusals.
-    pub(crate) async fn ask(&self, id: &str, question: &str) -> bool {
-        let fields = ToolCallUpdateFields::new().title(question).status(ToolCallStatus::Pending);
+    pub(crate) async fn ask(&self, id: &str, question: &str, kind: ToolKind) -> bool {
+        let fields = ToolCallUpdateFields::new().title(question).kind(kind).status(ToolCallStatus::Pending);
         let request = RequestPermissionRequest::new(
             self.session_id.clone(),
             ToolCallUpdate::new(id.to_owned(), fields),

@@ -128,6 +128,7 @@ impl Server {
             workspace: &session.workspace,
             reporter: &reporter,
             store: &self.store,
+            asks: self.options.asks,
             cancel: &running.cancel,
         };
         let work = self.brain.turn(&turn, &mut file, &prompt);

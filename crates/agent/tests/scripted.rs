@@ -138,6 +138,33 @@ async fn permissions_are_asked_for_while_the_connection_goes_on() {
 }
 
 #[tokio::test]
+async fn an_agent_that_asks_does_nothing_that_was_refused() {
+    let place = Place::new();
+    let mut agent = Agent::start_asking(&place.state()).await;
+    let session = agent.session(&place.work()).await;
+    for (prompt, kind) in [("[[write a|x]]", "edit"), ("[[run touch b]]", "execute")] {
+        for (chosen, done) in [("reject_once", false), ("allow_once", true)] {
+            let prompt = agent.send_prompt(&session, prompt).await;
+            let question = agent.request_of_agent("session/request_permission").await;
+            assert_eq!(question["params"]["toolCall"]["kind"], kind, "{question}");
+            let outcome = json!({"outcome": {"outcome": "selected", "optionId": chosen}});
+            agent.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": outcome})).await;
+            let answer = agent.answer(prompt).await;
+            assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+            let file = if kind == "edit" { "a" } else { "b" };
+            assert_eq!(place.work().join(file).exists(), done, "{kind}");
+        }
+    }
+    // A turn that is cancelled while it asks ends.
+    let prompt = agent.send_prompt(&session, "[[write c|x]]").await;
+    agent.request_of_agent("session/request_permission").await;
+    agent.cancel(&session).await;
+    assert_eq!(agent.answer(prompt).await["result"]["stopReason"], "cancelled");
+    assert!(!place.work().join("c").exists());
+    agent.stop().await;
+}
+
+#[tokio::test]
 async fn cancel_stops_sleeping_running_and_asking_at_once() {
     let place = Place::new();
     let mut agent = Agent::start(&place.state()).await;

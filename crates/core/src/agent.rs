@@ -1,11 +1,12 @@
 //! Agents, described by data: any program that speaks the Agent Client Protocol on its standard streams.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Dialect;
+use crate::project::{PermissionPolicy, SandboxSettings, ToolKind};
 
 /// How an agent is started and what it needs. In `command`, `environment` and `files` the names of [`Places`] are
 /// replaced, in braces; and `{model_url}` and `{model_token}` by where models are called in the sandbox, and what is shown
@@ -41,6 +42,16 @@ pub struct AgentSpec {
     /// The session mode in which it does not ask, such as `bypassPermissions`.
     #[serde(default)]
     pub mode: Option<String>,
+    /// The session mode in which it asks, such as `ask`; `None`: the mode in which it starts.
+    #[serde(default)]
+    pub ask_mode: Option<String>,
+    /// The authentication method that it is asked to use if it opens no session without one.
+    #[serde(default)]
+    pub auth_method: Option<String>,
+    /// The kinds of tool calls for which it asks permission when it is in `ask_mode`. Empty: it never asks, and a project
+    /// that refuses something cannot use it.
+    #[serde(default)]
+    pub asks: BTreeSet<ToolKind>,
     /// Whether the model is chosen through the protocol too, after the session is open.
     #[serde(default)]
     pub select_model: bool,
@@ -69,12 +80,55 @@ impl AgentSpec {
         true
     }
 
+    /// Checks that the agent asks before it does what a project refuses: what it does without asking cannot be refused.
+    ///
+    /// A kind that the project refuses by name must be one that the agent asks for. Where the project refuses everything
+    /// else, the agent must ask before it edits files and before it runs commands, unless these are allowed by name:
+    /// whatever else changes something is done by one of them.
+    ///
+    /// # Errors
+    /// The kinds that are refused and that the agent does not ask for.
+    pub fn check_permissions(&self, id: &str, sandbox: &SandboxSettings) -> Result<(), UnsupportedPolicy> {
+        let by_name = sandbox.permission_kinds.iter().filter(|(_, policy)| **policy == PermissionPolicy::Refuse);
+        let mut refused: BTreeSet<ToolKind> = by_name.map(|(kind, _)| *kind).collect();
+        if sandbox.permissions == PermissionPolicy::Refuse {
+            let changing = [ToolKind::Edit, ToolKind::Execute];
+            refused.extend(changing.into_iter().filter(|kind| !sandbox.permission_kinds.contains_key(kind)));
+        }
+        let kinds: Vec<ToolKind> = refused.difference(&self.asks).copied().collect();
+        if kinds.is_empty() {
+            return Ok(());
+        }
+        Err(UnsupportedPolicy { agent: id.to_owned(), kinds, asks: self.asks.iter().copied().collect() })
+    }
+
     /// Whether it calls its models through the service.
     #[must_use]
     pub fn calls_models(&self) -> bool {
         let texts = self.command.iter().chain(self.environment.values()).chain(self.files.values());
         texts.into_iter().any(|text| text.contains(MODEL_URL))
     }
+}
+
+/// A project refuses what its agent does without asking.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "sandbox.permissions: the agent {agent} does not ask for permission for {}, so the project cannot refuse it; {}. \
+     Change sandbox.permissions or sandbox.permissionKinds, or use another agent",
+    names(.kinds),
+    if .asks.is_empty() { "it never asks".to_owned() } else { format!("it asks for {}", names(.asks)) }
+)]
+pub struct UnsupportedPolicy {
+    /// The agent's id.
+    pub agent: String,
+    /// The kinds that the project refuses and for which the agent does not ask.
+    pub kinds: Vec<ToolKind>,
+    /// The kinds for which it asks.
+    pub asks: Vec<ToolKind>,
+}
+
+fn names(kinds: &[ToolKind]) -> String {
+    kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// What an agent consists of: packages of exact versions, in a folder of their own.
@@ -125,10 +179,12 @@ pub struct Places {
     pub permission: &'static str,
     /// `{model_calls}`: the project's `limits.modelCalls`.
     pub model_calls: String,
+    /// `{context_tokens}`: the size of the model's context window, as the configuration says; `0` where it does not.
+    pub context_tokens: String,
 }
 
 /// The words in braces that are replaced when an agent is started.
-const WORDS: [&str; 9] = [
+const WORDS: [&str; 10] = [
     "{model}",
     "{dialect}",
     "{model_name}",
@@ -136,6 +192,7 @@ const WORDS: [&str; 9] = [
     "{workspace}",
     "{permission}",
     "{model_calls}",
+    "{context_tokens}",
     MODEL_URL,
     MODEL_TOKEN,
 ];
@@ -155,7 +212,7 @@ impl Places {
     /// `text` with the words replaced.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
-        let Self { model, dialect, model_name, home, workspace, permission, model_calls } = self;
+        let Self { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens } = self;
         let words = [
             ("{model}", model.as_str()),
             ("{dialect}", dialect),
@@ -164,6 +221,7 @@ impl Places {
             ("{workspace}", workspace),
             ("{permission}", permission),
             ("{model_calls}", model_calls),
+            ("{context_tokens}", context_tokens),
         ];
         words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
     }
@@ -187,6 +245,31 @@ mod tests {
             ("{", None),
         ] {
             assert_eq!(unknown_word(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_refused_where_the_agent_does_not_ask() {
+        use PermissionPolicy::{Allow, Refuse};
+        use ToolKind::{Edit, Execute, Fetch, Read};
+        type Kinds<'a> = &'a [(ToolKind, PermissionPolicy)];
+        let cases: [(&[ToolKind], PermissionPolicy, Kinds<'_>, &[ToolKind]); 8] = [
+            (&[], Allow, &[], &[]),
+            (&[], Allow, &[(Fetch, Allow)], &[]),
+            (&[], Allow, &[(Fetch, Refuse)], &[Fetch]),
+            (&[], Refuse, &[], &[Edit, Execute]),
+            (&[Edit, Execute], Refuse, &[], &[]),
+            (&[Edit], Refuse, &[(Execute, Allow)], &[]),
+            (&[Edit, Execute], Refuse, &[(Read, Refuse)], &[Read]),
+            (&[Edit], Allow, &[(Edit, Refuse)], &[]),
+        ];
+        for (asks, permissions, kinds, expected) in cases {
+            let mut spec: AgentSpec = serde_json::from_str(r#"{"command": ["x"]}"#).expect("a spec");
+            spec.asks = asks.iter().copied().collect();
+            let permission_kinds = kinds.iter().copied().collect();
+            let sandbox = SandboxSettings { permissions, permission_kinds, ..SandboxSettings::default() };
+            let found = spec.check_permissions("x", &sandbox).err().map(|error| error.kinds).unwrap_or_default();
+            assert_eq!(found, expected, "{asks:?} {permissions:?} {kinds:?}");
         }
     }
 }

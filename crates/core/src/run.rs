@@ -59,6 +59,10 @@ pub enum ReasonCode {
     AgentRefused,
     /// The model, the agent, or a limit ended the turn before the agent was done, also after it was continued.
     TurnCutShort,
+    /// The agent ended its turn because the project's policy refused a permission.
+    PermissionRefused,
+    /// The project refuses what its agent does without asking.
+    UnsupportedPolicy,
     /// The model cannot be called: its provider is not configured, or has no key.
     ModelNotConfigured,
     /// The provider of the model refused the key.

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
+use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::ports::{
@@ -60,8 +61,8 @@ pub struct Settings {
     pub create_per_hour: u32,
     /// Messages that a project may send in an hour, likewise.
     pub message_per_hour: u32,
-    /// The ids of the agents that are configured; a project or job that names another is refused.
-    pub agents: Vec<String>,
+    /// The agents that are configured, by id; a project or job that names another is refused.
+    pub agents: Arc<Agents>,
     /// The version of the program.
     pub version: String,
     /// Where things are kept, for the page about the system: names and values.

@@ -47,6 +47,13 @@ pub(crate) struct ErrorBody {
     pub(crate) request_id: String,
 }
 
+/// Returns the JSON body of an error of the interface, for a request that no handler has seen: `code` is for programs,
+/// `text` for a person, and `request_id` is also in the log.
+#[must_use]
+pub fn error_body(code: &'static str, text: &str, request_id: &str) -> String {
+    serde_json::json!({ "error": text, "code": code, "requestId": request_id }).to_string()
+}
+
 impl ApiError {
     pub(crate) fn new(status: StatusCode, code: &'static str, text: impl Into<String>) -> Self {
         Self { status, problem: Problem { code, text: text.into() }, headers: Vec::new() }
@@ -131,6 +138,7 @@ impl From<UpdateError> for ApiError {
             UpdateError::NoProject => Self::project_not_found(),
             UpdateError::Rejected(rejected) => rejected.into(),
             UpdateError::RateLimited(kind, state) => rate_limited(kind, state),
+            UpdateError::BranchTaken(..) => Self::new(StatusCode::CONFLICT, "branch_taken", error.to_string()),
             UpdateError::KeyReused(error) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error.to_string())
             }

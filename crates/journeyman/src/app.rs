@@ -173,7 +173,7 @@ impl App {
             trusted_proxies: self.settings.trusted_proxies.clone(),
             create_per_hour: self.settings.create_per_hour,
             message_per_hour: self.settings.message_per_hour,
-            agents: self.settings.agents.keys().cloned().collect(),
+            agents: Arc::new(self.settings.agents.clone()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             places: places(&self.settings),
         };
@@ -265,9 +265,11 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Makes a folder that only this user can look into; one that is there stays as it is.
+/// Makes a folder that only this user can look into; one that is there stays as it is. Parents that are missing have the
+/// usual mode: they are not ours alone, and the users of sandboxes must come through.
 pub(crate) fn make_private_dir(dir: &Path) -> anyhow::Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    let parents = dir.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let made = parents.and_then(|()| DirBuilder::new().recursive(true).mode(0o700).create(dir));
     made.with_context(|| format!("the folder {} cannot be made", dir.display()))
 }
 

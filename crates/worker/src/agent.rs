@@ -5,6 +5,7 @@ mod prompt;
 mod start;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -36,7 +37,7 @@ use crate::worker::Host;
 use crate::{limits, models, phase, transcript};
 
 use self::prompt::prompt;
-use self::start::{Door, Start, is_installed, spec, start};
+use self::start::{Door, Start, check_permissions, is_installed, spec, start};
 
 /// The time that a process may take to exit after its streams have ended.
 const EXIT_TIME: Duration = Duration::from_millis(500);
@@ -104,6 +105,7 @@ pub(crate) struct Agent {
 /// comes back, paused.
 pub(crate) async fn turn(stage: &Stage<'_>, waiting: Option<Agent>) -> Result<(Turn, Option<Agent>), Stopped> {
     let spec = spec(stage)?;
+    check_permissions(stage, &spec)?;
     let route = models::route(&*stage.host.gateway, stage.job(), &spec, stage.keys)?;
     is_installed(stage, &spec)?;
     let start = start(stage, &spec, route);
@@ -171,7 +173,8 @@ impl Agent {
         }
         let mut spawned = stage.room.start(spawn, stage.signals(), Patience::BEFORE_TURN).await?;
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
-        let streams = Streams { stdin: Box::new(Sender::from_owned_fd(spawned.stdin)?), stdout: Box::new(stdout) };
+        let stdin = Box::new(Sender::from_owned_fd(spawned.stdin)?);
+        let streams = Streams { stdin, stdout: Box::new(stdout), tap: tap(stage) };
         let mut listeners = spawned.listeners.into_iter();
         let egress = listeners.next();
         let models = door.and_then(|door| Some((door.outside.or_else(|| listeners.next())?, door.token)));
@@ -232,6 +235,16 @@ fn open_models(ways: &Ways, stage: &Stage<'_>) -> Result<(), Stopped> {
     door.open(account).map_err(|reason| Stopped::Failed { reason, retry: false })
 }
 
+/// What hears the lines of the protocol, without secrets.
+fn tap(stage: &Stage<'_>) -> Option<acp::Tap> {
+    let tap = Arc::clone(stage.host.tap.get()?);
+    let reporter = stage.assignment.reporter.clone();
+    Some(Arc::new(move |sender, line: &str| match reporter.redactor() {
+        Some(redactor) => tap(sender, &redactor.text(line)),
+        None => tap(sender, line),
+    }))
+}
+
 async fn heard(complaints: JoinHandle<String>) -> String {
     let complaints = tokio::time::timeout(Duration::from_secs(1), complaints).await;
     complaints.ok().and_then(Result::ok).unwrap_or_default()
@@ -266,6 +279,9 @@ async fn converse(stage: &Stage<'_>, spec: &AgentSpec, agent: &mut Agent) -> Res
         over.cancel();
         (turn, used)
     });
+    if matches!(turn, Err(Stopped::LeaseLost)) {
+        ways.tell_late_calls(reporter).await;
+    }
     let (turn, failure) = counted(reporter, turn, used);
     // It may have ended for what it came up against, before we looked again.
     let turn = match process.exhausted() {
@@ -372,10 +388,8 @@ fn explain(mut stopped: Stopped, exit: Option<Exit>, complaints: &str) -> Stoppe
     if is_unexplained(&stopped)
         && let Stopped::Failed { reason, .. } = &mut stopped
     {
-        match exit {
-            Some(Exit::Code(code)) => reason.text.push_str(&format!(" (exit code {code})")),
-            Some(Exit::Signal(signal)) => reason.text.push_str(&format!(" (signal {signal})")),
-            None => {}
+        if let Some(exit) = exit {
+            reason.text.push_str(&format!(" ({exit})"));
         }
         if !complaints.is_empty() {
             reason.text.push_str(&format!("; it printed last: {complaints}"));

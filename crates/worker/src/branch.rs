@@ -2,8 +2,8 @@
 
 use journeyman_core::branch::branch_name;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::Job;
 use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::{DEFAULT_BRANCH, Job};
 use journeyman_core::ports::Forge;
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
@@ -15,6 +15,17 @@ use crate::setup::accepted::is_accepted_name;
 
 /// Which branch the next turn works on, and from which commit.
 pub(crate) async fn choose_branch(
+    job: &Job,
+    project: &Project,
+    history: &dyn History,
+    forge: &dyn Forge,
+) -> Result<TurnBegun, Stopped> {
+    let begun = branch_of(job, project, history, forge).await?;
+    let default_branch = history.names_default_branch().then(|| history.default_branch().to_owned());
+    Ok(TurnBegun { default_branch: default_branch.filter(|_| job.source.reference == DEFAULT_BRANCH), ..begun })
+}
+
+async fn branch_of(
     job: &Job,
     project: &Project,
     history: &dyn History,
@@ -58,7 +69,7 @@ pub(crate) async fn choose_branch(
         _ => branch.base.clone(),
     };
     let (branch, generation, base) = (branch.name.clone(), branch.generation, branch.base.clone());
-    Ok(TurnBegun { branch, generation, base, head, pushed })
+    Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
 }
 
 /// Begins a branch that this job has not used: from `base`, or from the branch's head if the code host has the branch.
@@ -75,7 +86,7 @@ fn begin(
     }
     let pushed = history.heads().get(&branch).cloned();
     let head = pushed.clone().unwrap_or_else(|| base.clone());
-    Ok(TurnBegun { branch, generation, base, head, pushed })
+    Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
 }
 
 fn not_for_jobs(branch: &str) -> Stopped {

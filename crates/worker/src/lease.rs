@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use journeyman_core::engine::{Claimed, Engine};
-use journeyman_core::ids::JobId;
-use journeyman_core::job::command::{Outcome, Report};
+use journeyman_core::ids::{JobId, RunId};
+use journeyman_core::job::command::{Ending, Outcome, Report};
 use journeyman_core::job::event::TranscriptEntry;
 use journeyman_core::job::{Job, Token};
 use journeyman_core::ports::{Store, UpdateError};
@@ -32,6 +32,7 @@ pub(crate) struct Signals {
 pub(crate) struct Reporter {
     engine: Engine,
     job: JobId,
+    run: RunId,
     token: Token,
     signals: Signals,
     /// Hides what must not be stored, once it is known.
@@ -46,7 +47,16 @@ impl Reporter {
     pub(crate) fn new(engine: Engine, claimed: &Claimed, signals: Signals) -> Self {
         let seen = Arc::new(AtomicU64::new(claimed.job.last_seq));
         let (redactor, usage) = (Arc::default(), Arc::default());
-        Self { engine, job: claimed.job.id, token: claimed.lease.token, signals, redactor, usage, seen }
+        Self {
+            engine,
+            job: claimed.job.id,
+            run: claimed.lease.run,
+            token: claimed.lease.token,
+            signals,
+            redactor,
+            usage,
+            seen,
+        }
     }
 
     /// One report; the job as it is then.
@@ -61,6 +71,13 @@ impl Reporter {
         self.look(&job);
         self.seen.fetch_max(job.last_seq, Ordering::SeqCst);
         Ok(job)
+    }
+
+    /// Records calls of models that ended after the lease was gone: they were paid for.
+    pub(crate) async fn late_calls(&self, calls: Vec<TranscriptEntry>) {
+        if let Err(error) = self.engine.record_late_calls(self.job, self.run, calls).await {
+            tracing::warn!(%error, job = %self.job, "the last model calls of a run are missing from its log and its usage");
+        }
     }
 
     /// What the run has used of its model, to be reported with its outcome, whatever that is.
@@ -98,6 +115,10 @@ impl Reporter {
             Report::Finished { outcome: Outcome::Waiting { reason, since, patience, next }, usage } => {
                 let reason = self.redact(&reason);
                 Report::Finished { outcome: Outcome::Waiting { reason, since, patience, next }, usage }
+            }
+            Report::TurnEnded { head, commits, kept, ending: Ending::CutShort(reason) } => {
+                let ending = Ending::CutShort(self.redact(&reason));
+                Report::TurnEnded { head, commits, kept, ending }
             }
             other => other,
         }

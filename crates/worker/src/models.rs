@@ -54,7 +54,9 @@ pub(crate) fn places(
     let dialect = route.map(|route| route.dialect.name()).or_else(|| model.split_once('/').map(|(prefix, _)| prefix));
     let (dialect, model_name) = (dialect.unwrap_or_default().to_owned(), name(job, route));
     let permission = if refuses { "ask" } else { "allow" };
-    Places { model, dialect, model_name, home, workspace, permission, model_calls: model_calls.to_string() }
+    let context_tokens = route.and_then(|route| route.context_tokens).unwrap_or(0).to_string();
+    let model_calls = model_calls.to_string();
+    Places { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens }
 }
 
 /// What the agent calls the job's model: the provider's name for it, or, where the agent reaches it in a way of its own

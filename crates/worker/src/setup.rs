@@ -103,7 +103,7 @@ fn failed(exit: Exit, printed: &[u8]) -> Stopped {
     let excess = printed.chars().count().saturating_sub(SHOWN_CHARS);
     let last: String = printed.chars().skip(excess).collect();
     let last = if excess > 0 { whole_lines(&last) } else { &last };
-    let text = format!("the project's setup command failed ({exit:?}); it printed last: {}", last.trim());
+    let text = format!("the project's setup command failed ({exit}); it printed last: {}", last.trim());
     Stopped::failed(ReasonCode::SetupFailed, text)
 }
 

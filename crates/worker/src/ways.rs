@@ -42,6 +42,8 @@ pub(crate) struct Ways {
     /// To the models, where the program calls any.
     pub(crate) models: Option<Arc<dyn ModelDoor>>,
     egress: Option<Egress>,
+    /// Calls of models that could not be reported.
+    unreported: Vec<TranscriptEntry>,
 }
 
 /// The egress proxy, which allows what the project allows.
@@ -145,7 +147,7 @@ impl Ways {
             egress.open(gateway, &teller)?;
         }
         let models = models.map(|(listener, token)| gateway.serve_models(listener, token)).transpose()?;
-        Ok(Self { told, teller, models, egress })
+        Ok(Self { told, teller, models, egress, unreported: Vec::new() })
     }
 
     /// Closes open egress connections and answers no new ones until [`Ways::resume`]. Model calls need no suspension:
@@ -179,10 +181,32 @@ impl Ways {
                 _ = self.told.recv_many(&mut lines, MOST_AT_ONCE) => (),
                 () = over.cancelled() => return Ok(()),
             }
-            let entries = lines.drain(..).map(|(kind, data)| TranscriptEntry { kind, data, at: reporter.now() });
-            reporter.report(Report::Transcript(entries.collect())).await?;
+            let entries = entries(&mut lines, reporter);
+            let calls: Vec<_> = entries.iter().filter(|entry| entry.model_call().is_some()).cloned().collect();
+            if let Err(error) = reporter.report(Report::Transcript(entries)).await {
+                self.unreported = calls;
+                return Err(error);
+            }
         }
     }
+
+    /// Records the calls of models that could not be reported because the lease was gone. Call it after
+    /// [`Ways::tell`], when the models are closed.
+    pub(crate) async fn tell_late_calls(&mut self, reporter: &Reporter) {
+        let mut lines = Vec::new();
+        while let Ok(line) = self.told.try_recv() {
+            lines.push(line);
+        }
+        let mut calls = std::mem::take(&mut self.unreported);
+        calls.extend(entries(&mut lines, reporter).into_iter().filter(|entry| entry.model_call().is_some()));
+        if !calls.is_empty() {
+            reporter.late_calls(calls).await;
+        }
+    }
+}
+
+fn entries(lines: &mut Vec<Line>, reporter: &Reporter) -> Vec<TranscriptEntry> {
+    lines.drain(..).map(|(kind, data)| TranscriptEntry { kind, data, at: reporter.now() }).collect()
 }
 
 fn line(told: Told) -> (TranscriptKind, Value) {

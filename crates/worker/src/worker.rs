@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::acp::Tap;
 use crate::discard::is_for_the_disk;
 use crate::doors::Doors;
 use crate::executor::Executor;
@@ -79,6 +80,8 @@ pub struct Host {
     pub data: PathBuf,
     /// What every program in a sandbox gets: `PATH`, `LANG`.
     pub environment: BTreeMap<String, String>,
+    /// Hears the lines of the protocol between this program and agents.
+    pub(crate) tap: OnceLock<Tap>,
     pub(crate) mirrors: Mirrors,
     pub(crate) doors: Doors,
     pub(crate) warm: WarmAgents,
@@ -122,6 +125,7 @@ impl Host {
             ids,
             data,
             environment,
+            tap: OnceLock::new(),
             mirrors,
             doors,
             warm,
@@ -129,6 +133,12 @@ impl Host {
             instance,
             space,
         }
+    }
+
+    /// Sets what hears the lines of the protocol between this program and agents, without secrets. Call it once, before
+    /// the first turn.
+    pub fn set_tap(&self, tap: Tap) {
+        drop(self.tap.set(tap));
     }
 
     /// Sets the bytes to keep free on the disk of the data directory; `None`: a fraction of the disk.

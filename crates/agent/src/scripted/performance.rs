@@ -3,6 +3,7 @@
 //! Invariant: every directive is told to the client, as a tool call or as a message, and a last message sums up what
 //! was done, unless the turn was cancelled or failed.
 
+use agent_client_protocol::v1::schema::ToolKind;
 use serde_json::json;
 
 use super::directive::{self, Directive, KNOWN};
@@ -135,7 +136,7 @@ impl<'a> Performance<'a> {
 
     async fn ask(&mut self, question: &str) {
         let id = self.file.next_call_id();
-        let asking = self.turn.reporter.ask(&id, question);
+        let asking = self.turn.reporter.ask(&id, question, ToolKind::Other);
         let Some(granted) = self.turn.cancel.run_until_cancelled(asking).await else {
             return;
         };

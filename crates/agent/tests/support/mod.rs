@@ -28,11 +28,22 @@ pub(crate) struct Agent {
 impl Agent {
     /// Starts an agent that keeps its sessions in `state_dir`, and initializes it.
     pub(crate) async fn start(state_dir: &Path) -> Self {
+        Self::start_with(state_dir, |_| {}).await
+    }
+
+    /// The same, and it asks for permission.
+    pub(crate) async fn start_asking(state_dir: &Path) -> Self {
+        Self::start_with(state_dir, |options| options.asks = true).await
+    }
+
+    async fn start_with(state_dir: &Path, change: impl FnOnce(&mut Options)) -> Self {
         let died = Arc::new(AtomicBool::new(false));
+        let mut options = options(state_dir, Arc::clone(&died));
+        change(&mut options);
         let (client, agent) = tokio::io::duplex(1 << 16);
         let (input, output) = tokio::io::split(agent);
         let (reader, writer) = tokio::io::split(client);
-        let task = tokio::spawn(serve(options(state_dir, Arc::clone(&died)), input, output));
+        let task = tokio::spawn(serve(options, input, output));
         let mut agent =
             Self { writer, lines: BufReader::new(reader).lines(), next_id: 0, died, updates: Vec::new(), task };
         let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
@@ -156,6 +167,7 @@ fn options(state_dir: &Path, died: Arc<AtomicBool>) -> Options {
         new_session_id: Box::new(move || format!("sess-{}", sessions.fetch_add(1, Ordering::Relaxed))),
         context_tokens: None,
         model_calls: 200,
+        asks: false,
         die: Box::new(move || died.store(true, Ordering::Relaxed)),
     }
 }

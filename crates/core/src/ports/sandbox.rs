@@ -159,6 +159,15 @@ pub enum Exit {
     Signal(i32),
 }
 
+impl std::fmt::Display for Exit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => write!(formatter, "exit code {code}"),
+            Self::Signal(signal) => write!(formatter, "signal {signal}"),
+        }
+    }
+}
+
 /// Why a program was not started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {

@@ -14,6 +14,7 @@ use journeyman_core::engine::{Admission, NewJob, Prompt};
 use journeyman_core::job::{Job, JobOptions, JobStatus};
 use journeyman_core::message::{DeliveryMode, InvalidPrompt, check_prompt};
 use journeyman_core::ports::JobFilter;
+use journeyman_core::project::SandboxSettings;
 use journeyman_core::rate::RateKind;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
@@ -51,14 +52,15 @@ pub(crate) async fn create(
     body: JsonBody<CreateJob>,
 ) -> Result<Response, ApiError> {
     let project = at.load(&app).await?;
-    let new = new_job(&app, &at.caller, body.value)?;
+    let new = new_job(&at.caller, body.value)?;
+    check_agent(&app, new.agent.as_deref().unwrap_or(&project.agent), &project.settings.sandbox)?;
     let limit = project.settings.limits.create_per_hour.unwrap_or(app.settings.create_per_hour);
     let idempotency = key.claim(&at.project, "create", &body.bytes);
     let done = app.services.engine.create_job(&project, new, Admission { idempotency, limit }).await?;
     Ok(accepted(&app, StatusCode::CREATED, RateKind::Create, done))
 }
 
-fn new_job(app: &App, caller: &Caller, body: CreateJob) -> Result<NewJob, ApiError> {
+fn new_job(caller: &Caller, body: CreateJob) -> Result<NewJob, ApiError> {
     for (field, name) in [("ref", &body.reference), ("branch", &body.branch)] {
         if let Some(name) = name {
             let refused = |error| ApiError::bad_request("invalid_body", format!("{field}: {error}"));
@@ -74,9 +76,6 @@ fn new_job(app: &App, caller: &Caller, body: CreateJob) -> Result<NewJob, ApiErr
             return Err(ApiError::bad_request("invalid_body", text));
         }
     }
-    if let Some(agent) = &body.agent {
-        known_agent(app, agent)?;
-    }
     Ok(NewJob {
         prompt: prompt(caller, body.prompt, DeliveryMode::Queue)?,
         reference: body.reference,
@@ -86,14 +85,15 @@ fn new_job(app: &App, caller: &Caller, body: CreateJob) -> Result<NewJob, ApiErr
     })
 }
 
-/// Refuses an agent that no worker could start.
-pub(crate) fn known_agent(app: &App, agent: &str) -> Result<(), ApiError> {
-    if app.settings.agents.iter().any(|known| known == agent) {
-        return Ok(());
-    }
-    let known = app.settings.agents.join(", ");
-    let text = format!("agent: no agent {agent:?} is configured on this server; it knows {known}");
-    Err(ApiError::bad_request("unknown_agent", text))
+/// Refuses an agent that no worker could start, and one that does without asking what the project refuses.
+pub(crate) fn check_agent(app: &App, agent: &str, sandbox: &SandboxSettings) -> Result<(), ApiError> {
+    let Some(spec) = app.settings.agents.get(agent) else {
+        let known = app.settings.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let text = format!("agent: no agent {agent:?} is configured on this server; it knows {known}");
+        return Err(ApiError::bad_request("unknown_agent", text));
+    };
+    spec.check_permissions(agent, sandbox)
+        .map_err(|error| ApiError::bad_request("unsupported_policy", error.to_string()))
 }
 
 /// A checked prompt of a caller.

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::extract::{Administrator, InProject, JsonBody};
 use crate::openapi::{ProjectPath, errors};
 use crate::repository_host;
-use crate::routes::jobs::known_agent;
+use crate::routes::jobs::check_agent;
 use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
 
 errors!(ListErrors: 401, 403, 503);
@@ -46,7 +46,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let invalid = |text| ApiError::bad_request("invalid_body", text);
     let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
-    known_agent(&app, &new.agent)?;
+    check_agent(&app, &new.agent, &new.settings.sandbox)?;
     if app.services.store.project(new.id.clone()).await?.is_some() {
         return Err(ProjectWriteError::Exists.into());
     }
@@ -74,7 +74,7 @@ pub(crate) async fn test_new(
 ) -> Result<StatusCode, ApiError> {
     let invalid = |text| ApiError::bad_request("invalid_body", text);
     let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
-    known_agent(&app, &new.agent)?;
+    check_agent(&app, &new.agent, &new.settings.sandbox)?;
     if app.services.store.project(new.id.clone()).await?.is_some() {
         return Err(ProjectWriteError::Exists.into());
     }
@@ -146,12 +146,13 @@ pub(crate) async fn change(
     body: JsonBody<Value>,
 ) -> Result<Json<Project>, ApiError> {
     let current = stored(&app, at).await?;
-    let (agent, repository) = (current.agent.clone(), current.repository.clone());
+    let (agent, repository, sandbox) =
+        (current.agent.clone(), current.repository.clone(), current.settings.sandbox.clone());
     let invalid = |text| ApiError::bad_request("invalid_body", text);
     let (changed, secrets) = project::change(current, body.value).map_err(invalid)?;
     // An agent that was taken out of the configuration since must not keep other fields from being changed.
-    if changed.agent != agent {
-        known_agent(&app, &changed.agent)?;
+    if changed.agent != agent || changed.settings.sandbox != sandbox {
+        check_agent(&app, &changed.agent, &changed.settings.sandbox)?;
     }
     let mut host = None;
     if changed.repository != repository {

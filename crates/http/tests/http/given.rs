@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::BodyExt;
+use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::Job;
@@ -274,7 +275,7 @@ pub(crate) async fn service() -> Service {
         trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()],
         create_per_hour: 100,
         message_per_hour: 100,
-        agents: vec!["journeyman".into(), "other".into()],
+        agents: Arc::new(agents()),
         version: "1.2.3".into(),
         places: Vec::new(),
     };
@@ -285,6 +286,13 @@ pub(crate) async fn service() -> Service {
     let made = service.post("/v2/projects", r#"{"id":"shop","repository":"local:shop"}"#).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
     service
+}
+
+/// An agent that asks before it edits and runs commands, and one that never asks.
+fn agents() -> Agents {
+    let spec = |text: &str| serde_json::from_str(text).unwrap();
+    let journeyman = spec(r#"{"command": ["journeyman"], "asks": ["edit", "execute"]}"#);
+    [("journeyman".to_owned(), journeyman), ("other".to_owned(), spec(r#"{"command": ["other"]}"#))].into()
 }
 
 impl Service {
@@ -369,6 +377,7 @@ impl Service {
                 base: sha.clone(),
                 head: sha.clone(),
                 pushed: None,
+                default_branch: None,
             };
             let ended = Report::TurnEnded { head: sha, commits: vec![], kept: Kept::default(), ending: Ending::Done };
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };

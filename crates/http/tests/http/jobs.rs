@@ -387,3 +387,20 @@ async fn a_creation_chooses_ref_model_agent_branch_and_title() {
     assert_eq!((unknown.status.as_u16(), unknown.code()), (400, "unknown_agent".to_owned()));
     assert!(unknown.text.contains("journeyman, other"), "{}", unknown.text);
 }
+
+#[tokio::test]
+async fn what_an_agent_does_without_asking_cannot_be_refused() {
+    let service = service().await;
+    let change = |sandbox: serde_json::Value| json!({ "sandbox": sandbox }).to_string();
+    let set = service
+        .call("PATCH", "/v2/projects/shop", change(json!({"permissionKinds": {"fetch": "refuse"}})), |_| {})
+        .await;
+    assert_eq!((set.status.as_u16(), set.code()), (400, "unsupported_policy".to_owned()));
+    assert!(set.text.contains("does not ask for permission for fetch") && set.text.contains("edit"), "{}", set.text);
+    let set = service.call("PATCH", "/v2/projects/shop", change(json!({"permissions": "refuse"})), |_| {}).await;
+    assert_eq!(set.status, 200, "{}", set.text);
+    let refused = service.post("/v2/agent/shop/job", r#"{"prompt":"x","agent":"other"}"#).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (400, "unsupported_policy".to_owned()));
+    assert!(refused.text.contains("never asks"), "{}", refused.text);
+    assert_eq!(service.post("/v2/agent/shop/job", r#"{"prompt":"x"}"#).await.status, 201);
+}

@@ -115,6 +115,14 @@ async fn what_is_wrong_with_a_project_is_said() {
         (json!({"id": "a", "repository": "nonsense"}), "invalid_body"),
         (json!({"id": "A", "repository": "local:a"}), "invalid_body"),
         (json!({"id": "a", "repository": "local:a", "agent": "nobody"}), "unknown_agent"),
+        (
+            json!({"id": "a", "repository": "local:a", "agent": "other", "sandbox": {"permissions": "refuse"}}),
+            "unsupported_policy",
+        ),
+        (
+            json!({"id": "a", "repository": "local:a", "sandbox": {"permissionKinds": {"fetch": "refuse"}}}),
+            "unsupported_policy",
+        ),
         (json!([]), "invalid_body"),
     ] {
         let refused = service.post("/v2/projects", &body.to_string()).await;

@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use journeyman_core::agent::AgentSpec;
 
 use self::built_in::BuiltInArgs;
+use self::check::CheckArgs;
 use super::store::StoreArgs;
 use crate::config::Settings;
 
@@ -47,16 +48,10 @@ enum AgentCommand {
     },
     /// Has an agent do a small job in its sandbox with a model, and says what it can do; this may cost a few cents
     Check {
-        /// The agent
-        id: String,
-        /// The model, as jobs name it
-        #[arg(long, default_value = journeyman_core::project::DEFAULT_MODEL)]
-        model: String,
+        #[command(flatten)]
+        check: CheckArgs,
         #[command(flatten)]
         store: StoreArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
 }
 
@@ -65,7 +60,7 @@ pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<ExitCode> {
     match (arguments.command, arguments.built_in) {
         (Some(AgentCommand::List { store, json }), _) => list::run(&store.settings()?, json),
         (Some(AgentCommand::Install { id, unpinned, store }), _) => install::run(&store.settings()?, &id, unpinned),
-        (Some(AgentCommand::Check { id, model, store, json }), _) => check::run(store.settings()?, &id, &model, json),
+        (Some(AgentCommand::Check { check, store }), _) => check::run(store.settings()?, &check),
         (None, Some(built_in)) => built_in::run(built_in),
         (None, None) => bail!("the folder for sessions must be given with --state-dir"),
     }

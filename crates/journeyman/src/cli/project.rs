@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
                 let mut body = fields.patch()?;
                 body.insert("id".to_owned(), Value::String(id.to_string()));
                 let (new, secrets) = create(Value::Object(body), Machine.now()).map_err(|error| anyhow!(error))?;
-                known_agent(&settings, &new)?;
+                check_agent(&settings, &new)?;
                 if store.project(id).await?.is_some() {
                     bail!("there is a project with this id already; change it with: journeyman project update");
                 }
@@ -139,7 +139,7 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
             ProjectCommand::Update { id, fields } => {
                 let patch = Value::Object(fields.patch()?);
                 let (new, secrets) = change(find(&*store, id).await?, patch).map_err(|error| anyhow!(error))?;
-                known_agent(&settings, &new)?;
+                check_agent(&settings, &new)?;
                 let subject = prepare(&settings, &store, &new).await?;
                 let changed = store.update_project(new, secrets).await?;
                 store.note(audit("project.changed", subject)).await?;
@@ -224,12 +224,13 @@ async fn find(store: &dyn Store, id: ProjectId) -> anyhow::Result<Project> {
     found.with_context(|| format!("there is no project {id}; `journeyman project list` shows those there are"))
 }
 
-fn known_agent(settings: &Settings, project: &Project) -> anyhow::Result<()> {
-    if settings.agents.contains_key(&project.agent) {
-        return Ok(());
-    }
-    let known: Vec<&str> = settings.agents.keys().map(String::as_str).collect();
-    bail!("no agent {:?} is configured; there are: {}", project.agent, known.join(", "))
+/// Refuses an agent that is not configured, and one that does without asking what the project refuses.
+fn check_agent(settings: &Settings, project: &Project) -> anyhow::Result<()> {
+    let Some(spec) = settings.agents.get(&project.agent) else {
+        let known: Vec<&str> = settings.agents.keys().map(String::as_str).collect();
+        bail!("no agent {:?} is configured; there are: {}", project.agent, known.join(", "));
+    };
+    Ok(spec.check_permissions(&project.agent, &project.settings.sandbox)?)
 }
 
 /// Makes the repository on the built-in code host; returns the subject of the audit entry, which names an address that

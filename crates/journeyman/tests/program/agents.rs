@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::given::{Service, Site, site, site_with};
+use super::given::{Service, Site, git, site, site_with};
 use crate::inside::{Inmate, TELL};
 
 /// An agent that knows nothing of us: a shell script that speaks the protocol.
@@ -327,4 +327,51 @@ fn what_a_project_refuses_by_kind_is_refused_and_told() {
     let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(wrong));
     assert_eq!(status, 400, "{answer}");
     assert!(answer["error"].as_str().unwrap().contains("sandbox.permissionKinds"), "{answer}");
+}
+
+#[test]
+fn the_built_in_agent_does_not_do_what_the_project_refuses() {
+    let site = site();
+    let service = site.start();
+    let kinds = |kinds: serde_json::Value| {
+        let settings = json!({ "sandbox": { "permissionKinds": kinds } });
+        assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(settings)).0, 200);
+    };
+    kinds(json!({ "execute": "refuse" }));
+    let job = service.create("[[run echo 1 > ran]] [[write written|1]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(site.file(&site.branch(), "written").as_deref(), Some("1\n"));
+    assert_eq!(site.file(&site.branch(), "ran"), None);
+    kinds(json!({ "edit": "refuse", "execute": null }));
+    service.send(&job, "[[run echo 1 > ran]] [[write written|2]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(site.file(&site.branch(), "written").as_deref(), Some("1\n"));
+    assert_eq!(site.file(&site.branch(), "ran").as_deref(), Some("1\n"));
+}
+
+#[test]
+fn a_check_as_a_project_uses_its_settings_and_changes_neither_it_nor_its_repository() {
+    let site = site();
+    let check = |project: &str| {
+        let arguments = ["agent", "check", "journeyman", "--project", project, "--verbose"];
+        let output = site.command(&arguments).output().unwrap();
+        let [out, error] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        (output.status.code(), out, error)
+    };
+    let heads = || git(&site.repository(), &["for-each-ref"]);
+    let before = heads();
+    let (code, out, error) = check("shop");
+    assert_eq!(code, Some(0), "{out}{error}");
+    assert_eq!(out.matches("ok  ").count(), 3, "{out}");
+    for line in ["-> {", "\"method\":\"initialize\"", "<- {", "\"stopReason\":\"end_turn\""] {
+        assert!(error.contains(line), "{line}: {error}");
+    }
+    assert_eq!(heads(), before);
+    let show = site.succeed(&["project", "show", "shop"]);
+    site.succeed(&["project", "update", "shop", "--setup", "test -f README.md && exit 7"]);
+    let (code, out, error) = check("shop");
+    assert!(code == Some(1) && out.contains("exit code 7"), "{out}{error}");
+    assert!(show.contains("\"setup\": null") && site.succeed(&["project", "show", "shop"]).contains("exit 7"));
+    let (code, _, error) = check("nothing");
+    assert!(code == Some(1) && error.contains("there is no project nothing"), "{error}");
 }

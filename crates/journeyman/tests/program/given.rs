@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_journeyman");
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data directory with a key and the project `shop`, whose repository has one commit.
 pub(crate) struct Site {

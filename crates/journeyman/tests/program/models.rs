@@ -1,11 +1,13 @@
 //! Agents that call models: through the service, with a key that never enters their sandbox.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use journeyman_testkit::{Asked, Fault, ModelServer, Reply, TOKENS};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, site_with};
+use super::given::{PATIENCE, Service, Site, site_with};
 
 pub(crate) const KEY: &str = "sk-4f3e2d1c-never-inside";
 
@@ -170,6 +172,51 @@ fn a_run_that_ends_by_its_model_says_so() {
         let text = run["reason"]["text"].as_str().unwrap();
         assert!(run["reason"]["code"] == code && text.contains(word) && !text.contains(KEY), "{model}: {run}");
     }
+}
+
+#[test]
+fn a_call_that_is_under_way_when_the_job_is_cancelled_is_recorded_and_counted() {
+    let models = Models::start(|_| Reply::Fault(Fault::SilenceInStream));
+    let (_site, service) = served(&models, "");
+    let job = create(&service, "anthropic/m", "Say hello.");
+    let end = Instant::now() + PATIENCE;
+    while models.server.asked().is_empty() {
+        assert!(Instant::now() < end, "the model was not called: {:#}", service.events(&job));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(service.call("POST", &format!("{job}/cancel"), None).0, 200);
+    assert_eq!(service.settled(&job)["status"], "failed");
+    service.until(&job, "agent.model_call", 1);
+    let events = service.events(&job);
+    let call = events.as_array().unwrap().iter().find(|event| event["type"] == "agent.model_call").unwrap();
+    let run = last_run(&service, &job);
+    assert_eq!((&run["status"], &call["runId"]), (&json!("cancelled"), &run["id"]), "{run:#}");
+    assert!(run["usage"]["inputTokens"].as_u64() > Some(0), "{run:#}");
+    for field in ["inputTokens", "cachedTokens", "outputTokens", "costMicros"] {
+        assert_eq!(run["usage"][field], call["data"][field], "{field}: {run:#}");
+    }
+}
+
+#[test]
+fn an_error_of_ollama_in_mid_stream_is_no_answer_and_the_turn_goes_on_with_the_next_call() {
+    let failed = AtomicBool::new(false);
+    let models = Models::start(move |asked| {
+        if is_told_a_result(asked) {
+            return Reply::Text("It is done.".to_owned());
+        }
+        if !failed.swap(true, Ordering::SeqCst) {
+            return Reply::Fault(Fault::ErrorInStream);
+        }
+        let command = "echo line >> lines.txt";
+        Reply::Tool { name: "run_command".to_owned(), arguments: json!({ "command": command }) }
+    });
+    let (site, service) = served(&models, "");
+    let job = create(&service, "ollama/m", "Add a line.");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(site.file(&site.branch(), "lines.txt").as_deref(), Some("line\n"));
+    let runs = service.get(&format!("{job}/runs"));
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs:#}");
+    assert!(models.server.asked().iter().all(|asked| asked.body["options"]["num_ctx"] == 32_768));
 }
 
 /// An agent that calls its model once a second, and never gives up.

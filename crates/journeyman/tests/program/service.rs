@@ -13,6 +13,7 @@ fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     let job = service.create("Add a greeting\n[[write hello.txt|Hello]]");
     let record = service.settled(&job);
     assert_eq!(record["status"], "completed", "{}", service.log());
+    assert_eq!(record["source"]["ref"], "main", "the default branch by its name");
     let link = record["prLink"].as_str().unwrap();
     assert_eq!(link, format!("{}/projects/shop/pulls/1", service.url));
     let (status, page) = service.page(&site, link);

@@ -14,16 +14,21 @@ const STOPPING: &str = r#"
 
 /// A service with one agent for each of `agents`: its name and its stop reasons, as JSON.
 fn service(agents: &[(&str, &str)]) -> (Site, Service) {
+    service_of(STOPPING, agents)
+}
+
+/// The same with what each agent does when it is prompted.
+fn service_of(way: &str, agents: &[(&str, &str)]) -> (Site, Service) {
     let mut config = "lease = \"3s\"\nworkers = 4\nwarm-agents = 0\n".to_owned();
     for (name, stops) in agents {
         config.push_str(&format!(
             "[agents.{name}]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n\
-             environment = {{ STOPS = {stops:?} }}\n"
+             asks = [\"execute\"]\nenvironment = {{ STOPS = {stops:?} }}\n"
         ));
     }
     let site = site_with(&config);
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
-    std::fs::write(site.path("agent.sh"), acp_script(STOPPING)).unwrap();
+    std::fs::write(site.path("agent.sh"), acp_script(way)).unwrap();
     let service = site.start();
     (site, service)
 }
@@ -150,4 +155,31 @@ fn a_fresh_session_is_told_earlier_answers_too() {
     let heard = messages[1]["answer"].as_str().unwrap();
     assert!(heard.contains("> Do it.") && heard.contains("> heard: Do it."), "{heard}");
     assert!(heard.contains("What did you say?"), "{heard}");
+}
+
+/// Asks for a permission to run a command, and ends its turn with `STOPS` as the stop reason, whatever the answer is.
+const ASKING: &str = r#"
+    printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"c1","title":"rm -r build","kind":"execute"}}}\n'
+    printf '{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c1","title":"rm -r build"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]}}\n'
+    IFS= read -r reply
+    echo asked >> prompts.txt
+    printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":%s}}\n' "$id" "$STOPS""#;
+
+#[test]
+fn a_turn_that_ends_because_of_a_refusal_says_so() {
+    for agent in [("ends", r#""end_turn""#), ("cancels", r#""cancelled""#)] {
+        let (site, service) = service_of(ASKING, &[agent]);
+        let settings = json!({ "agent": agent.0, "sandbox": { "permissionKinds": { "execute": "refuse" } } });
+        let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(settings));
+        assert_eq!(status, 200, "{answer}");
+        let agent = agent.0;
+        let (job, record) = settled(&service, agent);
+        let run = last_run(&service, &job);
+        let code = (&record["status"], &run["reason"]["code"]);
+        assert_eq!(code, (&json!("failed"), &json!("permission_refused")), "{agent}: {run:#}");
+        let text = run["reason"]["text"].as_str().unwrap();
+        assert!(text.contains("rm -r build") && text.contains("sandbox.permissionKinds"), "{text}");
+        // It was asked once: such a turn is not continued.
+        assert_eq!(site.file(&site.branch(), "prompts.txt").as_deref(), Some("asked\n"), "{agent}");
+    }
 }

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::error::AcpError;
 use super::inbound::{ASK_PERMISSION, Inbound, Phase, UNANSWERED};
 use super::lines::{Allowance, LineReader, write_lines};
-use super::permission::Policy;
+use super::permission::{Calls, Policy, Refusals};
 use super::translate::Update;
 use super::{Limits, Streams};
 
@@ -39,7 +39,10 @@ pub struct Connection {
     pub(super) can: Capabilities,
     /// The agent's name and version, as it gives them.
     pub(super) who: String,
+    /// The ids of the authentication methods that need no person at a terminal.
+    pub(super) auth_methods: Vec<String>,
     pub(super) allowance: Allowance,
+    pub(super) refusals: Refusals,
     broken: Arc<OnceLock<AcpError>>,
     /// Ends with this.
     driver: AbortOnDropHandle<()>,
@@ -82,6 +85,13 @@ fn who(initialized: &Value) -> String {
     told.join(" ").trim().chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect()
 }
 
+/// The authentication methods in an answer to initialize, without those that need a person at a terminal.
+fn auth_methods(initialized: &Value) -> Vec<String> {
+    let methods = initialized["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let usable = methods.iter().filter(|method| method["type"] != "terminal");
+    usable.filter_map(|method| Some(method["id"].as_str()?.chars().take(NAME_CHARS).collect())).collect()
+}
+
 /// Connects to a started agent and shakes hands with it. Neither files nor terminals are offered: some agents misbehave
 /// with them, and what an agent needs is in its sandbox.
 ///
@@ -103,22 +113,38 @@ pub async fn connect(
     let (phase, phase_seen) = watch::channel(Phase::Idle);
     let allowance = Allowance::default();
     allowance.renew(limits.total_bytes);
+    let refusals = Refusals::default();
     let inbound = Inbound {
         lines: LineReader::new(streams.stdout, limits.line_bytes, allowance.clone()),
         total_bytes: limits.total_bytes,
         updates,
+        tap: streams.tap.clone(),
         policy,
+        calls: Calls::default(),
+        refusals: refusals.clone(),
         phase: phase_seen,
         unanswered: Arc::clone(&unanswered),
         broken: Arc::clone(&broken),
     };
-    let transport = Lines::new(write_lines(streams.stdin, unanswered), inbound.into_lines());
+    let transport = Lines::new(write_lines(streams.stdin, unanswered, streams.tap), inbound.into_lines());
     let (ready, link) = oneshot::channel();
     let driver = AbortOnDropHandle::new(tokio::spawn(drive(transport, ready)));
     let link = link.await.map_err(|_| ended(&broken))?;
-    let (can, who) = (Capabilities::default(), String::new());
-    let mut connection = Connection { link, limits, phase, can, who, allowance, broken, driver };
-    (connection.can, connection.who) = connection.initialize().await?;
+    let mut connection = Connection {
+        link,
+        limits,
+        phase,
+        can: Capabilities::default(),
+        who: String::new(),
+        auth_methods: Vec::new(),
+        allowance,
+        refusals,
+        broken,
+        driver,
+    };
+    let answer = connection.initialize().await?;
+    (connection.can, connection.who) = (Capabilities::read(&answer), who(&answer));
+    connection.auth_methods = auth_methods(&answer);
     Ok(connection)
 }
 
@@ -171,13 +197,14 @@ impl Connection {
         About { who: self.who.clone(), resumes: self.can.resume, loads: self.can.load }
     }
 
-    async fn initialize(&self) -> Result<(Capabilities, String), AcpError> {
+    /// Returns the answer to `initialize` of an agent that speaks our version.
+    async fn initialize(&self) -> Result<Value, AcpError> {
         let request = InitializeRequest::new(ProtocolVersion::V1)
             .client_capabilities(ClientCapabilities::new())
             .client_info(Implementation::new("journeyman", env!("CARGO_PKG_VERSION")));
         let answer = self.call_within(self.limits.initialize_timeout, request).await?;
         match answer.get("protocolVersion").and_then(Value::as_u64) {
-            Some(VERSION) => Ok((Capabilities::read(&answer), who(&answer))),
+            Some(VERSION) => Ok(answer),
             Some(other) => Err(AcpError::Version(other)),
             None => Err(AcpError::Protocol("the agent's answer to initialize names no protocol version".to_owned())),
         }

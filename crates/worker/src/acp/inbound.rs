@@ -23,8 +23,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::error::AcpError;
 use super::lines::{LineReader, Read, head};
-use super::permission::{self, Policy};
+use super::permission::{self, Calls, Policy, Refusals};
 use super::translate::{self, Update};
+use super::{Sender, Tap};
 
 /// The one request of an agent that is answered with a result.
 pub(super) const ASK_PERMISSION: &str = "session/request_permission";
@@ -62,7 +63,10 @@ pub(super) struct Inbound {
     /// As [`super::Limits::total_bytes`].
     pub(super) total_bytes: u64,
     pub(super) updates: mpsc::Sender<Update>,
+    pub(super) tap: Option<Tap>,
     pub(super) policy: Policy,
+    pub(super) calls: Calls,
+    pub(super) refusals: Refusals,
     pub(super) phase: watch::Receiver<Phase>,
     /// A permit for each request that may still be handed on; given back by [`super::lines::write_lines`].
     pub(super) unanswered: Arc<Semaphore>,
@@ -95,6 +99,9 @@ impl Inbound {
             };
             let line = String::from_utf8_lossy(&bytes);
             let line = line.trim();
+            if let Some(tap) = &self.tap {
+                tap(Sender::Agent, line);
+            }
             match Said::read(line) {
                 Said::Nothing => {}
                 Said::Dropped { reason, instead } => {
@@ -132,6 +139,8 @@ impl Inbound {
             return;
         }
         if let Some(update) = translate::update(params) {
+            self.calls.note(&update);
+            self.refusals.note(&update);
             self.report(update).await;
         }
     }
@@ -147,8 +156,11 @@ impl Inbound {
         if method == ASK_PERMISSION {
             let cancelling = *self.phase.borrow() == Phase::Cancelling;
             // The protocol wants "cancelled" for all that is asked in a turn that is being cancelled.
-            let kinds: &[&str] = if cancelling { &[] } else { self.policy.answer(params).kinds() };
+            let kinds: &[&str] = if cancelling { &[] } else { self.policy.answer(params, &self.calls).kinds() };
             let decision = permission::decide(params, kinds);
+            if !cancelling {
+                self.refusals.note(&decision.update);
+            }
             self.report(decision.update).await;
             stripped = decision.answer;
         }

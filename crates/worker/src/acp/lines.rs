@@ -11,6 +11,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Semaphore;
 
+use super::{Sender, Tap};
+
 /// What was read where a line was due.
 pub(super) enum Read {
     /// A line; the last one may lack its newline.
@@ -81,9 +83,13 @@ impl LineReader {
 pub(super) fn write_lines(
     stdin: Box<dyn AsyncWrite + Send + Unpin>,
     unanswered: Arc<Semaphore>,
+    tap: Option<Tap>,
 ) -> impl Sink<String, Error = io::Error> + Send + 'static {
     futures::sink::unfold(stdin, move |mut stdin: Box<dyn AsyncWrite + Send + Unpin>, line: String| {
         let unanswered = Arc::clone(&unanswered);
+        if let Some(tap) = &tap {
+            tap(Sender::Client, &line);
+        }
         async move {
             let answer = is_answer(&line);
             let mut bytes = line.into_bytes();

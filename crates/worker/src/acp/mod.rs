@@ -27,6 +27,7 @@ mod translate;
 mod turn;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -65,12 +66,26 @@ impl Default for Limits {
     }
 }
 
+/// The sender of a line of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// This program.
+    Client,
+    /// The agent.
+    Agent,
+}
+
+/// Hears each line of the protocol, without its newline, before anything else is done with it.
+pub type Tap = Arc<dyn Fn(Sender, &str) + Send + Sync>;
+
 /// The two ends of a running agent. Both are dropped, and so closed, with the [`Connection`].
 pub struct Streams {
     /// Where the agent reads.
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
     /// Where the agent writes.
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// Hears what is said.
+    pub tap: Option<Tap>,
 }
 
 impl fmt::Debug for Streams {

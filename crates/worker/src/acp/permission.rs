@@ -3,12 +3,16 @@
 //! Invariant: an option is chosen by its `kind`, never by its place or its name, and only a kind that we know is
 //! chosen. One agent lists `allow_always` first, another sends `allow_once` twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
 use super::lines::head;
-use super::translate::Update;
+use super::translate::{Stop, Update};
+
+/// The most tool calls whose kinds are remembered; then the memory begins anew. Agents ask about their latest calls.
+const MOST_CALLS: usize = 10_000;
 
 /// The most of a tool call's title that is kept, in characters.
 const TITLE_CHARS: usize = 500;
@@ -51,9 +55,84 @@ impl Policy {
     }
 
     /// The answer to a request.
-    pub(super) fn answer(&self, params: &Value) -> Answer {
-        let kind = params.pointer("/toolCall/kind").and_then(Value::as_str).filter(|kind| TOOL_KINDS.contains(kind));
+    pub(super) fn answer(&self, params: &Value, calls: &Calls) -> Answer {
+        let kind = params.pointer("/toolCall/kind").and_then(Value::as_str).or_else(|| {
+            let id = params.pointer("/toolCall/toolCallId").and_then(Value::as_str)?;
+            calls.0.get(id).map(String::as_str)
+        });
+        let kind = kind.filter(|kind| TOOL_KINDS.contains(kind));
         self.by_tool.get(kind.unwrap_or(OTHER)).copied().unwrap_or(self.usual)
+    }
+}
+
+/// The kinds of the agent's latest tool calls, by id. In the protocol, a request for a permission has only those fields of its
+/// tool call that changed, so the kind may stand in an earlier update alone.
+#[derive(Debug, Default)]
+pub(super) struct Calls(HashMap<String, String>);
+
+impl Calls {
+    /// Remembers the kind of a tool call.
+    pub(super) fn note(&mut self, update: &Update) {
+        let Update::ToolCall(call) = update else { return };
+        if let (Some(id), Some(kind)) = (call["toolCallId"].as_str(), call["kind"].as_str())
+            && TOOL_KINDS.contains(&kind)
+        {
+            if self.0.len() >= MOST_CALLS {
+                self.0.clear();
+            }
+            self.0.insert(id.to_owned(), kind.to_owned());
+        }
+    }
+}
+
+/// The last permission that the policy refused in the current turn. Shared by the reader of the agent's output, which
+/// answers requests, and the turn.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Refusals(Arc<Mutex<Option<Refusal>>>);
+
+#[derive(Debug)]
+struct Refusal {
+    /// What the agent wanted to do.
+    title: String,
+    /// Whether the agent said or did something since.
+    went_on: bool,
+}
+
+impl Refusals {
+    fn set(&self, refusal: Option<Refusal>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+    }
+
+    /// Forgets the refusals of the turn before.
+    pub(super) fn clear(&self) {
+        self.set(None);
+    }
+
+    /// Notes what the agent does.
+    pub(super) fn note(&self, update: &Update) {
+        let goes_on = match update {
+            Update::Permission { title, granted: false, .. } => {
+                return self.set(Some(Refusal { title: title.clone(), went_on: false }));
+            }
+            Update::Message(text) => !text.trim().is_empty(),
+            Update::ToolCall(call) => call.get("update").is_none(),
+            _ => false,
+        };
+        if let Some(refusal) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            refusal.went_on |= goes_on;
+        }
+    }
+
+    /// Returns what was refused if the turn ended because of it: if the agent stopped early, or neither said nor did
+    /// anything since.
+    pub(super) fn ended(&self, stop: &Stop) -> Option<String> {
+        let refusal = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let is_cause = match stop {
+            Stop::EndTurn => !refusal.went_on,
+            Stop::Cancelled | Stop::Refusal | Stop::Unknown(_) => true,
+            Stop::MaxTokens | Stop::MaxTurnRequests => false,
+        };
+        is_cause.then_some(refusal.title)
     }
 }
 
@@ -166,11 +245,44 @@ mod tests {
         let by_tool = [("fetch", Answer::Refuse), ("other", Answer::Refuse)];
         let by_tool = by_tool.map(|(kind, answer)| (kind.to_owned(), answer)).into();
         let policy = Policy { usual: Answer::AllowOnce, by_tool };
-        let answer = |call: Value| policy.answer(&json!({ "toolCall": call }));
+        let mut calls = Calls::default();
+        calls.note(&Update::ToolCall(json!({ "toolCallId": "c1", "kind": "fetch" })));
+        let answer = |call: Value| policy.answer(&json!({ "toolCall": call }), &calls);
         assert_eq!(answer(json!({ "kind": "edit" })), Answer::AllowOnce);
-        for refused in [json!({ "kind": "fetch" }), json!({ "kind": "teleport" }), json!({ "kind": 1 }), json!({})] {
+        for refused in [
+            json!({ "kind": "fetch" }),
+            json!({ "kind": "teleport" }),
+            json!({ "kind": 1 }),
+            json!({}),
+            json!({ "toolCallId": "c1" }),
+            json!({ "toolCallId": "c2" }),
+        ] {
             assert_eq!(answer(refused.clone()), Answer::Refuse, "{refused}");
         }
+        assert_eq!(answer(json!({ "toolCallId": "c1", "kind": "read" })), Answer::AllowOnce);
         assert!(policy.refuses() && Policy::REFUSE.refuses() && !Policy::ALLOW.refuses());
+    }
+
+    #[test]
+    fn a_refusal_ends_a_turn_that_stops_early_or_goes_no_further() {
+        let refused = || Update::Permission { title: "rm x".to_owned(), chosen: None, kind: None, granted: false };
+        let allowed = Update::Permission { title: "ls".to_owned(), chosen: None, kind: None, granted: true };
+        let said = Update::Message("Then I stop.".to_owned());
+        let later = Update::ToolCall(json!({ "toolCallId": "c1", "status": "failed", "update": true }));
+        let call = Update::ToolCall(json!({ "toolCallId": "c2" }));
+        for (updates, stop, is_cause) in [
+            (vec![refused()], Stop::EndTurn, true),
+            (vec![refused(), later, Update::Message("\n".to_owned())], Stop::EndTurn, true),
+            (vec![refused(), said.clone()], Stop::EndTurn, false),
+            (vec![refused(), call], Stop::EndTurn, false),
+            (vec![said.clone(), refused()], Stop::EndTurn, true),
+            (vec![refused(), said.clone()], Stop::Cancelled, true),
+            (vec![refused(), said], Stop::MaxTokens, false),
+            (vec![allowed], Stop::Cancelled, false),
+        ] {
+            let refusals = Refusals::default();
+            updates.iter().for_each(|update| refusals.note(update));
+            assert_eq!(refusals.ended(&stop).is_some(), is_cause, "{updates:?} {stop:?}");
+        }
     }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use agent_client_protocol::UntypedMessage;
 use agent_client_protocol::v1::schema::{
-    LoadSessionRequest, NewSessionRequest, ResumeSessionRequest, SetSessionConfigOptionRequest, SetSessionModeRequest,
+    AuthenticateRequest, LoadSessionRequest, NewSessionRequest, ResumeSessionRequest, SetSessionConfigOptionRequest,
+    SetSessionModeRequest,
 };
 use serde_json::{Value, json};
 
@@ -14,6 +15,9 @@ use super::connection::Connection;
 use super::error::AcpError;
 use super::inbound::Phase;
 use super::settings::{self, Change, Setting};
+
+/// The code of the error with which an agent asks for authentication, by the Agent Client Protocol.
+const AUTH_REQUIRED: i64 = -32_000;
 
 /// The session that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +28,11 @@ pub struct SessionRequest {
     pub previous: Option<String>,
     /// The mode to work in, usually the one in which the agent asks for no permissions.
     pub mode: Option<String>,
+    /// Whether the session may be used in that mode only: the agent is to ask for permissions.
+    pub mode_is_required: bool,
+    /// The authentication method to use if the agent opens no session without one. `None`: the one that it offers, if it
+    /// offers one only.
+    pub auth_method: Option<String>,
     /// The model to use, by the agent's name for it.
     pub model: Option<String>,
 }
@@ -48,30 +57,69 @@ struct Session {
 
 impl Connection {
     /// Opens a session. An earlier one is resumed if the agent says that it can do that, else loaded if it says so; if
-    /// it cannot, or answers with an error, a new session is made. A mode or a model that the agent does not know is
-    /// logged, and the session is used as it is.
+    /// it cannot, or answers with an error, a new session is made. If the agent asks for authentication, it is asked to
+    /// authenticate, and the session is opened again. A mode or a model that the agent does not know is logged, and the
+    /// session is used as it is, unless the mode is required.
     ///
     /// # Errors
     ///
     /// [`AcpError::Exited`], [`AcpError::Timeout`] after `limits.start_timeout` for any one of the requests,
     /// [`AcpError::Protocol`], [`AcpError::Agent`] if the agent refuses a new session.
     pub async fn open(&self, request: &SessionRequest) -> Result<(String, Opened), AcpError> {
-        let restored = match &request.previous {
-            Some(previous) => self.restore(previous, &request.cwd).await?,
-            None => None,
-        };
-        let session = match restored {
-            Some(session) => session,
-            None => self.create(&request.cwd).await?,
+        let session = match self.restore_or_create(request).await {
+            Err(AcpError::Agent { code: AUTH_REQUIRED, message }) => {
+                self.authenticate(request.auth_method.as_deref(), &message).await?;
+                self.restore_or_create(request).await?
+            }
+            opened => opened?,
         };
         // The model first: some agents have modes that depend on it.
         if let Some(model) = &request.model {
             self.set(&session, Setting::Model, model).await?;
         }
         if let Some(mode) = &request.mode {
-            self.set(&session, Setting::Mode, mode).await?;
+            let is_set = self.set(&session, Setting::Mode, mode).await?;
+            if request.mode_is_required && !is_set {
+                let text = format!("the agent does not work in the mode {mode}, in which it asks for permissions");
+                return Err(AcpError::Protocol(text));
+            }
         }
         Ok((session.id, session.opened))
+    }
+
+    async fn restore_or_create(&self, request: &SessionRequest) -> Result<Session, AcpError> {
+        let restored = match &request.previous {
+            Some(previous) => self.restore(previous, &request.cwd).await?,
+            None => None,
+        };
+        match restored {
+            Some(session) => Ok(session),
+            None => self.create(&request.cwd).await,
+        }
+    }
+
+    /// Asks the agent to authenticate. `asked` is its own text about that.
+    async fn authenticate(&self, wanted: Option<&str>, asked: &str) -> Result<(), AcpError> {
+        let refused = |text: String| Err(AcpError::Agent { code: AUTH_REQUIRED, message: text });
+        let offered = self.auth_methods.join(", ");
+        let method = match (wanted, self.auth_methods.as_slice()) {
+            (Some(wanted), methods) if methods.iter().any(|method| method == wanted) => wanted,
+            (None, [only]) => only,
+            (_, []) => return refused(format!("{asked}; the agent offers no authentication method: it needs a key")),
+            _ => {
+                return refused(format!(
+                    "{asked}; the agent offers the authentication methods {offered}: set auth-method in its table to one \
+                     of them, or give it a key"
+                ));
+            }
+        };
+        match self.call(AuthenticateRequest::new(method.to_owned())).await {
+            Ok(_) => Ok(()),
+            Err(AcpError::Agent { message, .. }) => {
+                refused(format!("{asked}; authentication by {method} failed: {message}"))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn restore(&self, previous: &str, cwd: &Path) -> Result<Option<Session>, AcpError> {
@@ -101,13 +149,14 @@ impl Connection {
         Ok(Session { id, opened: Opened::New, state })
     }
 
-    async fn set(&self, session: &Session, setting: Setting, wanted: &str) -> Result<(), AcpError> {
+    /// Returns whether the session has the setting then.
+    async fn set(&self, session: &Session, setting: Setting, wanted: &str) -> Result<bool, AcpError> {
         let id = session.id.clone();
         let answer = match settings::change(&session.state, setting, wanted) {
-            Change::None => return Ok(()),
+            Change::None => return Ok(true),
             Change::Unknown => {
                 tracing::warn!(setting = setting.name(), wanted, "the agent does not offer this");
-                return Ok(());
+                return Ok(false);
             }
             Change::Option(option) => self.call(SetSessionConfigOptionRequest::new(id, option, wanted)).await,
             Change::Mode => self.call(SetSessionModeRequest::new(id, wanted.to_owned())).await,
@@ -119,7 +168,7 @@ impl Connection {
                 self.call(request).await
             }
         };
-        tolerate(setting.name(), answer).map(|_| ())
+        tolerate(setting.name(), answer).map(|answer| answer.is_some())
     }
 }
 

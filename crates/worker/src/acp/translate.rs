@@ -56,6 +56,8 @@ pub struct TurnEnd {
     pub stop: Stop,
     /// What the agent says that the turn used. Agents mean different things by it; for bills there is the model proxy.
     pub usage: Option<Usage>,
+    /// What the policy refused, in the agent's words, if the turn ended because of it.
+    pub refused: Option<String>,
 }
 
 /// Why an agent stopped.
@@ -177,7 +179,7 @@ pub(super) fn turn_end(answer: &Value) -> TurnEnd {
         Some(other) => Stop::Unknown(head(other, STOP_CHARS).to_owned()),
         None => Stop::Unknown(String::new()),
     };
-    TurnEnd { stop, usage: answer.get("usage").and_then(usage) }
+    TurnEnd { stop, usage: answer.get("usage").and_then(usage), refused: None }
 }
 
 fn usage(value: &Value) -> Option<Usage> {
@@ -270,11 +272,12 @@ mod tests {
             TurnEnd {
                 stop: Stop::MaxTokens,
                 usage: Some(Usage { input: 1, output: 2, cached: Some(3), cache_written: None, thought: None }),
+                refused: None,
             }
         );
         assert_eq!(
             turn_end(&json!({ "stopReason": "tired", "usage": { "inputTokens": "many" } })),
-            TurnEnd { stop: Stop::Unknown("tired".to_owned()), usage: None }
+            TurnEnd { stop: Stop::Unknown("tired".to_owned()), usage: None, refused: None }
         );
         assert_eq!(turn_end(&Value::Null).stop, Stop::Unknown(String::new()));
     }

@@ -37,7 +37,7 @@ impl Drop for Turn<'_> {
 }
 
 /// A turn that was cancelled, and of which the agent tells nothing else.
-const CANCELLED: TurnEnd = TurnEnd { stop: Stop::Cancelled, usage: None };
+const CANCELLED: TurnEnd = TurnEnd { stop: Stop::Cancelled, usage: None, refused: None };
 
 impl Connection {
     /// Sends `text` to the session and waits until the agent's turn has ended, as long as it takes: the caller has the
@@ -61,6 +61,7 @@ impl Connection {
             .map_err(|error| AcpError::unwritable(&error))?;
         let turn = Turn::begin(&self.phase);
         self.allowance.renew(self.limits.total_bytes);
+        self.refusals.clear();
         let mut answer = pin!(self.link.send_request(request).block_task());
         let answered = tokio::select! {
             biased;
@@ -68,7 +69,10 @@ impl Connection {
             () = cancel.cancelled() => None,
         };
         match answered {
-            Some(Ok(answered)) => Ok(turn_end(&answered)),
+            Some(Ok(answered)) => {
+                let end = turn_end(&answered);
+                Ok(TurnEnd { refused: self.refusals.ended(&end.stop), ..end })
+            }
             Some(Err(error)) => Err(self.failure(&error)),
             None => {
                 turn.cancel();

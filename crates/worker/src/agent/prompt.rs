@@ -29,7 +29,9 @@ pub(super) async fn prompt(
                 cwd: stage.room.layout().workspace,
                 previous: if spec.resume { previous(stage).await } else { None },
                 // Where something may be refused it is to ask.
-                mode: spec.mode.clone().filter(|_| !start.policy.refuses()),
+                mode: if start.policy.refuses() { spec.ask_mode.clone() } else { spec.mode.clone() },
+                mode_is_required: start.policy.refuses(),
+                auth_method: spec.auth_method.clone(),
                 model: spec.select_model.then(|| models::name(stage.job(), start.route.as_ref())),
             };
             let begun = Instant::now();
@@ -77,12 +79,13 @@ pub(super) async fn prompt(
         }
         None => {
             let ending = match answer.map_err(failed)? {
-                Stop::Refusal => {
+                TurnEnd { refused: Some(what), .. } => Ending::CutShort(permission_refused(&what)),
+                TurnEnd { stop: Stop::Refusal, .. } => {
                     let text = "the model refused to continue with this message";
                     return Err(Stopped::failed(ReasonCode::AgentRefused, text));
                 }
-                Stop::EndTurn => Ending::Done,
-                stop => Ending::CutShort(cut_short(&stop, limits.continuations())),
+                TurnEnd { stop: Stop::EndTurn, .. } => Ending::Done,
+                TurnEnd { stop, .. } => Ending::CutShort(cut_short(&stop, limits.continuations())),
             };
             Ok((Turn { session, ending, answer: None }, used))
         }
@@ -106,21 +109,23 @@ struct Turns<'a> {
 
 impl Turns<'_> {
     /// Prompts the agent, and again while a turn is cut short, at most `continuations` times. Returns how the last turn
-    /// ended, and adds the usage that the agent reports to `used`.
-    async fn until_done(&self, text: String, continuations: u32, used: &mut Usage) -> Result<Stop, AcpError> {
+    /// ended, and adds the usage that the agent reports to `used`. A turn that ended because a permission was refused is
+    /// not continued: it would be refused again.
+    async fn until_done(&self, text: String, continuations: u32, used: &mut Usage) -> Result<TurnEnd, AcpError> {
         let mut text = text;
-        for number in 1.. {
+        let mut number = 0;
+        loop {
             let end = self.connection.prompt(self.session, &text, self.cancel).await?;
             *used = used.and(&usage(&end));
-            if matches!(end.stop, Stop::EndTurn | Stop::Refusal) || number > continuations || self.cancel.is_cancelled()
-            {
-                return Ok(end.stop);
+            let is_over = matches!(end.stop, Stop::EndTurn | Stop::Refusal) || end.refused.is_some();
+            if is_over || number == continuations || self.cancel.is_cancelled() {
+                return Ok(end);
             }
+            number += 1;
             let data = json!({ "cause": end.stop.name(), "continuation": number, "most": continuations });
             self.teller.tell(Told::Continued(data));
             CONTINUE.clone_into(&mut text);
         }
-        Ok(Stop::EndTurn)
     }
 }
 
@@ -141,6 +146,15 @@ fn cut_short(stop: &Stop, continuations: u32) -> Reason {
          kept; send a message to continue it"
     );
     Reason::new(ReasonCode::TurnCutShort, text)
+}
+
+/// Why a turn ended that the project's policy stopped, and what to do about it.
+fn permission_refused(what: &str) -> Reason {
+    let text = format!(
+        "the agent stopped because the project refused it a permission: {what}. The work so far is kept; change \
+         sandbox.permissions or sandbox.permissionKinds of the project, or ask for something else"
+    );
+    Reason::new(ReasonCode::PermissionRefused, text)
 }
 
 /// What is started, and whether it remembers.

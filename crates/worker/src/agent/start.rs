@@ -39,6 +39,13 @@ pub(super) fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
     })
 }
 
+/// Checks that the project refuses nothing that the agent does without asking: its policy may have changed since the job
+/// was created.
+pub(super) fn check_permissions(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), Stopped> {
+    let checked = spec.check_permissions(&stage.job().agent, &stage.assignment.project.settings.sandbox);
+    checked.map_err(|error| Stopped::failed(ReasonCode::UnsupportedPolicy, error.to_string()))
+}
+
 /// An agent that is to be installed first is not looked for in vain.
 pub(super) fn is_installed(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), Stopped> {
     // What it was installed into is among what it may read.

@@ -68,7 +68,7 @@ pub(super) async fn switch(
     if let Some(stopped) = Disk::of(room, limits).failure(&complaints).await {
         return Err(stopped);
     }
-    Err(failed(&format!("git ended with {exit:?}: {}", complaints.trim())))
+    Err(failed(&format!("git ended with {exit}: {}", complaints.trim())))
 }
 
 fn failed(why: &str) -> Stopped {

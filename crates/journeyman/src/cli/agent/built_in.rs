@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use journeyman_agent::Options;
 use journeyman_core::project::DEFAULT_MODEL_CALLS;
 use rand::Rng;
@@ -40,13 +40,25 @@ pub(super) struct BuiltInArgs {
     #[arg(long, env = "JOURNEYMAN_AGENT_STATE")]
     state_dir: PathBuf,
 
-    /// The size of the model's window in tokens, where it is not the family's usual one
-    #[arg(long, env = "JOURNEYMAN_AGENT_CONTEXT_TOKENS")]
-    context_tokens: Option<u64>,
+    /// The size of the model's context window in tokens; 0: the usual one of the model family
+    #[arg(long, env = "JOURNEYMAN_AGENT_CONTEXT_TOKENS", default_value_t = 0)]
+    context_tokens: u64,
 
     /// The most calls of the model in one turn
     #[arg(long, env = "JOURNEYMAN_AGENT_MODEL_CALLS", default_value_t = DEFAULT_MODEL_CALLS)]
     model_calls: u32,
+
+    /// Whether to ask the client for permission before a file is changed and before a command is run
+    #[arg(long, env = "JOURNEYMAN_AGENT_PERMISSIONS", value_enum, default_value_t = Permissions::Allow)]
+    permissions: Permissions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Permissions {
+    /// Do not ask
+    Allow,
+    /// Ask each time
+    Ask,
 }
 
 pub(super) fn run(arguments: BuiltInArgs) -> anyhow::Result<ExitCode> {
@@ -57,8 +69,9 @@ pub(super) fn run(arguments: BuiltInArgs) -> anyhow::Result<ExitCode> {
         state_dir: arguments.state_dir,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         new_session_id: Box::new(|| uuid::Uuid::from_u128(rand::rng().next_u64().into()).simple().to_string()),
-        context_tokens: arguments.context_tokens,
+        context_tokens: Some(arguments.context_tokens).filter(|tokens| *tokens > 0),
         model_calls: arguments.model_calls,
+        asks: arguments.permissions == Permissions::Ask,
         die: Box::new(|| std::process::exit(DIED)),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -1,15 +1,23 @@
 //! `journeyman agent check`: a small job, from nothing, in a data directory of its own: what an agent does on this machine
 //! with its sandbox and its model is tried and not asked.
 
+mod copy;
+
+use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::project::DEFAULT_MODEL;
 use journeyman_core::time::{Clock, Timestamp};
+use journeyman_worker::acp::Sender;
 use serde_json::{Value, json};
 
 use super::super::demo::{make_key, sample};
-use super::super::store::{print, print_json};
+use super::super::store::{block_on, print, print_json};
 use super::find;
 use crate::app;
 use crate::client::{Client, Request};
@@ -28,9 +36,40 @@ const SECOND: &str = "Make another file, again.txt, that holds the one word agai
 /// Without the process that remembers.
 const THIRD: &str = "Make a third file, third.txt, that holds the one word third.\n\n[[write third.txt|third]]";
 
+/// What to check, and how.
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// The agent
+    pub(super) id: String,
+
+    /// The model, as jobs name it; by default that of the project, or the test model
+    #[arg(long)]
+    model: Option<String>,
+
+    /// Check it as this project of the service would use it: with its settings and secrets, on a copy of its repository.
+    /// Nothing is pushed to the repository
+    #[arg(long, value_name = "ID")]
+    project: Option<ProjectId>,
+
+    /// Print each line of the protocol on stderr, without secrets
+    #[arg(long)]
+    verbose: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Has an agent do it.
-pub(super) fn run(mut settings: Settings, id: &str, model: &str, json: bool) -> anyhow::Result<ExitCode> {
-    find(&settings, id)?;
+pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let CheckArgs { id, model, project, verbose, json } = arguments;
+    let spec = find(&settings, id)?;
+    let like = project.as_ref().map(|project| block_on(copy::read(&settings, project))).transpose()?;
+    if let Some(like) = &like {
+        spec.check_permissions(id, &like.project.settings.sandbox)?;
+    }
+    let own = like.as_ref().map_or(DEFAULT_MODEL, |like| &like.project.model).to_owned();
+    let model = model.clone().unwrap_or(own);
     app::leftovers::remove_temporary(&std::env::temp_dir(), "journeyman-check-", Machine.now());
     let temporary = tempfile::Builder::new().prefix("journeyman-check-").tempdir()?;
     settings.move_to(temporary.path());
@@ -45,10 +84,16 @@ pub(super) fn run(mut settings: Settings, id: &str, model: &str, json: bool) -> 
         let serving = tokio::spawn(server.run(stages.clone()));
         let key = make_key(&*store).await?;
         let client = Client::new(&url, &key)?;
+        if *verbose {
+            host.set_tap(Arc::new(|sender, line| show(sender, line)));
+        }
         let project = json!({"id": "check", "repository": "local:check", "agent": id, "model": model});
         let project = client.json(Request::post("/v2/projects").body(&project, None)).await?;
         let clone_url = project["cloneUrl"].as_str().context("the project has no cloneUrl")?;
-        sample::push(&git, clone_url, &key).await?;
+        match &like {
+            Some(like) => like.place(&*store, &git, (clone_url, &key)).await?,
+            None => drop(sample::push(&git, clone_url, &key).await?),
+        }
         let report = tokio::select! {
             report = jobs(&client, &host) => report,
             () = stages.drain.cancelled() => Err(anyhow::anyhow!("interrupted")),
@@ -59,12 +104,27 @@ pub(super) fn run(mut settings: Settings, id: &str, model: &str, json: bool) -> 
         report
     })?;
     runtime.shutdown_timeout(Duration::from_secs(1));
-    if json {
+    if *json {
         print_json(&report)?;
     } else {
-        tell(id, model, &report)?;
+        tell(id, &model, &report)?;
     }
     Ok(if report["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Characters of a line of the protocol that are printed.
+const LINE_CHARS: usize = 10_000;
+
+/// Prints a line of the protocol.
+fn show(sender: Sender, line: &str) {
+    let arrow = match sender {
+        Sender::Client => "->",
+        Sender::Agent => "<-",
+    };
+    let cut: String = line.chars().take(LINE_CHARS).collect();
+    let more = if cut.len() < line.len() { " …" } else { "" };
+    // Nobody may read stderr.
+    let _ = writeln!(std::io::stderr(), "{arrow} {cut}{more}");
 }
 
 /// Three messages: a first one, one to the process that waits, one to another process.

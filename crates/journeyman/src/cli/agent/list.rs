@@ -20,6 +20,8 @@ struct Line {
     /// What it speaks with models; empty: anything.
     dialects: Vec<&'static str>,
     state: &'static str,
+    /// The kinds of tool calls for which it asks permission.
+    asks: Vec<&'static str>,
     packages: Vec<String>,
 }
 
@@ -30,6 +32,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
         name: spec.name.clone(),
         dialects: spec.dialects.iter().map(|dialect| dialect.name()).collect(),
         state: state(&config::folder(&settings.data_dir, id), spec, &settings.path),
+        asks: spec.asks.iter().map(|kind| kind.name()).collect(),
         packages: spec.install.iter().flat_map(|install| install.npm.iter().chain(&install.pip)).cloned().collect(),
     };
     let lines: Vec<Line> = settings.agents.iter().map(line).collect();
@@ -39,10 +42,11 @@ pub(super) fn run(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
     }
     let row = |line: Line| {
         let dialects = if line.dialects.is_empty() { "any".to_owned() } else { line.dialects.join(", ") };
-        [line.id, line.name.unwrap_or_default(), line.state.to_owned(), dialects, line.packages.join(" ")]
+        let asks = if line.asks.is_empty() { "nothing".to_owned() } else { line.asks.join(", ") };
+        [line.id, line.name.unwrap_or_default(), line.state.to_owned(), dialects, asks, line.packages.join(" ")]
     };
     let rows = lines.into_iter().map(row).collect();
-    print_lines(&table(["ID", "NAME", "STATE", "MODELS", "PACKAGES"], rows))?;
+    print_lines(&table(["ID", "NAME", "STATE", "MODELS", "ASKS FOR", "PACKAGES"], rows))?;
     Ok(ExitCode::SUCCESS)
 }
 

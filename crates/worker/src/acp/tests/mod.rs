@@ -103,7 +103,7 @@ where
     let (stdin, heard) = tokio::io::duplex(64 * 1024);
     let (stdout, said) = tokio::io::duplex(64 * 1024);
     let agent = FakeAgent { stdin: BufReader::new(heard).lines(), stdout: said };
-    let streams = Streams { stdin: Box::new(stdin), stdout: Box::new(stdout) };
+    let streams = Streams { stdin: Box::new(stdin), stdout: Box::new(stdout), tap: None };
     (streams, tokio::spawn(script(agent)))
 }
 
@@ -122,7 +122,14 @@ async fn opened(streams: Streams, policy: Policy) -> (Connection, mpsc::Receiver
 
 /// A new session without wishes.
 fn wanted() -> SessionRequest {
-    SessionRequest { cwd: PathBuf::from("/workspace"), previous: None, mode: None, model: None }
+    SessionRequest {
+        cwd: PathBuf::from("/workspace"),
+        previous: None,
+        mode: None,
+        mode_is_required: false,
+        auth_method: None,
+        model: None,
+    }
 }
 
 /// What is in the channel now, without waiting.

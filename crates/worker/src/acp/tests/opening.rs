@@ -161,3 +161,70 @@ async fn a_new_session_without_an_id_is_an_error() {
     let error = connection.open(&wanted()).await.unwrap_err();
     assert!(matches!(error, AcpError::Protocol(_)), "{error:?}");
 }
+
+#[tokio::test]
+async fn an_agent_that_asks_for_authentication_gets_it_and_the_session_is_opened_again() {
+    for (methods, wanted_method) in [
+        (json!([{ "id": "login", "type": "terminal" }, { "id": "key", "name": "Key" }]), None),
+        (json!([{ "id": "browser" }, { "id": "key" }]), Some("key".to_owned())),
+    ] {
+        let (streams, agent) = play(|mut agent| async move {
+            let request = agent.hear_method("initialize").await;
+            agent.answer(&request, json!({ "protocolVersion": 1, "authMethods": methods })).await;
+            let request = agent.hear_method("session/new").await;
+            agent.refuse(&request, -32000, "Authentication required").await;
+            let request = agent.hear_method("authenticate").await;
+            assert_eq!(request["params"]["methodId"], "key");
+            agent.answer(&request, json!({})).await;
+            let request = agent.hear_method("session/new").await;
+            agent.answer(&request, json!({ "sessionId": "s1" })).await;
+            agent.linger().await;
+        });
+        let (connection, _updates) = connected(streams, Policy::ALLOW).await;
+        let request = SessionRequest { auth_method: wanted_method, ..wanted() };
+        assert_eq!(connection.open(&request).await, Ok(("s1".to_owned(), Opened::New)));
+        drop(connection);
+        agent.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_authentication_that_is_not_possible_is_explained() {
+    for (methods, wanted_method, word) in [
+        (json!([]), None, "needs a key"),
+        (json!([{ "id": "login", "type": "terminal" }]), None, "needs a key"),
+        (json!([{ "id": "a" }, { "id": "b" }]), None, "methods a, b: set auth-method"),
+        (json!([{ "id": "a" }]), Some("c".to_owned()), "methods a: set auth-method"),
+        (json!([{ "id": "a" }]), None, "authentication by a failed: wrong key"),
+    ] {
+        let (streams, _agent) = play(|mut agent| async move {
+            let request = agent.hear_method("initialize").await;
+            agent.answer(&request, json!({ "protocolVersion": 1, "authMethods": methods })).await;
+            let request = agent.hear_method("session/new").await;
+            agent.refuse(&request, -32000, "Authentication required").await;
+            if let Some(request) = agent.hear().await {
+                agent.refuse(&request, -32603, "wrong key").await;
+            }
+            agent.linger().await;
+        });
+        let (connection, _updates) = connected(streams, Policy::ALLOW).await;
+        let request = SessionRequest { auth_method: wanted_method, ..wanted() };
+        let error = connection.open(&request).await.unwrap_err().to_string();
+        assert!(error.contains("Authentication required") && error.contains(word), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_not_used_outside_the_mode_that_is_required() {
+    let (streams, _agent) = play(|mut agent| async move {
+        agent.shake_hands(json!({})).await;
+        let request = agent.hear_method("session/new").await;
+        let modes = json!({ "currentModeId": "yolo", "availableModes": [{ "id": "yolo" }] });
+        agent.answer(&request, json!({ "sessionId": "s1", "modes": modes })).await;
+        agent.linger().await;
+    });
+    let (connection, _updates) = connected(streams, Policy::REFUSE).await;
+    let request = SessionRequest { mode: Some("ask".to_owned()), mode_is_required: true, ..wanted() };
+    let error = connection.open(&request).await.unwrap_err();
+    assert!(matches!(&error, AcpError::Protocol(text) if text.contains("the mode ask")), "{error}");
+}

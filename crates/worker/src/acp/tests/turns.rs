@@ -63,7 +63,7 @@ async fn updates_are_there_in_order_before_the_answer_is() {
         ]
     );
     let usage = Usage { input: 1, output: 2, cached: Some(3), cache_written: None, thought: None };
-    assert_eq!(end, TurnEnd { stop: Stop::EndTurn, usage: Some(usage) });
+    assert_eq!(end, TurnEnd { stop: Stop::EndTurn, usage: Some(usage), refused: None });
     drop(connection);
     agent.await.unwrap();
 }

@@ -201,7 +201,7 @@ impl Place {
 
 pub(super) fn turn(head: &Sha) -> TurnBegun {
     let (base, head) = (head.clone(), head.clone());
-    TurnBegun { branch: BRANCH.to_owned(), generation: 1, base, head, pushed: None }
+    TurnBegun { branch: BRANCH.to_owned(), generation: 1, base, head, pushed: None, default_branch: None }
 }
 
 fn write(path: &Path, text: &str) {

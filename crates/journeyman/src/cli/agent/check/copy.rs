@@ -1,0 +1,72 @@
+//! A project of the service, with a copy of its repository, for a check that changes neither.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::ports::{Credential, Forges, Store};
+use journeyman_core::project::{
+    CODE_HOST_TOKEN, CodeHostSettings, Project, PullRequestSettings, SecretChanges, Settings as ProjectSettings,
+};
+use journeyman_git::Git;
+use tempfile::TempDir;
+
+use crate::app;
+use crate::config::Settings;
+
+/// The branch of the copy that the check starts from.
+const BRANCH: &str = "main";
+
+/// A project as the service has it, and the files of its repository.
+pub(super) struct Like {
+    pub(super) project: Project,
+    secrets: SecretChanges,
+    /// A bare repository.
+    repository: TempDir,
+    /// What jobs of the project start from.
+    start: String,
+}
+
+/// Reads a project and its repository.
+pub(super) async fn read(settings: &Settings, id: &ProjectId) -> anyhow::Result<Like> {
+    let store = app::open_store(settings).await?;
+    let found = store.project(id.clone()).await?;
+    let project =
+        found.with_context(|| format!("there is no project {id}; `journeyman project list` shows those there are"))?;
+    let mut secrets = store.secrets(id.clone()).await?;
+    secrets.remove(CODE_HOST_TOKEN);
+    let secrets = secrets.into_iter().map(|(name, value)| (name, Some(value))).collect();
+    let git = app::git(settings)?;
+    let repository = copy(settings, &git, &store, &project).await.context("the repository of the project")?;
+    let start = project.reference.clone().unwrap_or_else(|| "HEAD".to_owned());
+    Ok(Like { project, secrets, repository, start })
+}
+
+async fn copy(settings: &Settings, git: &Git, store: &Arc<dyn Store>, project: &Project) -> anyhow::Result<TempDir> {
+    let hosts = app::code_hosts(settings, store, &settings.public_url(settings.listen))?;
+    let remote = hosts.of(project).await?.remote().await?;
+    let route = git.route(&remote).await?;
+    let dir = tempfile::Builder::new().prefix("journeyman-check-").tempdir()?;
+    let words = ["clone", "--quiet", "--bare"].map(str::to_owned).into_iter().chain(route.reading());
+    let clone = git.command(words.chain(["--", route.address(), "repository.git"].map(str::to_owned)));
+    clone.directory(dir.path()).credential(remote.credential.as_ref()).run().await?;
+    Ok(dir)
+}
+
+impl Like {
+    /// Gives the check's project the settings and secrets, and its empty repository the files.
+    pub(super) async fn place(&self, store: &dyn Store, git: &Git, (url, key): (&str, &str)) -> anyhow::Result<()> {
+        let credential = Credential { username: "check".to_owned(), password: key.to_owned() };
+        let push = ["push", "--quiet", url, &format!("{}^{{commit}}:refs/heads/{BRANCH}", self.start)];
+        let here = self.repository.path().join("repository.git");
+        git.command(push).directory(&here).credential(Some(&credential)).run().await?;
+        let check = store.project("check".parse()?).await?.context("the project of the check")?;
+        let settings = ProjectSettings {
+            code_host: CodeHostSettings::default(),
+            pull_request: PullRequestSettings::default(),
+            ..self.project.settings.clone()
+        };
+        store.update_project(Project { settings, ..check }, self.secrets.clone()).await?;
+        Ok(())
+    }
+}
