@@ -23,10 +23,20 @@ pub const MAX_KEY_CHARS: usize = 255;
 pub struct Claim {
     /// Keys of one project do not meet those of another.
     pub project: ProjectId,
+    /// Nor do those of one caller meet those of another: the id of an API key or user.
+    pub caller: String,
     /// What the client chose, 1 to [`MAX_KEY_CHARS`] visible ASCII characters.
     pub key: String,
     /// Tells requests apart that bear the same key.
     pub fingerprint: Fingerprint,
+}
+
+impl Claim {
+    /// Returns the key as it is stored. Clients cannot choose a key with a line break.
+    #[must_use]
+    pub fn stored_key(&self) -> String {
+        format!("{}\n{}", self.caller, self.key)
+    }
 }
 
 /// A hash over what a request asks for.

@@ -9,6 +9,7 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_core::job::decide::Rejected;
+use journeyman_core::message::MAX_QUEUED;
 use journeyman_core::ports::{ProjectWriteError, StoreError, UpdateError};
 use journeyman_core::rate::{RateKind, RateState, WINDOW};
 use serde::Serialize;
@@ -16,6 +17,13 @@ use utoipa::ToSchema;
 
 /// How long a client should wait while we stop or the store is away, in seconds.
 const AWAY_SECONDS: u64 = 2;
+
+/// How long a client should wait when the queue of a job is full, in seconds: about the length of a short turn.
+const QUEUE_SECONDS: u64 = 60;
+
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// A refusal or a failure.
 #[derive(Debug)]
@@ -153,8 +161,7 @@ impl From<Rejected> for ApiError {
             Rejected::Archived => conflict("job_archived"),
             Rejected::Busy => conflict("job_busy"),
             Rejected::AlreadyDelivered => conflict("message_already_delivered"),
-            Rejected::QueueFull => Self::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", rejected.to_string())
-                .with(RETRY_AFTER, HeaderValue::from(60)),
+            Rejected::QueueFull => queue_full(rejected),
             // Only workers send what these refuse.
             Rejected::StaleToken | Rejected::OutOfOrder | Rejected::NotDue => Self::internal(&rejected),
         }
@@ -171,6 +178,21 @@ impl From<ProjectWriteError> for ApiError {
             ProjectWriteError::Busy => conflict("project_busy"),
         }
     }
+}
+
+/// 429 with the headers of a rate limit: the policy has no window, because the queue is a number of messages and not of
+/// uses in a time.
+fn queue_full(rejected: Rejected) -> ApiError {
+    let policy = format!("\"queue\";q={MAX_QUEUED}");
+    let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", rejected.to_string())
+        .with(RETRY_AFTER, HeaderValue::from(QUEUE_SECONDS));
+    let left = format!("\"queue\";r=0;t={QUEUE_SECONDS}");
+    for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            error = error.with(name, value);
+        }
+    }
+    error
 }
 
 fn rate_limited(kind: RateKind, state: RateState) -> ApiError {
@@ -193,9 +215,9 @@ pub(crate) fn rate_headers(kind: RateKind, state: RateState) -> HeaderMap {
     }
     let policy = format!("\"{}\";q={};w={}", kind.name(), state.limit, WINDOW.as_secs());
     let left = format!("\"{}\";r={};t={}", kind.name(), state.remaining, seconds_up(state.resets_in));
-    for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
+    for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
         if let Ok(value) = HeaderValue::from_str(&value) {
-            headers.insert(HeaderName::from_static(name), value);
+            headers.insert(name, value);
         }
     }
     headers

@@ -123,9 +123,9 @@ pub(crate) struct IdempotencyKey(Option<String>);
 
 impl IdempotencyKey {
     /// What is remembered of the request.
-    pub(crate) fn claim(self, project: &ProjectId, operation: &str, body: &[u8]) -> Option<Claim> {
+    pub(crate) fn claim(self, at: &InProject, operation: &str, body: &[u8]) -> Option<Claim> {
         let fingerprint = Fingerprint::of(operation, body);
-        self.0.map(|key| Claim { project: project.clone(), key, fingerprint })
+        self.0.map(|key| Claim { project: at.project.clone(), caller: at.caller.id(), key, fingerprint })
     }
 }
 

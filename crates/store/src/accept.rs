@@ -14,7 +14,8 @@ pub(crate) trait Ledger {
     /// A refusal, or what the store itself can meet.
     type Error: From<UpdateError>;
 
-    fn remembered(&mut self, claim: &Claim) -> Result<Option<Remembered>, Self::Error>;
+    /// What is stored of a key.
+    fn remembered(&mut self, project: &ProjectId, key: &str) -> Result<Option<Remembered>, Self::Error>;
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, Self::Error>;
     fn has_project(&mut self, project: &ProjectId) -> Result<bool, Self::Error>;
     fn job(&mut self, id: JobId) -> Result<Option<Job>, Self::Error>;
@@ -87,7 +88,11 @@ fn take_branch<L: Ledger>(ledger: &mut L, guard: &Guard, job: &Job) -> Result<()
 /// The answer to give again, if the request was done before.
 fn replay<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Option<Accepted>, L::Error> {
     let Some(claim) = &guard.idempotency else { return Ok(None) };
-    let known = ledger.remembered(claim)?;
+    let known = match ledger.remembered(&claim.project, &claim.stored_key())? {
+        Some(known) => Some(known),
+        // The previous version, which may still run beside, stores keys without their callers.
+        None => ledger.remembered(&claim.project, &claim.key)?.filter(|known| known.fingerprint == claim.fingerprint),
+    };
     let record = idempotency::check(claim, known, now).map_err(UpdateError::KeyReused)?;
     Ok(record.map(|record| Accepted { record, replayed: true, rate: None, job: None }))
 }

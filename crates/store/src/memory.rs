@@ -173,8 +173,8 @@ impl Tables {
 impl Ledger for Tables {
     type Error = UpdateError;
 
-    fn remembered(&mut self, claim: &Claim) -> Result<Option<Remembered>, UpdateError> {
-        Ok(self.idempotency.get(&(claim.project.clone(), claim.key.clone())).cloned())
+    fn remembered(&mut self, project: &ProjectId, key: &str) -> Result<Option<Remembered>, UpdateError> {
+        Ok(self.idempotency.get(&(project.clone(), key.to_owned())).cloned())
     }
 
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, UpdateError> {
@@ -201,7 +201,7 @@ impl Ledger for Tables {
     }
 
     fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), UpdateError> {
-        self.idempotency.insert((claim.project.clone(), claim.key.clone()), known);
+        self.idempotency.insert((claim.project.clone(), claim.stored_key()), known);
         Ok(())
     }
 

@@ -55,7 +55,7 @@ pub(crate) async fn create(
     let new = new_job(&at.caller, body.value)?;
     check_agent(&app, new.agent.as_deref().unwrap_or(&project.agent), &project.settings.sandbox)?;
     let limit = project.settings.limits.create_per_hour.unwrap_or(app.settings.create_per_hour);
-    let idempotency = key.claim(&at.project, "create", &body.bytes);
+    let idempotency = key.claim(&at, "create", &body.bytes);
     let done = app.services.engine.create_job(&project, new, Admission { idempotency, limit }).await?;
     Ok(accepted(&app, StatusCode::CREATED, RateKind::Create, done))
 }

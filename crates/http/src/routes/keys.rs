@@ -19,7 +19,7 @@ use crate::openapi::errors;
 use crate::wire::key::{CreateKey, CreatedKey, KeyList};
 
 errors!(ListErrors: 401, 403, 503);
-errors!(CreateErrors: 400, 401, 403, 413, 415, 503, 504);
+errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 503, 504);
 errors!(RevokeErrors: 401, 403, 404, 503, 504);
 
 /// List keys
@@ -47,6 +47,12 @@ pub(crate) async fn create(
     if !caller.is_administrator() && new.projects.is_none() {
         let text = "projects: name those that the key is for; only an administrator makes keys for all of them";
         return Err(ApiError::forbidden("key_limited", text));
+    }
+    for project in new.projects.iter().flatten() {
+        if app.services.store.project(project.clone()).await?.is_none() {
+            let text = format!("projects: there is no project {project}");
+            return Err(ApiError::new(StatusCode::NOT_FOUND, "project_not_found", text));
+        }
     }
     let made = new.make((&caller.id(), caller.owner()), now, &*app.services.ids);
     let (key, secret) = made.map_err(|error| invalid(error.to_string()))?;

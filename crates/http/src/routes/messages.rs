@@ -36,7 +36,7 @@ pub(crate) async fn send(
     let project = at.at.load(&app).await?;
     let prompt = prompt(&at.at.caller, body.value.prompt, body.value.delivery.unwrap_or_default().into())?;
     let limit = project.settings.limits.message_per_hour.unwrap_or(app.settings.message_per_hour);
-    let idempotency = key.claim(&at.at.project, &format!("message {}", at.id), &body.bytes);
+    let idempotency = key.claim(&at.at, &format!("message {}", at.id), &body.bytes);
     let admission = Admission { idempotency, limit };
     let done = app.services.engine.add_message(&at.at.project, at.id, prompt, admission).await?;
     Ok(accepted(&app, StatusCode::OK, RateKind::Message, done))

@@ -211,6 +211,7 @@ async fn a_full_queue_is_told_apart_from_a_used_up_limit() {
     }
     let last = last.unwrap();
     assert_eq!((last.status.as_u16(), last.code(), last.header("retry-after")), (429, "queue_full".to_owned(), "60"));
+    assert_eq!((last.header("ratelimit-policy"), last.header("ratelimit")), ("\"queue\";q=100", "\"queue\";r=0;t=60"));
 }
 
 #[tokio::test]
@@ -403,4 +404,41 @@ async fn what_an_agent_does_without_asking_cannot_be_refused() {
     assert_eq!((refused.status.as_u16(), refused.code()), (400, "unsupported_policy".to_owned()));
     assert!(refused.text.contains("never asks"), "{}", refused.text);
     assert_eq!(service.post("/v2/agent/shop/job", r#"{"prompt":"x"}"#).await.status, 201);
+}
+
+#[tokio::test]
+async fn idempotency_keys_of_one_api_key_are_not_those_of_another() {
+    let service = service().await;
+    let other = service.make_key(|_| {}).await;
+    let create = async |key: &str| {
+        let body = r#"{"prompt":"x"}"#.to_owned();
+        let answer = service
+            .call("POST", "/v2/agent/shop/job", body, |request| {
+                request.headers_mut().insert("idempotency-key", "k1".parse().unwrap());
+                request.headers_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
+            })
+            .await;
+        (answer.json()["id"].clone(), answer.headers.contains_key("idempotent-replayed"))
+    };
+    let (first, replayed) = create(&service.key).await;
+    assert!(!replayed);
+    let (second, replayed) = create(&other).await;
+    assert!(!replayed && first != second, "{first} {second}");
+    assert_eq!(create(&service.key).await, (first, true));
+    assert_eq!(create(&other).await, (second, true));
+}
+
+#[tokio::test]
+async fn two_jobs_do_not_work_on_one_branch() {
+    let service = service().await;
+    let create = async || service.post("/v2/agent/shop/job", r#"{"prompt":"x","branch":"fix"}"#).await;
+    let first = create().await.json();
+    let refused = create().await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "branch_taken".to_owned()));
+    assert!(refused.text.contains(first["id"].as_str().unwrap()), "{}", refused.text);
+    let path = format!("/v2/agent/shop/job/{}", first["id"].as_str().unwrap());
+    assert_eq!(service.post(format!("{path}/archive"), "").await.status, 200);
+    assert_eq!(create().await.status, 201);
+    let refused = service.post(format!("{path}/unarchive"), "").await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "branch_taken".to_owned()));
 }

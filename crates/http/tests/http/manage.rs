@@ -153,6 +153,9 @@ async fn a_key_is_shown_once() {
     assert_eq!(listed.json()["keys"].as_array().unwrap().len(), 2);
     assert_eq!(listed.json()["keys"][0].as_object().unwrap().len(), 10);
 
+    let unknown = service.post("/v2/keys", r#"{"name":"x","projects":["shop","nowhere"]}"#).await;
+    assert_eq!((unknown.status.as_u16(), unknown.code()), (404, "project_not_found".to_owned()));
+    assert!(unknown.text.contains("nowhere"), "{}", unknown.text);
     let default = service.post("/v2/keys", r#"{"name":"short"}"#).await.json();
     assert_eq!(default["scopes"], json!(["write"]));
     assert_eq!(default["expiresAt"], "2027-04-15T08:00:00.000Z", "90 days after 2027-01-15");

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use journeyman_core::ids::{KeyId, ProjectId};
 use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, NewKey, Scope, parse_network};
-use journeyman_core::ports::KeyStore;
+use journeyman_core::ports::{KeyStore, Store};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_http::wire::key::{CreatedKey, Key, KeyList};
 
@@ -99,7 +99,12 @@ pub(crate) fn run(arguments: KeyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn create_key(store: &dyn KeyStore, arguments: CreateArgs, json: bool) -> anyhow::Result<()> {
+async fn create_key(store: &dyn Store, arguments: CreateArgs, json: bool) -> anyhow::Result<()> {
+    for project in &arguments.project {
+        if store.project(project.clone()).await?.is_none() {
+            bail!("there is no project {project}; `journeyman project list` shows those there are");
+        }
+    }
     let now = Machine.now();
     let usual = Lifetime::For(Duration::from_secs(u64::from(DEFAULT_LIFETIME_DAYS) * 24 * 3600));
     let listed = |empty: bool| !empty;

@@ -28,13 +28,17 @@ pub(super) struct StoreArgs {
     /// The database of the service
     #[arg(long, value_name = "URL", global = true)]
     database_url: Option<String>,
+
+    /// The file with the key that secrets are sealed with; needed for PostgreSQL
+    #[arg(long, value_name = "FILE", global = true)]
+    master_key_file: Option<PathBuf>,
 }
 
 impl StoreArgs {
     /// The settings of the service.
     pub(super) fn settings(self) -> anyhow::Result<Settings> {
-        let Self { config, data_dir, database_url } = self;
-        config::load(Layer { config, data_dir, database_url, ..Layer::default() })
+        let Self { config, data_dir, database_url, master_key_file } = self;
+        config::load(Layer { config, data_dir, database_url, master_key_file, ..Layer::default() })
     }
 
     /// The settings, and the store.

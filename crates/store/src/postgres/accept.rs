@@ -76,6 +76,7 @@ impl Needs {
                 needs.branch(&request.what);
             }
             if let Some(claim) = &request.guard.idempotency {
+                needs.keys.insert((claim.project.to_string(), claim.stored_key()));
                 needs.keys.insert((claim.project.to_string(), claim.key.clone()));
             }
             if let Some(charge) = &request.guard.rate {
@@ -226,8 +227,8 @@ impl Tables {
 impl Ledger for Tables {
     type Error = UpdateError;
 
-    fn remembered(&mut self, claim: &Claim) -> Result<Option<Remembered>, UpdateError> {
-        Ok(self.keys.get(&(claim.project.to_string(), claim.key.clone())).cloned())
+    fn remembered(&mut self, project: &ProjectId, key: &str) -> Result<Option<Remembered>, UpdateError> {
+        Ok(self.keys.get(&(project.to_string(), key.to_owned())).cloned())
     }
 
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, UpdateError> {
@@ -250,8 +251,8 @@ impl Ledger for Tables {
     }
 
     fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), UpdateError> {
-        self.writes.remember(&claim.project, &claim.key, known.clone());
-        self.keys.insert((claim.project.to_string(), claim.key.clone()), known);
+        self.writes.remember(&claim.project, &claim.stored_key(), known.clone());
+        self.keys.insert((claim.project.to_string(), claim.stored_key()), known);
         Ok(())
     }
 

@@ -26,9 +26,9 @@ pub(super) struct Tables<'a>(pub(super) &'a Session<'a>);
 impl Ledger for Tables<'_> {
     type Error = OpError<UpdateError>;
 
-    fn remembered(&mut self, claim: &Claim) -> Op<Option<Remembered>> {
+    fn remembered(&mut self, project: &ProjectId, key: &str) -> Op<Option<Remembered>> {
         let mut query = self.0.prepare_cached("SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2")?;
-        let mut rows = query.query([claim.project.as_str(), &claim.key])?;
+        let mut rows = query.query([project.as_str(), key])?;
         Ok(rows.next()?.map(rows::remembered).transpose()?)
     }
 
@@ -64,7 +64,7 @@ impl Ledger for Tables<'_> {
                 "INSERT OR REPLACE INTO idempotency_keys (project, key, fingerprint, at, record)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
-            .execute(params![project, claim.key, known.fingerprint.0, known.at.as_micros(), record])?;
+            .execute(params![project, claim.stored_key(), known.fingerprint.0, known.at.as_micros(), record])?;
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::{Clock, Timestamp};
 use uuid::Uuid;
 
-use crate::given::{House, all, free, keyed, new_job, project, prompt, shop, worker};
+use crate::given::{House, all, free, keyed, new_job, project, prompt, shop, sqlite, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -403,6 +403,42 @@ async fn a_branch_is_taken_while_a_job_that_is_not_archived_works_on_it() {
         let made = asked.join_all().await.into_iter().filter(|made| *made).count();
         assert_eq!(made, 1, "{name}");
     }
+}
+
+#[tokio::test]
+async fn idempotency_keys_belong_to_their_callers() {
+    for house in all().await {
+        let name = house.name;
+        let of = |caller: &str| {
+            let mut admission = keyed("k", "body");
+            if let Some(claim) = &mut admission.idempotency {
+                claim.caller = caller.to_owned();
+            }
+            admission
+        };
+        let create = async |caller: &str| {
+            let done = house.engine.create_job(&project("shop"), new_job("a"), of(caller)).await.unwrap();
+            (done.record.id, done.replayed)
+        };
+        let (first, _) = create("one").await;
+        let (second, replayed) = create("two").await;
+        assert!(first != second && !replayed, "{name}");
+        assert_eq!(create("one").await, (first, true), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_the_previous_version_has_done_is_not_done_again() {
+    let house = sqlite().await;
+    let first = house.engine.create_job(&project("shop"), new_job("a"), keyed("k", "body")).await.unwrap().record.id;
+    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let database = rusqlite::Connection::open(path).unwrap();
+    let as_before = "UPDATE idempotency_keys SET key = substr(key, instr(key, char(10)) + 1)";
+    assert_eq!(database.execute(as_before, []).unwrap(), 1);
+    let again = house.engine.create_job(&project("shop"), new_job("a"), keyed("k", "body")).await.unwrap();
+    assert_eq!((again.record.id, again.replayed), (first, true));
+    let other = house.engine.create_job(&project("shop"), new_job("b"), keyed("k", "other")).await.unwrap();
+    assert!(!other.replayed, "it may be another caller's key");
 }
 
 #[tokio::test]

@@ -144,5 +144,8 @@ pub(crate) fn free() -> Admission {
 
 pub(crate) fn keyed(key: &str, body: &str) -> Admission {
     let fingerprint = Fingerprint::of("POST", body.as_bytes());
-    Admission { idempotency: Some(Claim { project: shop(), key: key.to_owned(), fingerprint }), limit: 0 }
+    Admission {
+        idempotency: Some(Claim { project: shop(), caller: "ci".to_owned(), key: key.to_owned(), fingerprint }),
+        limit: 0,
+    }
 }

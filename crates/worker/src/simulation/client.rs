@@ -114,7 +114,15 @@ impl Client {
     fn admission(&self) -> Admission {
         let key = format!("c{}m{}", self.number, self.count);
         let fingerprint = Fingerprint::of("message", key.as_bytes());
-        Admission { idempotency: Some(Claim { project: self.project.id.clone(), key, fingerprint }), limit: 0 }
+        Admission {
+            idempotency: Some(Claim {
+                project: self.project.id.clone(),
+                caller: "client".to_owned(),
+                key,
+                fingerprint,
+            }),
+            limit: 0,
+        }
     }
 
     async fn send(&mut self, memory: &mut Memory, delivery: DeliveryMode) {
