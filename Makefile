@@ -1,6 +1,6 @@
 # What to type. Each target installs what it is missing on Debian, and says so.
 
-.PHONY: demo test test-browser test-agents test-containers check chaos simulate bench fmt setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-agents test-containers check chaos simulate bench fmt setup setup-test openapi
 
 ## Set up what is missing, build, show the main job step by step, and serve on until Ctrl-C.
 demo: setup
@@ -8,8 +8,13 @@ demo: setup
 
 ## Set up what is missing, then run all tests.
 test: setup-test
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-fail-fast
+	sh scripts/openapi.sh
 	sh scripts/browser.sh
+
+## Lint the description of the HTTP interface.
+lint-openapi: setup-test
+	sh scripts/openapi.sh
 
 ## The tests of the pages alone, in a real browser.
 test-browser: setup-test

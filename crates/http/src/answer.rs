@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use tracing::Instrument;
 
 use crate::app::App;
-use crate::error::{ApiError, ErrorBody, Problem};
+use crate::error::{ApiError, ErrorBody, ErrorCode, Problem};
 
 /// The header that carries a request's id.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -62,11 +62,12 @@ fn unnamed(response: &Response) -> Option<Problem> {
     }
     let problem = |code, text: &str| Some(Problem { code, text: text.to_owned() });
     match response.status() {
-        StatusCode::METHOD_NOT_ALLOWED => {
-            problem("method_not_allowed", "this path does not take this method; the header Allow names those it takes")
-        }
-        StatusCode::NOT_FOUND => problem("not_found", NO_SUCH_PATH),
-        status if status.is_client_error() => problem("bad_request", "the request could not be read"),
+        StatusCode::METHOD_NOT_ALLOWED => problem(
+            ErrorCode::MethodNotAllowed,
+            "this path does not take this method; the header Allow names those it takes",
+        ),
+        StatusCode::NOT_FOUND => problem(ErrorCode::NotFound, NO_SUCH_PATH),
+        status if status.is_client_error() => problem(ErrorCode::BadRequest, "the request could not be read"),
         _ => None,
     }
 }
@@ -75,7 +76,7 @@ const NO_SUCH_PATH: &str = "there is nothing at this path; /docs describes the i
 
 /// The router's answer where no route fits.
 pub(crate) async fn no_such_path() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "not_found", NO_SUCH_PATH)
+    ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, NO_SUCH_PATH)
 }
 
 /// The answer to a request whose handler panicked.
@@ -90,6 +91,6 @@ pub(crate) async fn refuse_when_stopping(State(app): State<App>, request: Reques
     if !app.shutdown.is_cancelled() {
         return next.run(request).await;
     }
-    let error = ApiError::away("shutting_down", "the server is shutting down; nothing was stored, try again");
+    let error = ApiError::away(ErrorCode::ShuttingDown, "the server is shutting down; nothing was stored, try again");
     error.with(CONNECTION, HeaderValue::from_static("close")).into_response()
 }

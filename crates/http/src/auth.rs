@@ -21,7 +21,7 @@ use journeyman_dashboard::ClientAddress;
 use self::credential::Schemes;
 use crate::app::App;
 use crate::caller::{Caller, Who};
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 
 /// The interface under `/v2`.
 pub(crate) async fn of_the_interface(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -84,18 +84,19 @@ pub(crate) fn needs(method: &Method) -> Scope {
 
 async fn caller(app: &App, parts: &Parts, schemes: Schemes, needs: Scope) -> Result<Caller, ApiError> {
     let refuse = |code, text: String| ApiError::unauthorized(schemes.challenge(), code, text);
-    let secret = credential::read(&parts.headers, schemes).map_err(|error| refuse("no_key", error.to_string()))?;
-    let hash = hash(&secret).map_err(|error| refuse("malformed_key", error.to_string()))?;
+    let secret =
+        credential::read(&parts.headers, schemes).map_err(|error| refuse(ErrorCode::NoKey, error.to_string()))?;
+    let hash = hash(&secret).map_err(|error| refuse(ErrorCode::MalformedKey, error.to_string()))?;
     let from = address::of(parts, &app.settings.trusted_proxies);
     let key = check(app, hash, from, needs).await.map_err(|error| match error {
         CheckError::Store(error) => ApiError::from(error),
         CheckError::Refused(refused) => {
             let text = refused.to_string();
             match refused {
-                Refused::Unknown => refuse("unknown_key", text),
-                Refused::Expired => refuse("expired_key", text),
-                Refused::Address => ApiError::forbidden("address_not_allowed", text),
-                Refused::Scope => ApiError::forbidden("scope_missing", text),
+                Refused::Unknown => refuse(ErrorCode::UnknownKey, text),
+                Refused::Expired => refuse(ErrorCode::ExpiredKey, text),
+                Refused::Address => ApiError::forbidden(ErrorCode::AddressNotAllowed, text),
+                Refused::Scope => ApiError::forbidden(ErrorCode::ScopeMissing, text),
             }
         }
     })?;

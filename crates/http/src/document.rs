@@ -2,38 +2,74 @@
 //!
 //! `docs/openapi.json` is a copy that a test compares; `make openapi` writes it anew.
 
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::tag::TagBuilder;
-use utoipa::openapi::{ComponentsBuilder, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi};
+mod examples;
+mod headers;
+mod schemas;
+
+use serde_json::{Map, Value, json};
+use utoipa::openapi::OpenApi;
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::error::ErrorBody;
+use crate::error::{ErrorBody, ErrorCode};
+use crate::openapi::error_response;
+use crate::wire::message::Delivery;
+
+/// The statuses that every operation may answer, and those that it may answer if it has a body.
+const EVERYWHERE: [u16; 1] = [405];
+const WITH_BODY: [u16; 1] = [408];
 
 /// The document of this version, as the server answers it at `/openapi.json`.
 #[must_use]
-pub fn document(version: &str) -> OpenApi {
+pub fn document(version: &str) -> Value {
     finish(crate::routes::api().into_openapi(), version)
 }
 
-/// Adds title, licence, security and the error's schema.
-pub(crate) fn finish(mut document: OpenApi, version: &str) -> OpenApi {
-    document.info = InfoBuilder::new()
-        .title("Journeyman")
-        .version(version)
-        .description(Some(
-            "Agent jobs on git repositories: a prompt becomes a pull request, a follow-up message extends it. Every call \
-             carries `Authorization: Bearer <key>`.",
-        ))
-        .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
-        .contact(Some(ContactBuilder::new().name(Some("The founders of Journeyman")).build()))
-        .build();
-    let key = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("jmn_…");
-    let key = key.description(Some("An API key of this service; see Keys")).build();
-    let mut components = document.components.take().unwrap_or_else(|| ComponentsBuilder::new().build());
-    components.schemas.insert(ErrorBody::name().into_owned(), ErrorBody::schema());
-    components.add_security_scheme("key", SecurityScheme::Http(key));
-    document.components = Some(components);
-    document.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])]);
+/// Adds what concerns all operations.
+pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
+    let mut collected = json_of(&document);
+    let mut schemas = take(&mut collected["components"], "schemas");
+    schemas.insert(ErrorBody::name().into_owned(), json_of(&ErrorBody::schema()));
+    schemas.insert(<ErrorCode as ToSchema>::name().into_owned(), schemas::error_codes());
+    schemas.insert(Delivery::name().into_owned(), json_of(&Delivery::schema()));
+    schemas.extend(crate::wire::event::kinds::schemas());
+    schemas::tidy(&mut schemas);
+
+    let mut paths = take(&mut collected, "paths");
+    for item in paths.values_mut().filter_map(Value::as_object_mut) {
+        for operation in item.values_mut() {
+            finish_operation(operation);
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Journeyman",
+            "version": version,
+            "description": "Agent jobs on git repositories: a prompt becomes a pull request, and a follow-up message \
+                            extends it. Every call carries `Authorization: Bearer <key>`.",
+            "contact": { "name": "The founders of Journeyman" },
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/", "description": "The server that serves this document" }],
+        "security": [{ "key": [] }],
+        "tags": tags(),
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "headers": headers::components(),
+            "securitySchemes": {
+                "key": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "jmn_…",
+                    "description": "An API key of this service; see Keys",
+                },
+            },
+        },
+    })
+}
+
+fn tags() -> Value {
     let tags = [
         ("Jobs", "Work on one branch, carried out by an agent"),
         ("Messages", "Inputs to a job; the prompt of its creation is the first"),
@@ -41,7 +77,37 @@ pub(crate) fn finish(mut document: OpenApi, version: &str) -> OpenApi {
         ("Keys", "What clients show; only a key that sees all projects manages keys and projects"),
         ("System", "The installation itself"),
     ];
-    let tag = |(name, text): (&str, &str)| TagBuilder::new().name(name).description(Some(text)).build();
-    document.tags = Some(tags.map(tag).into());
-    document
+    tags.iter().map(|(name, text)| json!({ "name": name, "description": text })).collect()
+}
+
+fn finish_operation(operation: &mut Value) {
+    // A parameter that is absent has no value; none is ever null.
+    for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+        schemas::without_null(&mut parameter["schema"]);
+    }
+    let mut responses = take(operation, "responses");
+    let body = operation.get("requestBody").map_or(&[][..], |_| &WITH_BODY);
+    for status in EVERYWHERE.iter().chain(body) {
+        responses.insert(status.to_string(), json_of(&error_response(*status)));
+    }
+    responses.sort_keys();
+    let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    for (status, response) in &mut responses {
+        headers::add(&id, status, response);
+    }
+    operation["responses"] = Value::Object(responses);
+    examples::add(&id, operation);
+}
+
+/// Takes a field that is an object; an empty one where there is none.
+fn take(value: &mut Value, field: &str) -> Map<String, Value> {
+    match value.get_mut(field).map(Value::take) {
+        Some(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+/// A part of the document. Its types have no values without a JSON form.
+fn json_of(part: &impl serde::Serialize) -> Value {
+    serde_json::to_value(part).unwrap_or_default()
 }

@@ -3,6 +3,8 @@
 //! Two texts are kept apart: what the client reads, and what the log says about a fault of ours. An [`ApiError`] becomes
 //! a response without a body; [`crate::answer::finish`] writes the body, because it knows the request's id.
 
+mod code;
+
 use std::time::Duration;
 
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
@@ -14,6 +16,8 @@ use journeyman_core::ports::{ProjectWriteError, StoreError, UpdateError};
 use journeyman_core::rate::{RateKind, RateState, WINDOW};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+pub use self::code::ErrorCode;
 
 /// How long a client should wait while we stop or the store is away, in seconds.
 const AWAY_SECONDS: u64 = 2;
@@ -37,7 +41,7 @@ pub(crate) struct ApiError {
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     /// Stable, for programs.
-    pub(crate) code: &'static str,
+    pub(crate) code: ErrorCode,
     /// A sentence for a person.
     pub(crate) text: String,
 }
@@ -48,9 +52,8 @@ pub(crate) struct Problem {
 pub(crate) struct ErrorBody {
     /// A sentence for a person.
     pub(crate) error: String,
-    /// Stable, for programs; snake_case.
-    #[schema(pattern = "^[a-z0-9_]+$")]
-    pub(crate) code: &'static str,
+    /// Stable, for programs.
+    pub(crate) code: ErrorCode,
     /// The id under which the server's log knows the request.
     pub(crate) request_id: String,
 }
@@ -58,38 +61,38 @@ pub(crate) struct ErrorBody {
 /// Returns the JSON body of an error of the interface, for a request that no handler has seen: `code` is for programs,
 /// `text` for a person, and `request_id` is also in the log.
 #[must_use]
-pub fn error_body(code: &'static str, text: &str, request_id: &str) -> String {
+pub fn error_body(code: ErrorCode, text: &str, request_id: &str) -> String {
     serde_json::json!({ "error": text, "code": code, "requestId": request_id }).to_string()
 }
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, code: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, code: ErrorCode, text: impl Into<String>) -> Self {
         Self { status, problem: Problem { code, text: text.into() }, headers: Vec::new() }
     }
 
-    pub(crate) fn bad_request(code: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(code: ErrorCode, text: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, text)
     }
 
     pub(crate) fn job_not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "job_not_found", "there is no such job in this project")
+        Self::new(StatusCode::NOT_FOUND, ErrorCode::JobNotFound, "there is no such job in this project")
     }
 
     pub(crate) fn project_not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "project_not_found", "there is no such project")
+        Self::new(StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound, "there is no such project")
     }
 
     /// 401; `scheme` says how to authenticate.
-    pub(crate) fn unauthorized(scheme: &'static str, code: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn unauthorized(scheme: &'static str, code: ErrorCode, text: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, code, text).with(WWW_AUTHENTICATE, HeaderValue::from_static(scheme))
     }
 
-    pub(crate) fn forbidden(code: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(code: ErrorCode, text: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, code, text)
     }
 
     /// 503 with `Retry-After`; nothing was stored.
-    pub(crate) fn away(code: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn away(code: ErrorCode, text: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, text).with(RETRY_AFTER, HeaderValue::from(AWAY_SECONDS))
     }
 
@@ -97,7 +100,7 @@ impl ApiError {
     pub(crate) fn internal(error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed through a fault of ours");
         let text = "something failed on our side; the server's log says more under this request id";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", text)
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, text)
     }
 
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -120,17 +123,17 @@ impl From<StoreError> for ApiError {
         match error {
             StoreError::Unavailable(_) => {
                 tracing::error!(%error, "the store failed");
-                Self::away("store_unavailable", "the store cannot be reached; nothing was stored, try again")
+                Self::away(ErrorCode::StoreUnavailable, "the store cannot be reached; nothing was stored, try again")
             }
             StoreError::Busy => {
                 tracing::warn!("the store has more to do than it can");
-                Self::away("overloaded", "the server has too much to do; nothing was stored, try again")
+                Self::away(ErrorCode::Overloaded, "the server has too much to do; nothing was stored, try again")
             }
             StoreError::Unknown(_) => {
                 tracing::error!(%error, "the store failed");
                 let text = "the store was lost while it stored this, and it is not known whether it did; send it again \
                             with the same Idempotency-Key, or look whether it is there";
-                Self::new(StatusCode::GATEWAY_TIMEOUT, "outcome_unknown", text)
+                Self::new(StatusCode::GATEWAY_TIMEOUT, ErrorCode::OutcomeUnknown, text)
                     .with(RETRY_AFTER, HeaderValue::from(AWAY_SECONDS))
             }
             StoreError::Corrupt { .. } => Self::internal(&error),
@@ -146,9 +149,9 @@ impl From<UpdateError> for ApiError {
             UpdateError::NoProject => Self::project_not_found(),
             UpdateError::Rejected(rejected) => rejected.into(),
             UpdateError::RateLimited(kind, state) => rate_limited(kind, state),
-            UpdateError::BranchTaken(..) => Self::new(StatusCode::CONFLICT, "branch_taken", error.to_string()),
+            UpdateError::BranchTaken(..) => Self::new(StatusCode::CONFLICT, ErrorCode::BranchTaken, error.to_string()),
             UpdateError::KeyReused(error) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error.to_string())
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::IdempotencyKeyReused, error.to_string())
             }
         }
     }
@@ -158,9 +161,9 @@ impl From<Rejected> for ApiError {
     fn from(rejected: Rejected) -> Self {
         let conflict = |code| Self::new(StatusCode::CONFLICT, code, rejected.to_string());
         match rejected {
-            Rejected::Archived => conflict("job_archived"),
-            Rejected::Busy => conflict("job_busy"),
-            Rejected::AlreadyDelivered => conflict("message_already_delivered"),
+            Rejected::Archived => conflict(ErrorCode::JobArchived),
+            Rejected::Busy => conflict(ErrorCode::JobBusy),
+            Rejected::AlreadyDelivered => conflict(ErrorCode::MessageAlreadyDelivered),
             Rejected::QueueFull => queue_full(rejected),
             // Only workers send what these refuse.
             Rejected::StaleToken | Rejected::OutOfOrder | Rejected::NotDue => Self::internal(&rejected),
@@ -173,9 +176,9 @@ impl From<ProjectWriteError> for ApiError {
         let conflict = |code| Self::new(StatusCode::CONFLICT, code, error.to_string());
         match error {
             ProjectWriteError::Store(error) => error.into(),
-            ProjectWriteError::Exists => conflict("project_exists"),
+            ProjectWriteError::Exists => conflict(ErrorCode::ProjectExists),
             ProjectWriteError::NotFound => Self::project_not_found(),
-            ProjectWriteError::Busy => conflict("project_busy"),
+            ProjectWriteError::Busy => conflict(ErrorCode::ProjectBusy),
         }
     }
 }
@@ -184,7 +187,7 @@ impl From<ProjectWriteError> for ApiError {
 /// uses in a time.
 fn queue_full(rejected: Rejected) -> ApiError {
     let policy = format!("\"queue\";q={MAX_QUEUED}");
-    let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", rejected.to_string())
+    let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::QueueFull, rejected.to_string())
         .with(RETRY_AFTER, HeaderValue::from(QUEUE_SECONDS));
     let left = format!("\"queue\";r=0;t={QUEUE_SECONDS}");
     for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
@@ -201,7 +204,7 @@ fn rate_limited(kind: RateKind, state: RateState) -> ApiError {
         "rate limit exceeded: {} uses of \"{what}\" per project and hour; try again in {seconds} s",
         state.limit
     );
-    let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", text);
+    let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited, text);
     let headers = rate_headers(kind, state).into_iter();
     let named = headers.filter_map(|(name, value)| name.map(|name| (name, value)));
     named.fold(error.with(RETRY_AFTER, HeaderValue::from(seconds)), |error, (name, value)| error.with(name, value))
@@ -234,7 +237,7 @@ mod tests {
 
     fn answered(error: impl Into<ApiError>) -> (u16, &'static str, bool) {
         let response = error.into().into_response();
-        let code = response.extensions().get::<Problem>().map_or("", |problem| problem.code);
+        let code = response.extensions().get::<Problem>().map_or("", |problem| problem.code.name());
         (response.status().as_u16(), code, response.headers().contains_key(RETRY_AFTER))
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::SemaphorePermit;
 
 use crate::app::App;
 use crate::caller::{self, Caller, Who};
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 
 /// The most bytes that a request's body may have.
 pub(crate) const BODY_BYTES: usize = 1 << 20;
@@ -52,7 +52,7 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
         let read = tokio::time::timeout(BODY_TIME, body.collect()).await;
         let read = read.map_err(|_| {
             let text = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
-            ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", text)
+            ApiError::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, text)
         })?;
         let bytes = coding.decode(read.map_err(|error| broken_body(&*error))?.to_bytes())?;
         Ok(Self { value: object(&bytes)?, bytes })
@@ -67,27 +67,28 @@ fn room<'a>(request: &Request, app: &'a App, coding: body::Coding) -> Result<Sem
     let kib = u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX);
     let full = |_| {
         tracing::warn!("more bodies arrive at a time than there is room for");
-        ApiError::away("overloaded", "the server has too much to do; nothing was stored, try again")
+        ApiError::away(ErrorCode::Overloaded, "the server has too much to do; nothing was stored, try again")
     };
     app.bodies.try_acquire_many(kib).map_err(full)
 }
 
 /// Reads a JSON object.
 fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    let not_json =
-        |error: serde_json::Error| ApiError::bad_request("invalid_json", format!("the body is not JSON: {error}"));
+    let not_json = |error: serde_json::Error| {
+        ApiError::bad_request(ErrorCode::InvalidJson, format!("the body is not JSON: {error}"))
+    };
     // serde would take the elements of an array as the fields of a structure.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(not_json)?;
-        return Err(ApiError::bad_request("invalid_body", "the body must be a JSON object"));
+        return Err(ApiError::bad_request(ErrorCode::InvalidBody, "the body must be a JSON object"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let place = error.path().to_string();
         match error.into_inner() {
             inner if inner.classify() != serde_json::error::Category::Data => not_json(inner),
-            inner if place == "." => ApiError::bad_request("invalid_body", inner.to_string()),
-            inner => ApiError::bad_request("invalid_body", format!("{place}: {inner}")),
+            inner if place == "." => ApiError::bad_request(ErrorCode::InvalidBody, inner.to_string()),
+            inner => ApiError::bad_request(ErrorCode::InvalidBody, format!("{place}: {inner}")),
         }
     })?;
     json.end().map_err(not_json)?;
@@ -98,7 +99,7 @@ fn broken_body(error: &(dyn std::error::Error + 'static)) -> ApiError {
     if error.is::<http_body_util::LengthLimitError>() {
         return body::too_large();
     }
-    ApiError::bad_request("body_broken", "the body could not be read to its end")
+    ApiError::bad_request(ErrorCode::BodyBroken, "the body could not be read to its end")
 }
 
 /// Query parameters; unknown ones are ignored.
@@ -112,7 +113,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
         let invalid = |error: axum::extract::rejection::QueryRejection| {
             // axum's text begins with words of its own; the cause names the parameter.
             let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            ApiError::bad_request("invalid_query", format!("a query parameter is wrong: {cause}"))
+            ApiError::bad_request(ErrorCode::InvalidQuery, format!("a query parameter is wrong: {cause}"))
         };
         query.map(|Query(value)| Self(value)).map_err(invalid)
     }
@@ -140,7 +141,7 @@ impl FromRequestParts<App> for IdempotencyKey {
             Some(key) if values.next().is_none() => Ok(Self(Some(key.to_owned()))),
             _ => {
                 let text = format!("Idempotency-Key must be one header of 1 to {MAX_KEY_CHARS} ASCII characters");
-                Err(ApiError::bad_request("invalid_idempotency_key", text))
+                Err(ApiError::bad_request(ErrorCode::InvalidIdempotencyKey, text))
             }
         }
     }
@@ -211,7 +212,7 @@ impl FromRequestParts<App> for InMessage {
 }
 
 pub(crate) fn message_not_found() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "message_not_found", "there is no such message in this job")
+    ApiError::new(StatusCode::NOT_FOUND, ErrorCode::MessageNotFound, "there is no such message in this job")
 }
 
 /// A part of the path by its name in the route.
@@ -252,6 +253,6 @@ impl FromRequestParts<App> for Administrator {
             }
             Who::User(_) => "only an administrator may do this",
         };
-        Err(ApiError::forbidden("key_limited", text))
+        Err(ApiError::forbidden(ErrorCode::KeyLimited, text))
     }
 }

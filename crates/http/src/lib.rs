@@ -28,5 +28,5 @@ pub mod wire;
 
 pub use app::{Services, Settings};
 pub use document::document;
-pub use error::error_body;
+pub use error::{ErrorCode, error_body};
 pub use router::{health_router, router};

@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use url::{Host, Origin, Url};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 
 /// The origins that are ours.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ pub(crate) async fn refuse_foreign(State(ours): State<OurOrigins>, request: Requ
     if request.headers().get_all(ORIGIN).iter().any(foreign) {
         let text = "this request was made by a browser from another origin; API keys are for servers: call from your own \
                     server instead. If people are to reach this server at that address, set public-url to it";
-        return ApiError::forbidden("foreign_origin", text).into_response();
+        return ApiError::forbidden(ErrorCode::ForeignOrigin, text).into_response();
     }
     next.run(request).await
 }

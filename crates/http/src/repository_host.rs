@@ -5,7 +5,7 @@ use journeyman_core::project::RestrictedHost;
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 
 /// Checks the host of a project's new repository, and returns the host if the audit log has to name it.
 ///
@@ -18,7 +18,7 @@ pub(crate) async fn admit(app: &App, caller: &Caller, repository: &str) -> Resul
 fn judge(is_administrator: bool, found: Option<RestrictedHost>) -> Result<Option<RestrictedHost>, ApiError> {
     match found {
         Some(host) if !is_administrator => Err(ApiError::bad_request(
-            "repository_address_refused",
+            ErrorCode::RepositoryAddressRefused,
             format!(
                 "the repository is at {host}; only an administrator may use such a host, because requests to it may \
                  expose credentials of the server. Use the repository's public address, or ask an administrator"
@@ -56,7 +56,7 @@ mod tests {
         let refused = judge(false, metadata.clone()).err().map(IntoResponse::into_response).expect("it is refused");
         assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
         let problem = refused.extensions().get::<Problem>().expect("a problem");
-        assert_eq!(problem.code, "repository_address_refused");
+        assert_eq!(problem.code.name(), "repository_address_refused");
         assert!(problem.text.contains("169.254.169.254") && problem.text.contains("administrator"), "{}", problem.text);
         assert_eq!(judge(false, found("https://github.com/a/b")).ok(), Some(None));
         let named = subject("shop", metadata.as_ref());

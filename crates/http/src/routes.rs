@@ -7,6 +7,7 @@ pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod projects;
+pub(crate) mod pulls;
 pub(crate) mod runs;
 pub(crate) mod system;
 
@@ -30,7 +31,9 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(messages::list))
         .routes(routes!(messages::withdraw))
         .routes(routes!(runs::list))
+        .routes(routes!(pulls::list))
         .routes(routes!(events::read))
+        .routes(routes!(events::stream))
         .routes(routes!(diff::read))
         .routes(routes!(projects::list, projects::create))
         .routes(routes!(projects::get, projects::change, projects::delete))

@@ -8,5 +8,6 @@ pub mod job;
 pub mod key;
 pub mod message;
 pub mod project;
+pub(crate) mod pull;
 pub mod run;
 pub mod system;

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 
 use super::BODY_BYTES;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 
 /// The largest window of Zstandard, as a power of two: 8 MiB, as RFC 8878 section 3.1.1.1.2 recommends. A decoder allocates
 /// the window that the data asks for.
@@ -41,7 +41,7 @@ impl Coding {
         };
         known.filter(|_| named.next().is_none()).ok_or_else(|| {
             let text = format!("the content encoding {coding:?} is not accepted; use gzip or zstd, or none");
-            ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_encoding_unknown", text)
+            ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::ContentEncodingUnknown, text)
                 .with(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd"))
         })
     }
@@ -53,7 +53,7 @@ impl Coding {
     pub(super) fn decode(self, body: Bytes) -> Result<Bytes, ApiError> {
         let broken = |error: std::io::Error| {
             let text = format!("the body cannot be decompressed as its Content-Encoding says: {error}");
-            ApiError::bad_request("body_broken", text)
+            ApiError::bad_request(ErrorCode::BodyBroken, text)
         };
         let decoded = match self {
             Self::Identity => return Ok(body),
@@ -83,7 +83,7 @@ pub(super) fn length(headers: &HeaderMap) -> Option<usize> {
 /// The body has more bytes than are accepted.
 pub(super) fn too_large() -> ApiError {
     let text = format!("the body has more than {BODY_BYTES} bytes");
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text)
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, text)
 }
 
 /// Checks that a body is JSON in UTF-8, the only encoding of RFC 8259; for a change also a merge patch (RFC 7396).
@@ -97,13 +97,13 @@ pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
     let is_patch = essence == "application/merge-patch+json" && request.method() == Method::PATCH;
     if essence != "application/json" && !is_patch {
         let text = "the body must be JSON: send the header \"Content-Type: application/json\"";
-        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type_not_json", text));
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::ContentTypeNotJson, text));
     }
     let charset = parts.find_map(|part| part.strip_prefix("charset=").map(|value| value.trim_matches('"').to_owned()));
     match charset {
         Some(charset) if charset != "utf-8" && charset != "utf8" => {
             let text = format!("the charset {charset:?} is not accepted: JSON is encoded in UTF-8");
-            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "charset_not_utf8", text))
+            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::CharsetNotUtf8, text))
         }
         _ => Ok(()),
     }

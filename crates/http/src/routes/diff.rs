@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use journeyman_core::ports::DiffError;
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 use crate::extract::InJob;
 use crate::openapi::{JobPath, errors};
 
@@ -24,7 +24,7 @@ pub(crate) async fn read(State(app): State<App>, at: InJob) -> Result<Response, 
     let diff = app.services.diffs.diff(&project, &job).await.map_err(|error| {
         let DiffError::Unavailable(_) = &error;
         tracing::warn!(%error, job = %job.id, "a diff could not be read");
-        ApiError::away("repository_unavailable", "the repository cannot be read at the moment; try again")
+        ApiError::away(ErrorCode::RepositoryUnavailable, "the repository cannot be read at the moment; try again")
     })?;
     // A diff may have any bytes in it; the charset is that of most sources.
     Ok(([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], diff).into_response())

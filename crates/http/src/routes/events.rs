@@ -18,7 +18,7 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::still_valid;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 use crate::extract::{InJob, Parameters};
 use crate::openapi::{JobPath, errors};
 use crate::tail::Reader;
@@ -26,52 +26,94 @@ use crate::wire::event::{Event, EventPage};
 
 errors!(EventErrors: 400, 401, 403, 404, 503);
 
+/// The largest number of an event: the largest integer that JSON numbers of JavaScript hold exactly.
+const LAST_EVENT: u64 = (1 << 53) - 1;
+
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct EventQuery {
-    /// Only events with a higher number; the header `Last-Event-ID` is stronger.
+pub(crate) struct PageQuery {
+    /// Only events with a higher number.
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
-    /// Events on a page of JSON; 100 unless given.
+    /// Events on a page; 100 unless given.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// Read a job's events
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StreamQuery {
+    /// Only events with a higher number; the header `Last-Event-ID` is stronger.
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
+    after: Option<u64>,
+}
+
+/// Read a page of a job's events
 ///
-/// `text/event-stream` with the sequence number as `id:`, which stays open until the client ends it; a browser's or
-/// library's reconnection resumes by `Last-Event-ID`. With `Accept: application/json` a page of events.
-#[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events", tag = "Jobs", operation_id = "readEvents",
-    params(JobPath, EventQuery,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen on an earlier connection")),
-    responses((status = 200, description = "Events, oldest first",
-        content((EventPage = "application/json"), (String = "text/event-stream"))), EventErrors))]
+/// Send `Accept: application/json`. Give `nextAfter` as `after` for the next page. A client that accepts
+/// `text/event-stream` as much gets the stream of `…/events/stream` here.
+#[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events", tag = "Jobs", operation_id = "listEvents",
+    params(JobPath, PageQuery), responses((status = 200, description = "Events, oldest first", body = EventPage),
+        EventErrors))]
 pub(crate) async fn read(
     State(app): State<App>,
     at: InJob,
-    Parameters(query): Parameters<EventQuery>,
+    Parameters(query): Parameters<PageQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = last_event_id(&headers)?.or(query.after).unwrap_or(0);
     let limit = query.limit.unwrap_or(100);
     if !(1..=1000).contains(&limit) {
-        return Err(ApiError::bad_request("invalid_query", "limit: must be from 1 to 1000"));
+        return Err(ApiError::bad_request(ErrorCode::InvalidQuery, "limit: must be from 1 to 1000"));
     }
-    // A number that no sequence reaches would not fit the store's integers.
-    let after = after.min(i64::MAX as u64);
+    if !wants_json(&headers) {
+        return begin(app, at, query.after, &headers).await;
+    }
+    let after = bounded(last_event_id(&headers)?.or(query.after))?;
     at.load(&app).await?;
-    if wants_json(&headers) {
-        return Ok(Json(page(&app, &at, after, limit).await?).into_response());
-    }
+    Ok(Json(page(&app, &at, after, limit).await?).into_response())
+}
+
+/// Stream a job's events
+///
+/// Server-sent events with the sequence number as `id:`. The stream stays open until the client ends it; a browser's or
+/// library's reconnection resumes by `Last-Event-ID`. The `data:` of each is an `Event`.
+#[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events/stream", tag = "Jobs", operation_id = "streamEvents",
+    params(JobPath, StreamQuery,
+        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen on an earlier connection",
+            minimum = 0, maximum = 9_007_199_254_740_991_u64)),
+    responses((status = 200, description = "Events, oldest first, and those to come", body = String,
+        content_type = "text/event-stream"), EventErrors))]
+pub(crate) async fn stream(
+    State(app): State<App>,
+    at: InJob,
+    Parameters(query): Parameters<StreamQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    begin(app, at, query.after, &headers).await
+}
+
+async fn begin(app: App, at: InJob, after: Option<u64>, headers: &HeaderMap) -> Result<Response, ApiError> {
+    let after = bounded(last_event_id(headers)?.or(after))?;
+    at.load(&app).await?;
     let stream = Sse::new(events(app, at, after));
     // nginx would collect the stream otherwise.
     Ok(([("x-accel-buffering", "no"), (CACHE_CONTROL.as_str(), "no-store")], stream).into_response())
+}
+
+fn bounded(after: Option<u64>) -> Result<u64, ApiError> {
+    let after = after.unwrap_or(0);
+    if after > LAST_EVENT {
+        let text = format!("after: must be from 0 to {LAST_EVENT}");
+        return Err(ApiError::bad_request(ErrorCode::InvalidQuery, text));
+    }
+    Ok(after)
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     let text = "Last-Event-ID must be the number of an event";
-    number.map(Some).ok_or_else(|| ApiError::bad_request("invalid_last_event_id", text))
+    number.map(Some).ok_or_else(|| ApiError::bad_request(ErrorCode::InvalidLastEventId, text))
 }
 
 /// Returns whether the client prefers a page: JSON is acceptable, and more so than a stream, by RFC 9110 section 12.5.1.

@@ -12,7 +12,7 @@ use journeyman_core::ports::{GitHttpRequest, GitServerError};
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 
 /// The routes; [`crate::auth::of_git`] stands before them.
 pub(crate) fn routes() -> Router<App> {
@@ -42,7 +42,9 @@ async fn serve(
         body: Box::pin(body.into_data_stream().map_err(std::io::Error::other)),
     };
     let served = app.services.git.serve(&project, asked).await.map_err(|error| match error {
-        GitServerError::NotFound => ApiError::new(StatusCode::NOT_FOUND, "repository_not_found", error.to_string()),
+        GitServerError::NotFound => {
+            ApiError::new(StatusCode::NOT_FOUND, ErrorCode::RepositoryNotFound, error.to_string())
+        }
         GitServerError::Failed(_) => ApiError::internal(&error),
     })?;
     let mut response = Response::new(Body::from_stream(served.body));

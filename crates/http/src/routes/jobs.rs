@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use journeyman_core::branch::check_ref_name;
 use journeyman_core::engine::{Admission, NewJob, Prompt};
@@ -24,7 +25,7 @@ use utoipa::IntoParams;
 pub(crate) use self::record::{accepted, record};
 use crate::app::App;
 use crate::caller::Caller;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 use crate::extract::{IdempotencyKey, InJob, InProject, JsonBody, Parameters};
 use crate::openapi::{IdempotencyHeader, JobPath, ProjectPath, errors};
 use crate::wire::details::JobDetails;
@@ -57,13 +58,18 @@ pub(crate) async fn create(
     let limit = project.settings.limits.create_per_hour.unwrap_or(app.settings.create_per_hour);
     let idempotency = key.claim(&at, "create", &body.bytes);
     let done = app.services.engine.create_job(&project, new, Admission { idempotency, limit }).await?;
-    Ok(accepted(&app, StatusCode::CREATED, RateKind::Create, done))
+    let location = format!("/v2/agent/{}/job/{}", at.project, done.record.id);
+    let mut response = accepted(&app, StatusCode::CREATED, RateKind::Create, done);
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
 }
 
 fn new_job(caller: &Caller, body: CreateJob) -> Result<NewJob, ApiError> {
     for (field, name) in [("ref", &body.reference), ("branch", &body.branch)] {
         if let Some(name) = name {
-            let refused = |error| ApiError::bad_request("invalid_body", format!("{field}: {error}"));
+            let refused = |error| ApiError::bad_request(ErrorCode::InvalidBody, format!("{field}: {error}"));
             check_ref_name(name).map_err(refused)?;
         }
     }
@@ -73,7 +79,7 @@ fn new_job(caller: &Caller, body: CreateJob) -> Result<NewJob, ApiError> {
         };
         if text.as_ref().is_some_and(|text| !good(text)) {
             let text = format!("{field}: must have 1 to 200 characters, and no control characters");
-            return Err(ApiError::bad_request("invalid_body", text));
+            return Err(ApiError::bad_request(ErrorCode::InvalidBody, text));
         }
     }
     Ok(NewJob {
@@ -90,17 +96,19 @@ pub(crate) fn check_agent(app: &App, agent: &str, sandbox: &SandboxSettings) -> 
     let Some(spec) = app.settings.agents.get(agent) else {
         let known = app.settings.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let text = format!("agent: no agent {agent:?} is configured on this server; it knows {known}");
-        return Err(ApiError::bad_request("unknown_agent", text));
+        return Err(ApiError::bad_request(ErrorCode::UnknownAgent, text));
     };
     spec.check_permissions(agent, sandbox)
-        .map_err(|error| ApiError::bad_request("unsupported_policy", error.to_string()))
+        .map_err(|error| ApiError::bad_request(ErrorCode::UnsupportedPolicy, error.to_string()))
 }
 
 /// A checked prompt of a caller.
 pub(crate) fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> Result<Prompt, ApiError> {
     check_prompt(&text).map_err(|error| match error {
-        InvalidPrompt::Empty | InvalidPrompt::Nul => ApiError::bad_request("invalid_prompt", error.to_string()),
-        InvalidPrompt::TooLong(_) => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "prompt_too_long", error.to_string()),
+        InvalidPrompt::Empty | InvalidPrompt::Nul => ApiError::bad_request(ErrorCode::InvalidPrompt, error.to_string()),
+        InvalidPrompt::TooLong(_) => {
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::PromptTooLong, error.to_string())
+        }
     })?;
     Ok(Prompt { text, origin: caller.origin, author: Some(caller.name().to_owned()), delivery })
 }
@@ -129,7 +137,7 @@ pub(crate) async fn get(
     let wait = query.wait.unwrap_or(0);
     if wait > WAIT_SECONDS {
         let text = format!("wait: {WAIT_SECONDS} seconds at most");
-        return Err(ApiError::bad_request("invalid_query", text));
+        return Err(ApiError::bad_request(ErrorCode::InvalidQuery, text));
     }
     let job = at.load(&app).await?;
     let job = settled(&app, &at, job, Duration::from_secs(wait)).await?;
@@ -199,7 +207,7 @@ pub(crate) async fn list(
 }
 
 fn filter(at: &InProject, query: ListQuery, limit: usize) -> Result<JobFilter, ApiError> {
-    let invalid = |text: String| ApiError::bad_request("invalid_query", text);
+    let invalid = |text: String| ApiError::bad_request(ErrorCode::InvalidQuery, text);
     if !(1..=100).contains(&limit) {
         return Err(invalid("limit: must be from 1 to 100".to_owned()));
     }

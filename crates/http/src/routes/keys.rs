@@ -13,7 +13,7 @@ use journeyman_core::user::Role;
 
 use crate::app::App;
 use crate::caller::{Caller, Who};
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, JsonBody, caller_of};
 use crate::openapi::errors;
 use crate::wire::key::{CreateKey, CreatedKey, KeyList};
@@ -23,6 +23,8 @@ errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 503, 504);
 errors!(RevokeErrors: 401, 403, 404, 503, 504);
 
 /// List keys
+///
+/// Newest first, without secrets; revoked ones too.
 #[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys",
     responses((status = 200, description = "All keys, revoked ones too, without secrets", body = KeyList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, keeper: Keeper) -> Result<Json<KeyList>, ApiError> {
@@ -42,16 +44,16 @@ pub(crate) async fn create(
     body: JsonBody<CreateKey>,
 ) -> Result<Response, ApiError> {
     let now = app.services.engine.now();
-    let invalid = |text| ApiError::bad_request("invalid_body", text);
+    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
     let new = body.value.read(now).map_err(invalid)?;
     if !caller.is_administrator() && new.projects.is_none() {
         let text = "projects: name those that the key is for; only an administrator makes keys for all of them";
-        return Err(ApiError::forbidden("key_limited", text));
+        return Err(ApiError::forbidden(ErrorCode::KeyLimited, text));
     }
     for project in new.projects.iter().flatten() {
         if app.services.store.project(project.clone()).await?.is_none() {
             let text = format!("projects: there is no project {project}");
-            return Err(ApiError::new(StatusCode::NOT_FOUND, "project_not_found", text));
+            return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound, text));
         }
     }
     let made = new.make((&caller.id(), caller.owner()), now, &*app.services.ids);
@@ -73,7 +75,7 @@ pub(crate) async fn revoke(
     keeper: Keeper,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    let unknown = || ApiError::new(StatusCode::NOT_FOUND, "key_not_found", "there is no such key");
+    let unknown = || ApiError::new(StatusCode::NOT_FOUND, ErrorCode::KeyNotFound, "there is no such key");
     let id: KeyId = id.parse().map_err(|_| unknown())?;
     if !keeper.0.is_administrator() {
         let keys = app.services.store.keys().await?;

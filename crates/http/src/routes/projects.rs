@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
 use journeyman_core::ports::{ForgeError, ProjectWriteError};
 use journeyman_core::project::{Project as StoredProject, SecretChanges};
 use journeyman_core::run::{Reason, ReasonCode};
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, InProject, JsonBody};
 use crate::openapi::{ProjectPath, errors};
 use crate::repository_host;
@@ -24,6 +25,8 @@ errors!(ChangeErrors: 400, 401, 403, 404, 413, 415, 503, 504);
 errors!(DeleteErrors: 401, 403, 404, 409, 503, 504);
 
 /// List projects
+///
+/// Those that the key may see, by id.
 #[utoipa::path(get, path = "/v2/projects", tag = "Projects", operation_id = "listProjects",
     responses((status = 200, description = "All projects that the key may see", body = ProjectList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<ProjectList>, ApiError> {
@@ -43,8 +46,8 @@ pub(crate) async fn create(
     State(app): State<App>,
     Administrator(caller): Administrator,
     body: JsonBody<Value>,
-) -> Result<(StatusCode, Json<Project>), ApiError> {
-    let invalid = |text| ApiError::bad_request("invalid_body", text);
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Project>), ApiError> {
+    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
     let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
     check_agent(&app, &new.agent, &new.settings.sandbox)?;
     if app.services.store.project(new.id.clone()).await?.is_some() {
@@ -55,7 +58,8 @@ pub(crate) async fn create(
     let created = app.services.store.create_project(new, secrets).await?;
     let subject = repository_host::subject(&created.id, host.as_ref());
     app.note(caller.audit(&app, "project.created", subject)).await;
-    Ok((StatusCode::CREATED, Json(project::show(&created, &app.settings.public_url))))
+    let location = [(LOCATION, format!("/v2/projects/{}", created.id))];
+    Ok((StatusCode::CREATED, location, Json(project::show(&created, &app.settings.public_url))))
 }
 
 errors!(TestErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503);
@@ -72,7 +76,7 @@ pub(crate) async fn test_new(
     Administrator(caller): Administrator,
     body: JsonBody<Value>,
 ) -> Result<StatusCode, ApiError> {
-    let invalid = |text| ApiError::bad_request("invalid_body", text);
+    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
     let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
     check_agent(&app, &new.agent, &new.settings.sandbox)?;
     if app.services.store.project(new.id.clone()).await?.is_some() {
@@ -94,7 +98,7 @@ pub(crate) async fn test(
     Administrator(caller): Administrator,
     body: JsonBody<Value>,
 ) -> Result<StatusCode, ApiError> {
-    let invalid = |text| ApiError::bad_request("invalid_body", text);
+    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
     let (changed, secrets) = project::change(stored(&app, at).await?, body.value).map_err(invalid)?;
     reachable(&app, &caller, &changed, &secrets).await
 }
@@ -111,9 +115,9 @@ async fn reachable(
     }
     let refused = |reason: Reason| {
         let code = match reason.code {
-            ReasonCode::RepositoryNotFound => "repository_not_found",
-            ReasonCode::CredentialRefused => "credential_refused",
-            _ => "repository_unreachable",
+            ReasonCode::RepositoryNotFound => ErrorCode::RepositoryNotFound,
+            ReasonCode::CredentialRefused => ErrorCode::CredentialRefused,
+            _ => ErrorCode::RepositoryUnreachable,
         };
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, code, reason.text)
     };
@@ -122,6 +126,8 @@ async fn reachable(
 }
 
 /// Get a project
+///
+/// With its settings. Secrets are named and never shown.
 #[utoipa::path(get, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "getProject",
     params(ProjectPath), responses((status = 200, description = "The project", body = Project), GetErrors))]
 pub(crate) async fn get(State(app): State<App>, at: InProject) -> Result<Json<Project>, ApiError> {
@@ -148,7 +154,7 @@ pub(crate) async fn change(
     let current = stored(&app, at).await?;
     let (agent, repository, sandbox) =
         (current.agent.clone(), current.repository.clone(), current.settings.sandbox.clone());
-    let invalid = |text| ApiError::bad_request("invalid_body", text);
+    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
     let (changed, secrets) = project::change(current, body.value).map_err(invalid)?;
     // An agent that was taken out of the configuration since must not keep other fields from being changed.
     if changed.agent != agent || changed.settings.sandbox != sandbox {

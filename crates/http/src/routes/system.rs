@@ -9,7 +9,7 @@ use axum::{Json, Router};
 use serde_json::json;
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 use crate::extract::Administrator;
 use crate::metrics::Counts;
 use crate::openapi::errors;
@@ -25,12 +25,9 @@ const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'uns
                            img-src 'self' data:; worker-src blob:; frame-ancestors 'none'; base-uri 'none'";
 
 /// The routes that need no key; `document` is the OpenAPI document.
-pub(crate) fn routes(document: &utoipa::openapi::OpenApi) -> Router<App> {
-    let document: Option<axum::body::Bytes> = document.to_json().ok().map(Into::into);
-    let openapi = move || async move {
-        let document = document.ok_or_else(|| ApiError::internal(&"the OpenAPI document has no JSON form"))?;
-        Ok::<_, ApiError>(([(CONTENT_TYPE, "application/json")], document))
-    };
+pub(crate) fn routes(document: &serde_json::Value) -> Router<App> {
+    let document = axum::body::Bytes::from(document.to_string());
+    let openapi = move || async move { ([(CONTENT_TYPE, "application/json")], document) };
     health().route("/openapi.json", get(openapi)).route("/docs", get(docs)).route("/docs/redoc.js", get(redoc))
 }
 
@@ -54,7 +51,7 @@ async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiEr
         machine.available().await.map_err(|_| {
             let text = "no sandbox can be created because the container engine does not answer; jobs wait until it \
                         does. See the log, journeyman doctor or GET /v2/system for details";
-            ApiError::away("sandbox_unavailable", text)
+            ApiError::away(ErrorCode::SandboxUnavailable, text)
         })?;
     }
     let seen = app.services.machine.as_ref().and_then(|machine| machine.seen());
@@ -71,6 +68,8 @@ async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiEr
 errors!(SystemErrors: 401, 403, 503);
 
 /// Read about the installation
+///
+/// Its version, and the sandbox of the machine that answers.
 #[utoipa::path(get, path = "/v2/system", tag = "System", operation_id = "getSystem",
     responses((status = 200, description = "What runs here, and what holds of its sandbox", body = System), SystemErrors))]
 pub(crate) async fn system(State(app): State<App>, _: Administrator) -> Result<Json<System>, ApiError> {

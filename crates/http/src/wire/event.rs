@@ -1,5 +1,7 @@
 //! Lines of a job's log.
 
+pub(crate) mod kinds;
+
 use journeyman_core::job::event::LogEntry;
 use serde::Serialize;
 use serde_json::Value;

@@ -44,7 +44,6 @@ pub(crate) struct SendMessage {
     #[schema(min_length = 1, max_length = 100_000)]
     pub(crate) prompt: String,
     /// What it does to a job that is busy; `queue` unless given.
-    #[schema(inline)]
     pub(crate) delivery: Option<Delivery>,
 }
 

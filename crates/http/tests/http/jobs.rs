@@ -319,8 +319,12 @@ async fn a_stream_of_events_is_resumed_where_it_broke() {
     let resume = |request: &mut Request<Body>| {
         drop(request.headers_mut().insert("last-event-id", "1".parse().unwrap()));
     };
-    let response = service.begin("GET", &format!("{job}/events"), "", resume).await;
+    let response = service.begin("GET", &format!("{job}/events/stream"), "", resume).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let by_accept = service.begin("GET", &format!("{job}/events"), "", |_| {}).await;
+    assert_eq!(by_accept.headers()["content-type"], "text/event-stream");
+    let beyond = service.get(&format!("{job}/events/stream?after=9007199254740992")).await;
+    assert_eq!((beyond.status.as_u16(), beyond.code()), (400, "invalid_query".to_owned()));
     let mut body = response.into_body();
     let mut text = String::new();
     let mut read_until = async |end: &str| {
@@ -441,4 +445,14 @@ async fn two_jobs_do_not_work_on_one_branch() {
     assert_eq!(create().await.status, 201);
     let refused = service.post(format!("{path}/unarchive"), "").await;
     assert_eq!((refused.status.as_u16(), refused.code()), (409, "branch_taken".to_owned()));
+}
+
+#[tokio::test]
+async fn what_was_created_has_an_address() {
+    let service = service().await;
+    let job = service.post("/v2/agent/shop/job", r#"{"prompt":"x"}"#).await;
+    let location = job.header("location");
+    assert_eq!(service.get(location).await.json()["id"], job.json()["id"]);
+    let project = service.post("/v2/projects", r#"{"id":"blog","repository":"local:blog"}"#).await;
+    assert_eq!(service.get(project.header("location")).await.json()["id"], "blog");
 }

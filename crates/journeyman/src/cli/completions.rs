@@ -24,6 +24,6 @@ pub(crate) fn run(arguments: CompletionArgs, mut command: Command) -> anyhow::Re
 
 /// Prints the description of the HTTP interface.
 pub(crate) fn openapi() -> anyhow::Result<ExitCode> {
-    print(&journeyman_http::document(env!("CARGO_PKG_VERSION")).to_pretty_json()?)?;
+    print(&serde_json::to_string_pretty(&journeyman_http::document(env!("CARGO_PKG_VERSION")))?)?;
     Ok(ExitCode::SUCCESS)
 }

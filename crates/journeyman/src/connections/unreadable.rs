@@ -3,6 +3,7 @@
 
 use axum::body::Bytes;
 use journeyman_core::time::{Clock, IdGen};
+use journeyman_http::{ErrorCode, error_body};
 
 use super::serve::HEAD_BYTES;
 use crate::system::Machine;
@@ -18,13 +19,15 @@ pub(super) fn answer(bytes: &[u8]) -> Option<Bytes> {
         return None;
     }
     let (code, text) = match status {
-        414 => ("uri_too_long", "the URI is too long".to_owned()),
-        431 => ("headers_too_large", format!("the request line and the headers have more than {HEAD_BYTES} bytes")),
-        _ => ("bad_request", "the request is not valid HTTP".to_owned()),
+        414 => (ErrorCode::UriTooLong, "the URI is too long".to_owned()),
+        431 => {
+            (ErrorCode::HeadersTooLarge, format!("the request line and the headers have more than {HEAD_BYTES} bytes"))
+        }
+        _ => (ErrorCode::BadRequest, "the request is not valid HTTP".to_owned()),
     };
     let id = format!("req_{}", Machine.uuid(Machine.now()).simple());
     tracing::debug!(id, status, "the head of a request could not be read");
-    let body = journeyman_http::error_body(code, &text, &id);
+    let body = error_body(code, &text, &id);
     let reason = head.lines().next()?;
     let length = body.len();
     let answer = format!(

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -298,8 +299,11 @@ impl Service {
         }
     }
 
+    /// The job's events. Each is compared with the description of its type.
     pub(crate) fn events(&self, job: &str) -> Value {
-        self.get(&format!("{job}/events?limit=1000"))["events"].take()
+        let events = self.get(&format!("{job}/events?limit=1000"))["events"].take();
+        events.as_array().unwrap().iter().for_each(check_event);
+        events
     }
 
     /// How many events of a type there are.
@@ -401,4 +405,22 @@ while IFS= read -r line; do
 done
 "#
     )
+}
+
+/// Compares an event with the schema of its type in docs/openapi.json: what it must have is there, and nothing else is.
+fn check_event(event: &Value) {
+    static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
+        let document: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
+        document["components"]["schemas"].clone()
+    });
+    let place = &SCHEMAS["Event"]["discriminator"]["mapping"][event["type"].as_str().unwrap()];
+    let name = place.as_str().unwrap_or_else(|| panic!("the type is not described: {event}")).rsplit('/').next();
+    let schema = &SCHEMAS[name.unwrap()]["properties"]["data"];
+    let data = event["data"].as_object().unwrap_or_else(|| panic!("{event}"));
+    for field in data.keys() {
+        assert!(schema["properties"].get(field).is_some(), "{field} is not described: {event}");
+    }
+    for field in schema["required"].as_array().into_iter().flatten() {
+        assert!(data.contains_key(field.as_str().unwrap()), "{field} is missing: {event}");
+    }
 }

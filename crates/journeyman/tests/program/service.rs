@@ -20,6 +20,12 @@ fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     assert_eq!(status, 200);
     assert!(page.contains("Add a greeting") && page.contains("hello.txt"), "{page}");
 
+    let pulls = service.get(&format!("{job}/pulls"));
+    let pull = &pulls["pulls"][0];
+    assert_eq!((pull["number"].clone(), pull["url"].clone()), (json!(1), json!(link)), "{pulls:#}");
+    assert_eq!((pull["state"].clone(), pull["base"].clone()), (json!("open"), json!("main")), "{pulls:#}");
+    assert_eq!((pull["title"].clone(), pull["head"].clone()), (json!("Add a greeting"), json!(site.branch())));
+
     let active = service.send(&job, "Say goodbye too\n[[append hello.txt|Goodbye]]");
     assert_eq!((active["status"].clone(), active["prLink"].clone()), (json!("active"), Value::Null));
     let record = service.settled(&job);

@@ -1,0 +1,220 @@
+//! An example of each request and each answer. A test compares them with the schemas.
+
+use journeyman_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::wire::project;
+
+/// 2026-11-22 09:00 UTC.
+const EXAMPLE_TIME: Timestamp = Timestamp::from_micros(1_795_338_000_000_000);
+
+const JOB: &str = "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7";
+const MESSAGE: &str = "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8";
+const RUN: &str = "run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a9";
+const KEY: &str = "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa";
+const COMMIT: &str = "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2";
+const PULL: &str = "https://journeyman.example.com/projects/shop/pulls/7";
+const CREATED: &str = "2026-11-22T09:00:00.000Z";
+const ENDED: &str = "2026-11-22T09:04:10.512Z";
+
+/// Adds the examples of an operation to its request and to its answers.
+pub(super) fn add(id: &str, operation: &mut Value) {
+    if let Some(content) = operation.pointer_mut("/requestBody/content/application~1json") {
+        content["example"] = request(id);
+    }
+    let responses = operation["responses"].as_object_mut();
+    for (status, response) in responses.into_iter().flatten() {
+        if let Some(content) = response.pointer_mut("/content/application~1json") {
+            content["example"] = if status.starts_with('2') { answer(id) } else { error(status) };
+        } else if let Some(content) = response.pointer_mut("/content/text~1x-diff") {
+            content["example"] = json!("--- a/README.md\n+++ b/README.md\n@@ -1 +1,2 @@\n # Shop\n+Open all day.\n");
+        } else if let Some(content) = response.pointer_mut("/content/text~1event-stream") {
+            content["example"] = json!(format!("id: 9\nevent: job.completed\ndata: {}\n\n", completed()));
+        }
+    }
+}
+
+fn request(id: &str) -> Value {
+    match id {
+        "createJob" => json!({ "prompt": "Add a search field to the list of orders." }),
+        "sendMessage" => json!({ "prompt": "Also search by customer name.", "delivery": "queue" }),
+        "createProject" | "testNewProject" => json!({
+            "id": "shop",
+            "repository": "https://github.com/example/shop.git",
+            "agent": "claude-code",
+            "model": "anthropic/claude-sonnet-4-5",
+            "codeHost": { "token": "ghp_example" },
+        }),
+        "changeProject" | "testProject" => json!({ "model": "anthropic/claude-opus-4-5", "setup": "npm ci" }),
+        "createKey" => json!({ "name": "ci", "scopes": ["write"], "projects": ["shop"] }),
+        _ => json!({}),
+    }
+}
+
+fn answer(id: &str) -> Value {
+    match id {
+        "createJob" | "sendMessage" | "withdrawMessage" | "retryJob" => record("active"),
+        "getJob" | "unarchiveJob" => record("completed"),
+        "cancelJob" => record("failed"),
+        "archiveJob" => record("archived"),
+        "listJobs" => json!({ "jobs": [record("completed")], "nextCursor": null }),
+        "getJobDetails" => details(),
+        "listJobPulls" => json!({ "pulls": [pull()] }),
+        "listMessages" => json!({ "messages": [message()] }),
+        "listRuns" => json!({ "runs": [run()] }),
+        "listEvents" => json!({ "events": [completed()], "nextAfter": 9, "hasMore": false }),
+        "listProjects" => json!({ "projects": [project()] }),
+        "createProject" | "getProject" | "changeProject" => project(),
+        "listKeys" => json!({ "keys": [key()] }),
+        "createKey" => {
+            let mut created = key();
+            created["secret"] = json!("jmn_example000000000000000000000000000000");
+            created
+        }
+        "getSystem" => json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "sandbox": {
+                "kind": "bubblewrap",
+                "enough": true,
+                "guarantees": [{ "name": "network", "holds": true, "givenUp": false, "note": "no network but loopback" }],
+            },
+        }),
+        _ => json!({}),
+    }
+}
+
+fn error(status: &str) -> Value {
+    let (code, text) = match status {
+        "400" => ("invalid_body", "prompt: invalid type: integer `1`, expected a string at line 1 column 12"),
+        "401" => ("unknown_key", "this API key is unknown or revoked"),
+        "403" => ("scope_missing", "this API key may only read; use one with the scope write"),
+        "404" => ("job_not_found", "there is no such job in this project"),
+        "405" => ("method_not_allowed", "this path does not take this method; the header Allow names those it takes"),
+        "408" => ("body_timeout", "the body did not arrive within 30 s"),
+        "409" => ("job_archived", "the job is archived; unarchive it first"),
+        "413" => ("body_too_large", "the body has more than 1048576 bytes"),
+        "415" => ("content_type_not_json", "the body must be JSON: send the header \"Content-Type: application/json\""),
+        "422" => (
+            "idempotency_key_reused",
+            "this Idempotency-Key was used with another request in the last 24 hours; use a new key for a new request",
+        ),
+        "429" => {
+            ("rate_limited", "rate limit exceeded: 100 uses of \"message\" per project and hour; try again in 600 s")
+        }
+        "504" => (
+            "outcome_unknown",
+            "the store was lost while it stored this, and it is not known whether it did; send it again with the same \
+             Idempotency-Key, or look whether it is there",
+        ),
+        _ => ("shutting_down", "the server is shutting down; nothing was stored, try again"),
+    };
+    json!({ "error": text, "code": code, "requestId": "req_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab" })
+}
+
+fn record(status: &str) -> Value {
+    json!({
+        "id": JOB,
+        "status": status,
+        "source": { "repository": "https://github.com/example/shop.git", "ref": "main" },
+        "model": "anthropic/claude-sonnet-4-5",
+        "prLink": if status == "active" || status == "failed" { Value::Null } else { json!(PULL) },
+        "createdAt": CREATED,
+        "archivedAt": if status == "archived" { json!(ENDED) } else { Value::Null },
+    })
+}
+
+fn details() -> Value {
+    json!({
+        "id": JOB,
+        "status": "completed",
+        "title": "Add a search field to the list of orders.",
+        "agent": "claude-code",
+        "model": "anthropic/claude-sonnet-4-5",
+        "branch": "journeyman/add-a-search-field-19aa3bb4",
+        "pullRequest": { "number": 7, "url": PULL },
+        "queueLength": 0,
+        "waiting": null,
+        "failure": null,
+    })
+}
+
+fn pull() -> Value {
+    json!({
+        "number": 7,
+        "url": PULL,
+        "state": "open",
+        "draft": false,
+        "title": "Add a search field to the list of orders.",
+        "body": "Add a search field to the list of orders.",
+        "head": "journeyman/add-a-search-field-19aa3bb4",
+        "base": "main",
+        "labels": [],
+        "createdAt": ENDED,
+        "endedAt": null,
+    })
+}
+
+fn message() -> Value {
+    json!({
+        "id": MESSAGE,
+        "prompt": "Add a search field to the list of orders.",
+        "origin": "api",
+        "author": "ci",
+        "delivery": "queue",
+        "status": "finished",
+        "createdAt": CREATED,
+        "deliveredAt": CREATED,
+        "finishedAt": ENDED,
+        "runId": RUN,
+        "commits": [COMMIT],
+        "prLink": PULL,
+        "publishedWith": null,
+        "answer": "The list of orders has a search field. It filters by order number and title.",
+    })
+}
+
+fn run() -> Value {
+    json!({
+        "id": RUN,
+        "messageId": MESSAGE,
+        "attempt": 1,
+        "status": "succeeded",
+        "reason": null,
+        "worker": "wrk_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac",
+        "startedAt": CREATED,
+        "finishedAt": ENDED,
+        "usage": { "inputTokens": 81_240, "outputTokens": 4_410, "cachedTokens": 70_112, "costMicros": 120_000 },
+        "commits": [COMMIT],
+    })
+}
+
+fn completed() -> Value {
+    json!({ "seq": 9, "type": "job.completed", "at": ENDED, "runId": null, "data": {} })
+}
+
+fn key() -> Value {
+    json!({
+        "id": KEY,
+        "name": "ci",
+        "prefix": "jmn_exam",
+        "scopes": ["write"],
+        "projects": ["shop"],
+        "expiresAt": "2027-02-20T09:00:00.000Z",
+        "allowedIps": null,
+        "createdAt": CREATED,
+        "lastUsedAt": null,
+        "revokedAt": null,
+    })
+}
+
+/// As the server shows one.
+fn project() -> Value {
+    let create = json!({
+        "id": "shop",
+        "repository": "https://github.com/example/shop.git",
+        "agent": "claude-code",
+        "model": "anthropic/claude-sonnet-4-5",
+    });
+    let created = project::create(create, EXAMPLE_TIME).map(|(project, _)| project);
+    created.map_or(Value::Null, |created| super::json_of(&project::show(&created, "https://journeyman.example.com")))
+}

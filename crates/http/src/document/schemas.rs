@@ -1,0 +1,86 @@
+//! Schemas in a form from which code is generated well.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::ErrorCode;
+
+/// Fields of requests whose null means something else than leaving them out.
+const MEANT: [(&str, &str); 1] = [("CreateKey", "expiresAt")];
+
+/// Requests that create something: a field that is left out has its default, and nobody need send null for that.
+const CREATING: [&str; 4] = ["CreateJob", "CreateKey", "CreateProject", "SendMessage"];
+
+/// The codes of errors, with what they mean.
+pub(super) fn error_codes() -> Value {
+    let codes = ErrorCode::all();
+    let names: Vec<&str> = codes.iter().map(|(name, _)| *name).collect();
+    let lines: Vec<String> = codes.iter().map(|(name, meaning)| format!("- `{name}`: {meaning}")).collect();
+    let text = format!(
+        "What went wrong, for programs. New codes may come; the status says what kind of error it is.\n\n{}",
+        lines.join("\n")
+    );
+    json!({ "type": "string", "description": text, "enum": names })
+}
+
+/// Takes null out of optional fields of new things, and gives nullable objects names of their own: generators would
+/// number them.
+pub(super) fn tidy(schemas: &mut Map<String, Value>) {
+    for name in CREATING {
+        let Some(properties) = schemas.get_mut(name).and_then(|schema| schema["properties"].as_object_mut()) else {
+            continue;
+        };
+        properties.iter_mut().filter(|(field, _)| !MEANT.contains(&(name, field.as_str()))).for_each(|(_, schema)| {
+            without_null(schema);
+        });
+    }
+    let mut named = Vec::new();
+    for (name, schema) in schemas.iter_mut() {
+        let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { continue };
+        for (field, schema) in properties {
+            if let Some(object) = nullable_object(schema) {
+                let own = format!("{name}{}", capitalized(field));
+                let description = object.get("description").cloned();
+                *schema = json!({ "oneOf": [{ "$ref": format!("#/components/schemas/{own}") }, { "type": "null" }] });
+                if let Some(description) = description {
+                    schema["description"] = description;
+                }
+                named.push((own, object));
+            }
+        }
+    }
+    schemas.extend(named);
+    schemas.sort_keys();
+}
+
+/// Returns the object of a schema for an object or null.
+fn nullable_object(schema: &Value) -> Option<Value> {
+    let types = schema["type"].as_array()?;
+    if types.len() != 2 || !types.iter().any(|one| one == "object") {
+        return None;
+    }
+    let mut object = schema.clone();
+    object["type"] = json!("object");
+    Some(object)
+}
+
+fn capitalized(field: &str) -> String {
+    let (first, rest) = field.split_at(1);
+    first.to_ascii_uppercase() + rest
+}
+
+/// Takes null out of a schema.
+pub(super) fn without_null(schema: &mut Value) {
+    if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|one| one != "null");
+        if let [only] = types.as_slice() {
+            schema["type"] = only.clone();
+        }
+    }
+    let Some(choices) = schema.get("oneOf").and_then(Value::as_array) else { return };
+    let rest: Vec<&Value> = choices.iter().filter(|one| one["type"] != "null").collect();
+    if let [only] = rest.as_slice()
+        && choices.len() == 2
+    {
+        *schema = (*only).clone();
+    }
+}

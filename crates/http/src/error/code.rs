@@ -1,0 +1,144 @@
+//! The codes of errors: stable, for programs.
+
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+/// Defines the codes with their names, which are what clients see.
+macro_rules! codes {
+    ($(#[doc = $meaning:literal] $code:ident = $name:literal,)*) => {
+        /// What went wrong, for programs. New codes may come; the status says what kind of error it is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
+        pub enum ErrorCode {
+            $(#[doc = $meaning] #[schema(rename = $name)] $code,)*
+        }
+
+        impl ErrorCode {
+            /// Returns the name that clients see.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$code => $name,)*
+                }
+            }
+
+            /// All codes, with what they mean.
+            #[must_use]
+            pub fn all() -> Vec<(&'static str, &'static str)> {
+                vec![$(($name, $meaning.trim_ascii())),*]
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request cannot be read.
+    BadRequest = "bad_request",
+    /// The request has no Authorization header.
+    NoKey = "no_key",
+    /// The Authorization header holds no API key.
+    MalformedKey = "malformed_key",
+    /// The API key is unknown or revoked.
+    UnknownKey = "unknown_key",
+    /// The API key has expired.
+    ExpiredKey = "expired_key",
+    /// The API key may not be used from this address.
+    AddressNotAllowed = "address_not_allowed",
+    /// The scope of the API key does not allow this.
+    ScopeMissing = "scope_missing",
+    /// The API key is limited to some projects, and this needs one for all of them.
+    KeyLimited = "key_limited",
+    /// A browser made this request from another site.
+    ForeignOrigin = "foreign_origin",
+    /// There is nothing at this path.
+    NotFound = "not_found",
+    /// The job is unknown, or of a project that the key may not see.
+    JobNotFound = "job_not_found",
+    /// The job has no such message.
+    MessageNotFound = "message_not_found",
+    /// The project is unknown, or the key may not see it.
+    ProjectNotFound = "project_not_found",
+    /// The API key is unknown.
+    KeyNotFound = "key_not_found",
+    /// There is no repository at this address.
+    RepositoryNotFound = "repository_not_found",
+    /// The path does not take this method.
+    MethodNotAllowed = "method_not_allowed",
+    /// The body is not JSON.
+    InvalidJson = "invalid_json",
+    /// A field of the body is wrong.
+    InvalidBody = "invalid_body",
+    /// A query parameter is wrong.
+    InvalidQuery = "invalid_query",
+    /// The prompt is empty or holds a NUL character.
+    InvalidPrompt = "invalid_prompt",
+    /// The Idempotency-Key header is wrong.
+    InvalidIdempotencyKey = "invalid_idempotency_key",
+    /// The Last-Event-ID header is wrong.
+    InvalidLastEventId = "invalid_last_event_id",
+    /// No agent of this name is configured.
+    UnknownAgent = "unknown_agent",
+    /// The project refuses what its agent does without asking.
+    UnsupportedPolicy = "unsupported_policy",
+    /// Only an administrator may name this repository.
+    RepositoryAddressRefused = "repository_address_refused",
+    /// The body could not be read to its end, or not decompressed.
+    BodyBroken = "body_broken",
+    /// The body did not arrive in time.
+    BodyTimeout = "body_timeout",
+    /// The body is over 1 MiB.
+    BodyTooLarge = "body_too_large",
+    /// The prompt is over 100,000 characters.
+    PromptTooLong = "prompt_too_long",
+    /// The URI is too long.
+    UriTooLong = "uri_too_long",
+    /// The request line and the headers are too large.
+    HeadersTooLarge = "headers_too_large",
+    /// The content type is not JSON.
+    ContentTypeNotJson = "content_type_not_json",
+    /// The charset is not UTF-8.
+    CharsetNotUtf8 = "charset_not_utf8",
+    /// The content encoding is not gzip, zstd, or none.
+    ContentEncodingUnknown = "content_encoding_unknown",
+    /// The job is archived.
+    JobArchived = "job_archived",
+    /// The job is active, and the message has delivery "reject".
+    JobBusy = "job_busy",
+    /// Another job of the project works on this branch.
+    BranchTaken = "branch_taken",
+    /// The message is no longer queued.
+    MessageAlreadyDelivered = "message_already_delivered",
+    /// There is a project with this id.
+    ProjectExists = "project_exists",
+    /// The project has active jobs.
+    ProjectBusy = "project_busy",
+    /// The idempotency key was used with another request.
+    IdempotencyKeyReused = "idempotency_key_reused",
+    /// The limit of the hour is used up.
+    RateLimited = "rate_limited",
+    /// 100 messages wait on this job.
+    QueueFull = "queue_full",
+    /// The repository refused the credential.
+    CredentialRefused = "credential_refused",
+    /// The repository cannot be reached.
+    RepositoryUnreachable = "repository_unreachable",
+    /// The repository cannot be read now.
+    RepositoryUnavailable = "repository_unavailable",
+    /// No sandbox can be created now.
+    SandboxUnavailable = "sandbox_unavailable",
+    /// The server is shutting down.
+    ShuttingDown = "shutting_down",
+    /// The server has too much to do.
+    Overloaded = "overloaded",
+    /// The store cannot be reached.
+    StoreUnavailable = "store_unavailable",
+    /// It is not known whether the request was stored.
+    OutcomeUnknown = "outcome_unknown",
+    /// A fault of the server.
+    Internal = "internal",
+}
+
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

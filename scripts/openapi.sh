@@ -1,0 +1,19 @@
+#!/bin/sh
+# Lints the description of the HTTP interface with two linters that compare its examples with its schemas too.
+set -eu
+cd "$(dirname "$0")/../tests/openapi"
+
+skip() {
+    echo "" >&2
+    echo "=======================================================================" >&2
+    echo "SKIPPED: the linters of docs/openapi.json: $1" >&2
+    echo "=======================================================================" >&2
+    exit 0
+}
+
+. ../../scripts/node.sh
+# No linter asks for updates or tells anybody that it ran.
+export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
+"$node" node_modules/@redocly/cli/bin/cli.js lint --config redocly.yaml --max-problems 50 ../../docs/openapi.json
+"$node" node_modules/@stoplight/spectral-cli/dist/index.js lint --ruleset .spectral.yaml --fail-severity warn \
+    ../../docs/openapi.json
