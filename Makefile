@@ -25,7 +25,7 @@ test-browser: setup-test
 ## dockerd; engines that this machine cannot run are reported as SKIPPED.
 test-containers:
 	@sh scripts/setup.sh test-containers
-	cargo test --locked --package journeyman --test main -- program::container --nocapture
+	cargo test --locked --package journeyman --test main -- program::container --include-ignored --nocapture
 
 ## Install agents of other people from npm, 2.5 GB, and have each do three turns in its sandbox with a scripted model.
 test-agents:

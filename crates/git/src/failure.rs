@@ -64,6 +64,9 @@ pub enum Failure {
     DiskFull,
     /// Another process holds a lock, or left one behind.
     LockHeld,
+    /// Git could not write into the repository at hand: the disk fails, or another attempt has just replaced the
+    /// repository.
+    NotWritten,
     /// Git needed more memory or processor time than its limits allow.
     TooLarge,
     /// The service does not use this repository.
@@ -81,6 +84,12 @@ const SIGNS: &[(&str, Failure)] = &[
     ("No space left on device", Failure::DiskFull),
     ("Disk quota exceeded", Failure::DiskFull),
     (".lock': File exists", Failure::LockHeld),
+    ("unable to write file", Failure::NotWritten),
+    ("unable to create temporary", Failure::NotWritten),
+    ("unable to migrate objects", Failure::NotWritten),
+    ("failed to write object", Failure::NotWritten),
+    ("Input/output error", Failure::NotWritten),
+    ("Read-only file system", Failure::NotWritten),
     ("non-fast-forward", Failure::NonFastForward),
     ("fetch first", Failure::NonFastForward),
     ("stale info", Failure::NonFastForward),
@@ -197,6 +206,8 @@ mod tests {
             ("error: unable to write file: No space left on device", Failure::DiskFull),
             ("fatal: write error: Disk quota exceeded", Failure::DiskFull),
             ("fatal: Unable to create '/m/packed-refs.lock': File exists.", Failure::LockHeld),
+            ("error: unable to write file /m/objects/00/7: No such file or directory", Failure::NotWritten),
+            ("fatal: unable to create temporary object directory", Failure::NotWritten),
             ("git@h: Permission denied (publickey).", Failure::CredentialRefused),
             ("error: cannot open 'FETCH_HEAD': Permission denied", Failure::Other),
             ("fatal: unable to access 'http://h/': Operation too slow. Less than 1 bytes/sec", Failure::Unreachable),

@@ -22,6 +22,7 @@ use journeyman_core::agent::Agents;
 
 pub(crate) use self::agents::{arch, folder};
 pub(crate) use self::connections::ConnectionSettings;
+pub(crate) use self::environment::SCOPE;
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;
 pub(crate) use self::settings::{BlobPlace, Database, Settings};

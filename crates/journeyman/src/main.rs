@@ -7,6 +7,7 @@ mod client;
 mod config;
 mod connections;
 mod lifecycle;
+mod scope;
 mod server;
 mod system;
 mod telemetry;

@@ -65,6 +65,14 @@ impl Server {
         Ok(Self { app, public_url, settings, listener, connections, _lock: lock })
     }
 
+    /// The address that is listened on.
+    ///
+    /// # Errors
+    /// The system does not tell it.
+    pub(crate) fn address(&self) -> std::io::Result<std::net::SocketAddr> {
+        self.listener.local_addr()
+    }
+
     /// Serves until the stages of stopping have been gone through.
     pub(crate) async fn run(self, stages: Stages) -> anyhow::Result<()> {
         let router = self.app.router(stages.drain.clone(), Arc::clone(&self.connections));

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+mod binary;
+
 mod hostile {
     mod agents;
     mod egress;

@@ -47,7 +47,7 @@ const COMPLAINT_BYTES: u64 = 4096;
 const COMPLAINT_TIME: Duration = Duration::from_secs(2);
 
 /// How the back end is mended where no sandbox comes about.
-const MEND: &str = "install bubblewrap 0.8 or newer (apt-get install bubblewrap), and allow user namespaces: \
+const MEND: &str = "install bubblewrap 0.8 or later (apt-get install bubblewrap), and allow user namespaces: \
                     sysctl user.max_user_namespaces must not be 0, and on Ubuntu \
                     kernel.apparmor_restrict_unprivileged_userns must be 0 or bwrap have a profile";
 

@@ -47,6 +47,16 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 const END_TIME: Duration = Duration::from_secs(5);
 const END_PAUSE: Duration = Duration::from_millis(10);
 
+/// Returns whether this process may make groups with limits of memory, processes, and processor time below its own group.
+/// Nothing is made.
+#[must_use]
+pub fn can_limit() -> bool {
+    let limits = [Controller::Memory, Controller::Processes, Controller::Cpu];
+    limits
+        .into_iter()
+        .all(|controller| parent_of(controller).is_some_and(|(version, group)| version.may_make(&group, controller)))
+}
+
 /// The groups of a service, one for each sandbox that there is at a time.
 ///
 /// They are used again and again: a group that is removed lives on in the kernel as long as a file that was read in it is

@@ -15,6 +15,7 @@ mod tree;
 mod users;
 
 pub use bubblewrap::{Bubblewrap, BubblewrapSettings};
+pub use cgroup::can_limit;
 pub use container::{Container, ContainerSettings};
 pub use none::NoSandbox;
 pub use shim::run_if_asked;

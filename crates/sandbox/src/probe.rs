@@ -33,8 +33,14 @@ const PASS: &str = "the users that sandboxes have must be able to pass all folde
                     choose another data-dir, such as /var/lib/journeyman";
 
 /// How limits are mended.
-const GROUPS: &str = "no control group can be made for sandboxes; run the service as root, or under systemd with \
-                      Delegate=yes in its unit";
+const GROUPS: &str = "no control group can be made for sandboxes; start the service by systemd-run --user --scope \
+                      --property=Delegate=yes journeyman serve, or install a unit with Delegate=yes \
+                      (docs/install.md), or run the service as root";
+
+/// How a sandbox that fails with ENOSYS is mended.
+const NO_SYSTEM_CALL: &str = "the kernel, or the container that the service runs in, does not have a system call that \
+                              sandboxes need: use Linux 5.10 or later, run the service outside of that container, or \
+                              set sandbox = \"container\" with Docker or Podman";
 
 /// What a back end tells of itself.
 pub(crate) struct Trial<'a> {
@@ -64,7 +70,13 @@ pub(crate) async fn probe(trial: &Trial<'_>) -> Vec<Guarantee> {
 
 /// Returns all guarantees as not held, for a back end that cannot make a sandbox.
 pub(crate) fn none_holds(trial: &Trial<'_>, detail: &str) -> Vec<Guarantee> {
-    let note = format!("{detail}; {}", if detail.contains("Permission denied") { PASS } else { trial.mend });
+    let is_missing_call = detail.contains("Function not implemented") || detail.contains("os error 38");
+    let mend = match detail {
+        _ if is_missing_call => NO_SYSTEM_CALL,
+        _ if detail.contains("Permission denied") => PASS,
+        _ => trial.mend,
+    };
+    let note = format!("{detail}; {mend}");
     GUARANTEES.into_iter().map(|name| Guarantee { name, holds: false, note: note.clone() }).collect()
 }
 
@@ -120,7 +132,7 @@ async fn hear(spawned: Spawned) -> Result<(Findings, Option<Exhausted>), String>
     let exit = process.wait().await;
     let exhausted = process.exhausted();
     process.end().await;
-    let findings = serde_json::from_str(&said).map_err(|_| format!("it ended with {exit:?}: {}", complaint.trim()))?;
+    let findings = serde_json::from_str(&said).map_err(|_| format!("it ended with {exit}: {}", complaint.trim()))?;
     Ok((findings, exhausted))
 }
 

@@ -164,7 +164,8 @@ async fn import(room: &Room, mirror: &Mirror) -> Result<Result<(), GitError>, St
 /// That git does not take a pack is the pack's fault, but where the machine kept it from trying.
 fn not_taken(error: GitError) -> Stopped {
     match (&error, error.failure()) {
-        (GitError::NotStarted(_), _) | (_, Failure::DiskFull | Failure::LockHeld | Failure::Damaged) => error.into(),
+        (GitError::NotStarted(_), _)
+        | (_, Failure::DiskFull | Failure::LockHeld | Failure::NotWritten | Failure::Damaged) => error.into(),
         // The machine or an operator killed git. (Our own limits end git in other ways.)
         _ if error.is_killed() => error.into(),
         _ => refused(&error),
@@ -218,6 +219,11 @@ mod tests {
         for (error, code, again) in [
             (said("fatal: write error: No space left on device"), ReasonCode::DiskFull, true),
             (GitError::NotStarted("no prlimit".into()), ReasonCode::Internal, true),
+            (
+                said("error: unable to write file m.git/objects/0/7: No such file or directory"),
+                ReasonCode::Internal,
+                true,
+            ),
             (said("fatal: early EOF"), ReasonCode::WorkspaceRefused, false),
             (said("error: object fsck failed"), ReasonCode::WorkspaceRefused, false),
             (

@@ -89,7 +89,9 @@ impl From<GitError> for Stopped {
                 format!("git exceeded its limit of memory or processor time on the repository: {error}"),
             ),
             Failure::NotUsed => Self::failed(ReasonCode::RepositoryNotFound, error.to_string()),
-            Failure::LockHeld | Failure::Other => Self::may_pass(ReasonCode::Internal, error.to_string()),
+            Failure::LockHeld | Failure::NotWritten | Failure::Other => {
+                Self::may_pass(ReasonCode::Internal, error.to_string())
+            }
         }
     }
 }

@@ -120,15 +120,36 @@ impl Walls {
             return Ok(());
         }
         let containment = self.containment().await;
-        let Some(missing) = containment.missing().next() else { return Ok(()) };
-        let text = format!(
-            "the sandbox of this machine ({}) does not guarantee \"{}\", and no agent but the test model is run \
-             without it: {}. Fix it, or allow it in the configuration: sandbox-allow-degraded = [\"{}\"]; journeyman \
-             doctor shows all",
-            containment.sandbox, missing.name, missing.note, missing.name
-        );
-        Err(Stopped::may_pass(ReasonCode::SandboxUnsafe, text))
+        match missing(&containment) {
+            Some(text) => Err(Stopped::may_pass(ReasonCode::SandboxUnsafe, text)),
+            None => Ok(()),
+        }
     }
+}
+
+/// Names all guarantees that are missing, each cause with its remedy once, and how to do without them.
+fn missing(containment: &Containment) -> Option<String> {
+    let quoted = |names: &[&str]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let mut causes: Vec<(&str, Vec<&str>)> = Vec::new();
+    for guarantee in containment.missing() {
+        match causes.iter_mut().find(|(note, _)| *note == guarantee.note) {
+            Some((_, names)) => names.push(guarantee.name),
+            None => causes.push((&guarantee.note, vec![guarantee.name])),
+        }
+    }
+    if causes.is_empty() {
+        return None;
+    }
+    let told: Vec<String> = causes.iter().map(|(note, names)| format!("{}: {note}", quoted(names))).collect();
+    let all: Vec<&str> = containment.missing().map(|guarantee| guarantee.name).collect();
+    Some(format!(
+        "the sandbox of this machine ({}) does not guarantee {}, and no agent but the test model is run without. {}. Or \
+         do without, in the configuration: sandbox-allow-degraded = [{}]",
+        containment.sandbox,
+        quoted(&all),
+        told.join(". "),
+        quoted(&all)
+    ))
 }
 
 #[cfg(test)]

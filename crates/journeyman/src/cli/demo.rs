@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (stages, signals) = (Stages::default(), Signals::listen()?);
-        let git = app::git(&settings)?;
+        let (git, program) = (app::git(&settings)?, program(&settings.path)?);
         let grace = settings.grace;
         let server = Server::bind(settings).await?;
         let (url, store) = (server.public_url.clone(), server.app.store.clone());
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
         let key = make_key(&*store).await?;
         let data = data_dir.display().to_string();
         let shown = tokio::select! {
-            shown = story(&*store, &url, &key, &git, &data, arguments.exit) => shown,
+            shown = story(&*store, &url, &key, &git, &data, (&program, arguments.exit)) => shown,
             () = stages.drain.cancelled() => Ok(()),
         };
         if arguments.exit || shown.is_err() {
@@ -95,6 +95,21 @@ fn address(arguments: &DemoArgs) -> SocketAddr {
     arguments.listen.unwrap_or(if !arguments.exit && free(usual) { usual } else { any })
 }
 
+/// How people type this program's name: its path, unless it is found on the search path.
+fn program(path: &str) -> anyhow::Result<String> {
+    let own = std::env::current_exe().context("the path of this program")?;
+    let is_found = std::env::split_paths(path).any(|folder| {
+        let there = folder.join("journeyman").canonicalize();
+        there.is_ok_and(|there| own.canonicalize().is_ok_and(|own| own == there))
+    });
+    if is_found {
+        return Ok("journeyman".to_owned());
+    }
+    let path = own.display().to_string();
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.+".contains(&byte));
+    Ok(if is_plain { path } else { format!("'{}'", path.replace('\'', "'\\''")) })
+}
+
 /// A key for a day.
 pub(super) async fn make_key(store: &dyn KeyStore) -> anyhow::Result<String> {
     let now = Machine.now();
@@ -112,10 +127,10 @@ async fn story(
     key: &str,
     git: &journeyman_git::Git,
     data: &str,
-    exit: bool,
+    (program, exit): (&str, bool),
 ) -> anyhow::Result<()> {
     let client = Client::new(url, key)?;
-    let tell = Teller::new(url);
+    let tell = Teller::new(url, program.to_owned());
     tell.line("Journeyman: a prompt becomes a pull request, a follow-up message extends it.")?;
     tell.line(
         "The agent here is the built-in one with the test model, which does what the [[…]] in a prompt say; it runs",
@@ -124,7 +139,7 @@ async fn story(
     tell.step("A service")?;
     tell.line(&format!("listens on {url}, keeps its data in {data}, describes itself at {url}/docs"))?;
     tell.step("An API key")?;
-    tell.command("journeyman key create --name demo")?;
+    tell.command(&format!("{} key create --name demo", tell.program))?;
     tell.line(&format!("export JOURNEYMAN_KEY={key}"))?;
 
     tell.step("A project with a repository on the built-in code host")?;
@@ -171,7 +186,7 @@ async fn story(
             "Then the conversation of this job is at {url}/projects/demo/jobs/{}",
             job.rsplit('/').next().unwrap_or_default()
         ))?;
-        tell.onward(url, job.rsplit('/').next().unwrap_or_default())?;
+        return Ok(tell.onward(url, key, job.rsplit('/').next().unwrap_or_default())?);
     }
     Ok(print(&after.to_string())?)
 }

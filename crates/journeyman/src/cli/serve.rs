@@ -12,7 +12,7 @@ use super::user::{administrator, link};
 use crate::config::{self, Layer, Role};
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
-use crate::telemetry;
+use crate::{scope, telemetry};
 
 #[derive(Debug, Args)]
 #[command(
@@ -28,22 +28,28 @@ pub(crate) struct ServeArgs {
 /// Serves until a signal says otherwise.
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = config::load(arguments.settings)?;
+    scope::enter(&settings)?;
     telemetry::begin(&settings)?;
     use_all_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let signals = Signals::listen()?;
-        let serves_pages = settings.roles.contains(&Role::Api);
+        let serves_clients = settings.roles.contains(&Role::Api);
         let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
         let server = Server::bind(settings).await?;
         // Beside the first requests: it takes a moment.
         let host = Arc::clone(&server.app.host);
         let watcher = tokio::spawn(async move { host.walls.watch(log_containment).await });
-        tracing::info!(url = server.public_url, data = %data_dir.display(), "serving");
-        if !server.app.has_keys().await? {
+        if serves_clients {
+            tracing::info!(url = server.public_url, data = %data_dir.display(), "serving");
+        } else {
+            let address = server.address()?;
+            tracing::info!(health = %format!("http://{address}/readyz"), data = %data_dir.display(), "carrying out jobs");
+        }
+        if serves_clients && !server.app.has_keys().await? {
             tracing::info!("there is no API key yet; make one with: journeyman key create --name NAME");
         }
-        if serves_pages && administrator(&*server.app.store).await?.is_none() {
+        if serves_clients && administrator(&*server.app.store).await?.is_none() {
             // Not into the log: whoever has the link becomes the administrator.
             let link = link(&*server.app.store, &server.public_url, None).await?;
             print(&format!(

@@ -30,7 +30,12 @@ pub(crate) struct MachineEnvironment {
     pub(crate) provider: ProviderOptions,
     /// Keys for models, by the names of their variables.
     pub(crate) model_keys: ModelKeys,
+    /// Whether this program was started in a scope of its own, by [`SCOPE`].
+    pub(crate) is_in_scope: bool,
 }
+
+/// The variable that is set in a program that was started in a scope of its own.
+pub(crate) const SCOPE: &str = "JOURNEYMAN_SCOPE";
 
 /// Keys: `Debug` shows none.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -75,6 +80,7 @@ pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
         home: take("HOME").map(PathBuf::from),
         data_home: take("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute()),
         master_key: take("JOURNEYMAN_MASTER_KEY"),
+        is_in_scope: take(SCOPE).is_some(),
         provider: ProviderOptions(
             variables.into_iter().filter(|(name, _)| PROVIDERS.iter().any(|start| name.starts_with(start))).collect(),
         ),

@@ -36,6 +36,8 @@ pub(crate) struct Settings {
     /// The folder of the built-in code host.
     pub(crate) repositories: PathBuf,
     pub(crate) master_key_file: PathBuf,
+    /// Whether this program was started in a scope of the user's systemd.
+    pub(crate) is_in_scope: bool,
     /// Whether the operator named that file: then it is not made.
     pub(crate) master_key_file_given: bool,
     /// The key itself, from the environment.
@@ -199,6 +201,7 @@ impl Settings {
             master_key_file_given: layer.master_key_file.is_some(),
             master_key_file: layer.master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
             master_key: machine.master_key,
+            is_in_scope: machine.is_in_scope,
             blobs: blobs(layer.blob_url, &data_dir, machine.provider)?,
             data_dir,
             session_keep: layer.session_keep.map_or(90 * DAY, |span| span.0),

@@ -5,14 +5,15 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use super::given::{PROGRAM, Service, Site, site};
+use super::given::{Service, Site, site};
+use crate::binary::program;
 
 fn job(site: &Site, service: &Service, arguments: &[&str]) -> Output {
     command(site, service, arguments).output().unwrap()
 }
 
 fn command(site: &Site, service: &Service, arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(program());
     command.arg("job").args(arguments).stdin(Stdio::null());
     command.env("JOURNEYMAN_URL", &service.url).env("JOURNEYMAN_KEY", &site.key).env("JOURNEYMAN_PROJECT", "shop");
     command

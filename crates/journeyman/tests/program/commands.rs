@@ -1,11 +1,13 @@
 //! Commands that need no service, and what they say when something is wrong.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::given::{PROGRAM, site};
+use super::given::site;
+use crate::binary::program;
 
 fn stderr(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -113,7 +115,7 @@ fn a_start_that_cannot_succeed_says_why() {
     let address = service.url.trim_start_matches("http://").to_owned();
     let elsewhere = tempfile::tempdir().unwrap();
     let serve = |arguments: &[&str]| {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.arg("serve").args(arguments).env("JOURNEYMAN_DATA_DIR", elsewhere.path());
         command
     };
@@ -158,10 +160,10 @@ fn flags_are_stronger_than_the_file_and_the_file_than_the_environment() {
 #[test]
 fn completions_and_the_description_are_printed() {
     for shell in ["bash", "zsh", "fish"] {
-        let output = Command::new(PROGRAM).args(["completions", shell]).output().unwrap();
+        let output = Command::new(program()).args(["completions", shell]).output().unwrap();
         assert!(output.status.success() && output.stdout.len() > 1000, "{shell}");
     }
-    let output = Command::new(PROGRAM).arg("openapi").output().unwrap();
+    let output = Command::new(program()).arg("openapi").output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["info"]["title"], "Journeyman");
 }
@@ -171,7 +173,7 @@ fn a_first_start_that_is_killed_at_any_moment_can_be_repeated() {
     for delay in (0..40).map(std::time::Duration::from_millis) {
         let dir = tempfile::tempdir().unwrap();
         let list = || {
-            let mut command = Command::new(PROGRAM);
+            let mut command = Command::new(program());
             command.args(["key", "list", "--data-dir"]).arg(dir.path()).stdout(std::process::Stdio::null());
             command
         };
@@ -188,7 +190,7 @@ fn a_first_start_that_is_killed_at_any_moment_can_be_repeated() {
 fn the_demo_shows_a_job_and_its_follow_up_and_prints_the_record() {
     // What is set for other services must not reach a demo.
     let foreign = [("JOURNEYMAN_DATA_DIR", "/nowhere"), ("JOURNEYMAN_MASTER_KEY", "hush"), ("JOURNEYMAN_WORKERS", "x")];
-    let output = Command::new(PROGRAM).args(["demo", "--exit"]).envs(foreign).output().unwrap();
+    let output = Command::new(program()).args(["demo", "--exit"]).envs(foreign).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let stdout = String::from_utf8(output.stdout.clone()).unwrap();
     let record: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
@@ -211,9 +213,36 @@ fn the_demo_shows_a_job_and_its_follow_up_and_prints_the_record() {
 fn a_demo_in_a_folder_of_its_own_can_be_repeated() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let output = Command::new(PROGRAM).args(["demo", "--exit", "--data-dir"]).arg(dir.path()).output().unwrap();
+        let output = Command::new(program()).args(["demo", "--exit", "--data-dir"]).arg(dir.path()).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn what_a_demo_says_to_type_works_as_it_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut demo = Command::new(program());
+    demo.args(["demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path());
+    let mut demo = demo.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = Vec::new();
+    for line in BufReader::new(demo.stderr.take().unwrap()).lines() {
+        let line = line.unwrap();
+        let is_last = line.contains("Add a test for the parser");
+        said.push(line);
+        if is_last {
+            break;
+        }
+    }
+    let typed: Vec<&str> = said.iter().filter_map(|line| line.trim_start().strip_prefix("$ ")).collect();
+    let find =
+        |word: &str| *typed.iter().find(|line| line.contains(word)).unwrap_or_else(|| panic!("{word}: {said:#?}"));
+    let script = format!("{}\n{}", find("export JOURNEYMAN_URL="), find("job send"));
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", stderr(&output));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&demo), rustix::process::Signal::TERM).unwrap();
+    let output = demo.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "the record is for --exit");
 }
 
 #[test]
@@ -237,6 +266,6 @@ fn a_database_is_compacted_only_while_no_service_runs() {
 #[test]
 fn a_reader_that_closes_the_pipe_is_not_an_error() {
     let script = r#"("$1" openapi; echo "exit code $?" >&2) | head -n 1"#;
-    let output = Command::new("sh").args(["-c", script, "sh", PROGRAM]).output().unwrap();
+    let output = Command::new("sh").args(["-c", script, "sh", program()]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), "exit code 0");
 }

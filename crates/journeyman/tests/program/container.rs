@@ -47,11 +47,13 @@ fn home(site: &Site, job: &str) -> PathBuf {
 }
 
 #[test]
+#[ignore = "needs a container engine: make test-containers"]
 fn agents_run_in_containers_of_podman() {
     agents_run(Kind::Podman, "6173");
 }
 
 #[test]
+#[ignore = "needs a container engine: make test-containers"]
 fn agents_run_in_containers_of_docker() {
     agents_run(Kind::Docker, "6174");
 }
@@ -160,6 +162,7 @@ fn agents_run(kind: Kind, seconds: &str) {
 }
 
 #[test]
+#[ignore = "needs a container engine: make test-containers"]
 fn agents_run_in_containers_of_rootless_podman() {
     let Some(engine) = engine(Kind::RootlessPodman) else { return };
     let lost = "sandbox-allow-degraded = [\"memory\", \"process-count\", \"cpu\"]\n";
@@ -199,11 +202,13 @@ fn agents_run_in_containers_of_rootless_podman() {
 }
 
 #[test]
+#[ignore = "needs a container engine: make test-containers"]
 fn a_finished_turn_waits_for_podman_to_come_back() {
     a_finished_turn_waits(Kind::Podman);
 }
 
 #[test]
+#[ignore = "needs a container engine: make test-containers"]
 fn a_finished_turn_waits_for_docker_to_come_back() {
     a_finished_turn_waits(Kind::Docker);
 }
@@ -232,11 +237,13 @@ fn a_finished_turn_waits(kind: Kind) {
 }
 
 #[test]
+#[ignore = "needs a container engine: make test-containers"]
 fn an_image_that_cannot_be_used_is_refused_by_podman() {
     images_are_refused(Kind::Podman);
 }
 
 #[test]
+#[ignore = "needs a container engine: make test-containers"]
 fn an_image_that_cannot_be_used_is_refused_by_docker() {
     images_are_refused(Kind::Docker);
 }

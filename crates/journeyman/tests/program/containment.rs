@@ -143,8 +143,10 @@ fn an_ordinary_user_has_a_sandbox_and_says_what_is_missing() {
     let reason = failed(&service, "other");
     assert_eq!(reason["code"], "sandbox_unsafe", "{reason}");
     let text = reason["text"].as_str().unwrap();
-    assert!(text.contains("\"memory\"") && text.contains("Delegate=yes"), "{text}");
-    assert!(text.contains("sandbox-allow-degraded"), "{text}");
+    // All at once, with one remedy and one way to do without.
+    assert!(text.contains("does not guarantee \"memory\", \"process-count\", \"cpu\""), "{text}");
+    assert_eq!(text.matches("Delegate=yes").count(), 2, "{text}");
+    assert!(text.contains("sandbox-allow-degraded = [\"memory\", \"process-count\", \"cpu\"]"), "{text}");
     let guarantees = service.get("/v2/system")["sandbox"]["guarantees"].clone();
     let holds =
         |name: &str| guarantees.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()["holds"].clone();
@@ -161,4 +163,33 @@ fn what_is_missing_may_be_given_up_by_name() {
     assert_eq!(failed(&service, "other")["code"], "agent_exited", "it was run");
     let system = service.get("/v2/system");
     assert_eq!(system["sandbox"]["enough"], true, "{system:#}");
+}
+
+/// What systemd-run does with a scope: it runs the program in its own place.
+const SYSTEMD_RUN: &str = "#!/bin/sh\necho \"$@\" >> \"$(dirname \"$0\")/../scopes\"\n\
+                           while [ \"$1\" != -- ]; do shift; done\nshift\nexec \"$@\"\n";
+
+#[test]
+fn an_ordinary_users_service_starts_in_a_scope_of_the_users_systemd() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let site = site_with("lease = \"3s\"\n");
+    std::fs::create_dir(site.path("bin")).unwrap();
+    std::fs::write(site.path("bin/systemd-run"), SYSTEMD_RUN).unwrap();
+    std::fs::set_permissions(site.path("bin/systemd-run"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(site.dir.path()).status().unwrap();
+    assert!(given.success());
+    let mut wrapper = Command::new("sh");
+    wrapper.args(["-c", "PATH=\"$1:$PATH\"; shift; exec \"$@\"", "sh"]).arg(site.path("bin"));
+    wrapper.args(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
+    let service = site.start_wrapped(wrapper);
+    let job = service.create("[[say hello]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let scopes = std::fs::read_to_string(site.path("scopes")).unwrap();
+    let scopes: Vec<&str> = scopes.lines().collect();
+    let options = "--user --scope --quiet --collect --property=Delegate=yes -- ";
+    assert_eq!(scopes[0], format!("{options}true"));
+    assert!(scopes.len() == 2 && scopes[1].starts_with(options) && scopes[1].contains(" serve"), "{scopes:#?}");
 }

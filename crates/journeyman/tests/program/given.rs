@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// The program that is tested.
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_journeyman");
+use crate::binary::program;
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,7 +110,7 @@ impl Site {
 
     /// A command with the data directory of one of the site's machines.
     pub(crate) fn command_at(&self, machine: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args(arguments).arg("--config").arg(self.path("config.toml")).arg("--data-dir").arg(self.path(machine));
         command.stdin(Stdio::null());
         command
@@ -192,6 +191,9 @@ impl Site {
             let said: Value = serde_json::from_str(&line).unwrap_or_default();
             if said["message"] == "serving" {
                 break said["url"].as_str().unwrap().to_owned();
+            }
+            if said["message"] == "carrying out jobs" {
+                break said["health"].as_str().unwrap().trim_end_matches("/readyz").to_owned();
             }
         };
         let log = std::sync::Arc::new(std::sync::Mutex::new(begun));

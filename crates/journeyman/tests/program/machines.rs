@@ -31,6 +31,7 @@ fn one_machine_serves_another_works_and_a_stream_shows_it() {
     let (api, worker) = (site.start_machine("api", "api"), site.start_machine("worker", "worker"));
     assert_eq!(worker.call("GET", "/readyz", None).0, 200);
     assert_eq!(worker.call("GET", "/v2/projects", None).0, 404, "a worker serves no clients");
+    assert!(!worker.log().contains("API key") && !worker.log().contains("serving"), "{}", worker.log());
     let job = api.create("Add a greeting\n[[say working]][[write hello.txt|Hello]]");
     let stream = api.stream_until(&job, "job.completed");
     assert!(stream.contains("event: run.started") && stream.contains("working"), "{stream}");

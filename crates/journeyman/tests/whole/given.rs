@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::dying::{Dying, Moment, Wire};
+use crate::binary::program;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -140,11 +141,11 @@ fn machine(
     warm: Warm,
 ) -> Arc<Host> {
     let agent = AgentSpec {
-        command: [env!("CARGO_BIN_EXE_journeyman"), "agent", "--model", "{model}", "--state-dir", "{home}/sessions"]
+        command: [program(), "agent", "--model", "{model}", "--state-dir", "{home}/sessions"]
             .map(str::to_owned)
             .to_vec(),
         name: None,
-        readable: vec![env!("CARGO_BIN_EXE_journeyman").into()],
+        readable: vec![program().into()],
         environment: [].into(),
         files: [].into(),
         dialects: Vec::new(),
@@ -228,8 +229,8 @@ fn sandbox(data: &Path) -> Bubblewrap {
     let settings = BubblewrapSettings {
         program: "bwrap".into(),
         path: PATH.to_owned(),
-        shim: env!("CARGO_BIN_EXE_journeyman").into(),
-        own_program: env!("CARGO_BIN_EXE_journeyman").into(),
+        shim: program().into(),
+        own_program: program().into(),
         readable: Vec::new(),
         folder: data.join("sandbox"),
         renew: true,

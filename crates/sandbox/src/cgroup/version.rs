@@ -112,6 +112,20 @@ impl Version {
         if self == Self::Two { give(folder, controller) } else { Ok(()) }
     }
 
+    /// Returns whether groups with this controller may be made in a group.
+    pub(super) fn may_make(self, group: &Path, controller: Controller) -> bool {
+        let is_ours = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+        match self {
+            Self::One => is_ours(group),
+            Self::Two => {
+                let there = std::fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
+                there.split_ascii_whitespace().any(|has| has == controller.name())
+                    && is_ours(group)
+                    && is_ours(&group.join("cgroup.subtree_control"))
+            }
+        }
+    }
+
     /// The file by which a thread enters, or a whole process where no thread can alone.
     pub(super) const fn door(self) -> &'static str {
         match self {

@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::error::AcpError;
 use super::lines::{LineReader, Read, head};
-use super::permission::{self, Calls, Policy, Refusals};
+use super::permission::{self, Answer, Calls, Policy, Refusals};
 use super::translate::{self, Update};
 use super::{Sender, Tap};
 
@@ -156,9 +156,9 @@ impl Inbound {
         if method == ASK_PERMISSION {
             let cancelling = *self.phase.borrow() == Phase::Cancelling;
             // The protocol wants "cancelled" for all that is asked in a turn that is being cancelled.
-            let kinds: &[&str] = if cancelling { &[] } else { self.policy.answer(params, &self.calls).kinds() };
-            let decision = permission::decide(params, kinds);
-            if !cancelling {
+            let answer = self.policy.answer(params, &self.calls);
+            let decision = permission::decide(params, if cancelling { &[] } else { answer.kinds() });
+            if !cancelling && answer == Answer::Refuse {
                 self.refusals.note(&decision.update);
             }
             self.report(decision.update).await;

@@ -25,7 +25,7 @@ use crate::config::Settings;
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
 use crate::system::Machine;
-use crate::telemetry;
+use crate::{scope, telemetry};
 
 /// What is asked: the test model does what stands in brackets, and others can read it.
 const FIRST: &str = "Make a file hello.txt in the current folder that holds the one word hello, and nothing else. Do nothing \
@@ -64,6 +64,7 @@ pub(super) struct CheckArgs {
 pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
     let CheckArgs { id, model, project, verbose, json } = arguments;
     let spec = find(&settings, id)?;
+    scope::enter(&settings)?;
     let like = project.as_ref().map(|project| block_on(copy::read(&settings, project))).transpose()?;
     if let Some(like) = &like {
         spec.check_permissions(id, &like.project.settings.sandbox)?;
@@ -85,7 +86,7 @@ pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Resu
         let key = make_key(&*store).await?;
         let client = Client::new(&url, &key)?;
         if *verbose {
-            host.set_tap(Arc::new(|sender, line| show(sender, line)));
+            host.set_tap(Arc::new(show));
         }
         let project = json!({"id": "check", "repository": "local:check", "agent": id, "model": model});
         let project = client.json(Request::post("/v2/projects").body(&project, None)).await?;

@@ -1,4 +1,4 @@
-//! What the demo tells, on stderr: stdout is for the final record alone.
+//! What the demo tells, on stderr: stdout is for the final record alone, with `--exit`.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -10,12 +10,14 @@ use super::super::job::plain;
 /// Tells a story in numbered steps.
 pub(super) struct Teller {
     url: String,
+    /// How people type this program's name.
+    pub(super) program: String,
     steps: Cell<u32>,
 }
 
 impl Teller {
-    pub(super) fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), steps: Cell::new(0) }
+    pub(super) fn new(url: &str, program: String) -> Self {
+        Self { url: url.to_owned(), program, steps: Cell::new(0) }
     }
 
     pub(super) fn line(&self, text: &str) -> io::Result<()> {
@@ -54,14 +56,17 @@ impl Teller {
     }
 
     /// How to go on.
-    pub(super) fn onward(&self, url: &str, job: &str) -> io::Result<()> {
+    pub(super) fn onward(&self, url: &str, key: &str, job: &str) -> io::Result<()> {
+        let program = &self.program;
         self.step("Now you")?;
         self.line("The service goes on until Ctrl-C. In another terminal:")?;
-        self.line(&format!("export JOURNEYMAN_URL={url} JOURNEYMAN_PROJECT=demo JOURNEYMAN_KEY=…"))?;
-        self.command(&format!("journeyman job send {job} 'Say goodbye [[append greet.sh|echo Goodbye]]' --watch"))?;
-        self.line("With a real model and a repository of yours, on a service of your own (journeyman serve):")?;
-        self.command("journeyman project create mine --repository https://github.com/you/repository.git \\")?;
+        self.command(&format!("export JOURNEYMAN_URL={url} JOURNEYMAN_PROJECT=demo JOURNEYMAN_KEY={key}"))?;
+        self.command(&format!("{program} job send {job} 'Say goodbye [[append greet.sh|echo Goodbye]]' --watch"))?;
+        self.line(&format!(
+            "With a real model and a repository of yours, on a service of your own ({program} serve):"
+        ))?;
+        self.command(&format!("{program} project create mine --repository https://github.com/you/repository.git \\"))?;
         self.line("      --token-file TOKEN-FILE --model anthropic/claude-sonnet-4-5 --secret-file ANTHROPIC_API_KEY=KEY-FILE")?;
-        self.command("journeyman job create --project mine 'Add a test for the parser' --watch")
+        self.command(&format!("{program} job create --project mine 'Add a test for the parser' --watch"))
     }
 }

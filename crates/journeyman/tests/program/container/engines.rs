@@ -224,7 +224,7 @@ impl Engine {
     /// Returns a command of the client.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.client[0]);
-        command.args(&self.client[1..]).args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        command.args(&self.client[1..]).args(arguments).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
 
@@ -234,8 +234,14 @@ impl Engine {
         let _ = std::fs::remove_file(&self.socket);
         let mut server = Command::new(&self.server[0]);
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        // Rootless Podman is two processes.
-        server.args(&self.server[1..]).process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        // Rootless Podman is two processes. Its user may not be able to enter the folder of the tests.
+        server
+            .args(&self.server[1..])
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         self.service = Some(server.spawn().unwrap());
         let end = Instant::now() + PATIENCE;
         while answer(&self.socket, "GET", "/_ping").is_none_or(|(status, _)| status != 200) {

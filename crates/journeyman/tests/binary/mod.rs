@@ -1,0 +1,53 @@
+//! The program where the users of sandboxes can reach it. A clone may lie in a folder that others may not pass, such as
+//! root's home; then the tests use a copy, as `serve` does for its sandboxes.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// The program as it was built.
+const BUILT: &str = env!("CARGO_BIN_EXE_journeyman");
+
+/// The folders of copies begin so, and end with the process that made them.
+const PREFIX: &str = "journeyman-test-program-";
+
+/// The path of the program.
+pub(crate) fn program() -> &'static str {
+    static PROGRAM: LazyLock<String> = LazyLock::new(|| {
+        if others_reach(Path::new(BUILT)) {
+            return BUILT.to_owned();
+        }
+        remove_old_copies();
+        copy().to_str().unwrap().to_owned()
+    });
+    &PROGRAM
+}
+
+fn others_reach(program: &Path) -> bool {
+    let open = |path: &Path, bits| path.metadata().is_ok_and(|note| note.mode() & bits == bits);
+    program.ancestors().skip(1).all(|dir| open(dir, 0o001)) && open(program, 0o005)
+}
+
+fn copy() -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    let place = folder.join("journeyman");
+    if std::fs::hard_link(BUILT, &place).is_err() {
+        std::fs::copy(BUILT, &place).unwrap();
+    }
+    std::fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
+    place
+}
+
+/// Removes the copies of processes that are no more: nothing runs at the end of this one.
+fn remove_old_copies() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(process) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+        if !Path::new("/proc").join(process).exists() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
