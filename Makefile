@@ -12,7 +12,7 @@ test: setup-test
 	sh scripts/openapi.sh
 	sh scripts/browser.sh
 
-## Lint the description of the HTTP interface.
+## Lint the OpenAPI document of the HTTP interface.
 lint-openapi: setup-test
 	sh scripts/openapi.sh
 

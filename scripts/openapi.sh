@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lints the description of the HTTP interface with two linters that compare its examples with its schemas too.
+# Checks the OpenAPI document with two linters, which also compare its examples with its schemas.
 set -eu
 cd "$(dirname "$0")/../tests/openapi"
 
@@ -12,7 +12,7 @@ skip() {
 }
 
 . ../../scripts/node.sh
-# No linter asks for updates or tells anybody that it ran.
+# Disables update checks and telemetry of the linters.
 export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
 "$node" node_modules/@redocly/cli/bin/cli.js lint --config redocly.yaml --max-problems 50 ../../docs/openapi.json
 "$node" node_modules/@stoplight/spectral-cli/dist/index.js lint --ruleset .spectral.yaml --fail-severity warn \

@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::tools::{Announcement, Context, ToolOutput, ToolRequest};
 use crate::turn::Turn;
 
-/// What a model is told of a call that was refused.
+/// The result of a refused call, for the model.
 const REFUSED: &str = "permission for this call was refused; do not try it again, and say what could not be done";
 
-/// What a model is told of a call that waited for a permission when the turn was cancelled.
+/// The result of a call whose permission request was pending when the turn was cancelled, for the model.
 const NOT_ASKED: &str = "the turn was cancelled";
 
 /// Runs the call that a model asked for by name. A call that makes no sense is reported as a failed one.
@@ -44,7 +44,8 @@ pub(crate) async fn run(turn: &Turn<'_>, id: &str, request: ToolRequest, raw_inp
     output
 }
 
-/// Asks the client for permission where that is set and the call changes something. The error is a text for the model.
+/// Asks the client for permission if the agent is configured to ask and the call edits files or runs a command. The
+/// error is the result for the model.
 async fn permission(turn: &Turn<'_>, id: &str, announcement: &Announcement) -> Result<(), &'static str> {
     if !turn.asks || !matches!(announcement.kind, ToolKind::Edit | ToolKind::Execute) {
         return Ok(());

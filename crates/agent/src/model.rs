@@ -87,6 +87,7 @@ pub(crate) fn usual_window(dialect: Dialect, name: &str) -> u64 {
             _ => 128_000,
         },
         Dialect::Gemini => 1_000_000,
+        // Ollama has been dealt with.
         Dialect::Ollama | Dialect::Compatible => 128_000,
     }
 }

@@ -23,11 +23,11 @@ pub struct Options {
     pub version: String,
     /// Makes the identifier of a new session: 1 to 64 of the characters `A-Z a-z 0-9 _ -`, never the same twice.
     pub new_session_id: Box<dyn Fn() -> String + Send + Sync>,
-    /// The size of the model's context window in tokens. `None`: by model family.
+    /// The size of the model's context window in tokens. `None`: the usual size of the model family.
     pub context_tokens: Option<u64>,
     /// The most calls of the model in one turn; the turn then ends with `max_turn_requests`.
     pub model_calls: u32,
-    /// Whether the client is asked for permission before a file is changed and before a command is run.
+    /// Makes the agent ask the client for permission before it changes a file or runs a command.
     pub asks: bool,
     /// Ends the process at once with exit code 101. Only the scripted model calls it, on `[[die]]`; a hook, so that
     /// tests survive it.

@@ -17,7 +17,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) reporter: &'a Reporter,
     /// Where the session is kept.
     pub(crate) store: &'a SessionStore,
-    /// Whether the client is asked for permission before a file is changed and before a command is run.
+    /// Makes the agent ask the client for permission before it changes a file or runs a command.
     pub(crate) asks: bool,
     /// Set when the turn shall stop.
     pub(crate) cancel: &'a CancellationToken,

@@ -138,7 +138,7 @@ async fn permissions_are_asked_for_while_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_does_nothing_that_was_refused() {
+async fn refused_calls_are_not_executed() {
     let place = Place::new();
     let mut agent = Agent::start_asking(&place.state()).await;
     let session = agent.session(&place.work()).await;
@@ -155,7 +155,7 @@ async fn an_agent_that_asks_does_nothing_that_was_refused() {
             assert_eq!(place.work().join(file).exists(), done, "{kind}");
         }
     }
-    // A turn that is cancelled while it asks ends.
+    // Cancelling a turn ends it while a permission request is pending.
     let prompt = agent.send_prompt(&session, "[[write c|x]]").await;
     agent.request_of_agent("session/request_permission").await;
     agent.cancel(&session).await;

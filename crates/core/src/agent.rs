@@ -42,14 +42,14 @@ pub struct AgentSpec {
     /// The session mode in which it does not ask, such as `bypassPermissions`.
     #[serde(default)]
     pub mode: Option<String>,
-    /// The session mode in which it asks, such as `ask`; `None`: the mode in which it starts.
+    /// The session mode in which the agent asks for permission, such as `ask`. `None`: the agent's initial mode.
     #[serde(default)]
     pub ask_mode: Option<String>,
-    /// The authentication method that it is asked to use if it opens no session without one.
+    /// The authentication method to use if the agent requires authentication before it opens a session.
     #[serde(default)]
     pub auth_method: Option<String>,
-    /// The kinds of tool calls for which it asks permission when it is in `ask_mode`. Empty: it never asks, and a project
-    /// that refuses something cannot use it.
+    /// The kinds of tool calls for which the agent asks permission in `ask_mode`. If empty, the agent never asks, and a
+    /// project that refuses any kind cannot use it.
     #[serde(default)]
     pub asks: BTreeSet<ToolKind>,
     /// Whether the model is chosen through the protocol too, after the session is open.
@@ -80,14 +80,14 @@ impl AgentSpec {
         true
     }
 
-    /// Checks that the agent asks before it does what a project refuses: what it does without asking cannot be refused.
+    /// Checks that the agent asks permission for every kind of tool call that a project refuses.
     ///
-    /// A kind that the project refuses by name must be one that the agent asks for. Where the project refuses everything
-    /// else, the agent must ask before it edits files and before it runs commands, unless these are allowed by name:
-    /// whatever else changes something is done by one of them.
+    /// The agent must ask for each kind that the project refuses by name. If the project refuses all other kinds, the
+    /// agent must also ask for `edit` and `execute`, unless the project allows them by name. Agents make all changes
+    /// with calls of these two kinds.
     ///
     /// # Errors
-    /// The kinds that are refused and that the agent does not ask for.
+    /// Returns the refused kinds for which the agent does not ask.
     pub fn check_permissions(&self, id: &str, sandbox: &SandboxSettings) -> Result<(), UnsupportedPolicy> {
         let by_name = sandbox.permission_kinds.iter().filter(|(_, policy)| **policy == PermissionPolicy::Refuse);
         let mut refused: BTreeSet<ToolKind> = by_name.map(|(kind, _)| *kind).collect();
@@ -110,7 +110,7 @@ impl AgentSpec {
     }
 }
 
-/// A project refuses what its agent does without asking.
+/// The error for a project that refuses kinds of tool calls for which its agent does not ask permission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "sandbox.permissions: the agent {agent} does not ask for permission for {}, so the project cannot refuse it; {}. \
@@ -123,7 +123,7 @@ pub struct UnsupportedPolicy {
     pub agent: String,
     /// The kinds that the project refuses and for which the agent does not ask.
     pub kinds: Vec<ToolKind>,
-    /// The kinds for which it asks.
+    /// The kinds for which the agent asks.
     pub asks: Vec<ToolKind>,
 }
 
@@ -179,7 +179,7 @@ pub struct Places {
     pub permission: &'static str,
     /// `{model_calls}`: the project's `limits.modelCalls`.
     pub model_calls: String,
-    /// `{context_tokens}`: the size of the model's context window, as the configuration says; `0` where it does not.
+    /// `{context_tokens}`: the size of the model's context window, from the configuration; `0` if it is not known.
     pub context_tokens: String,
 }
 

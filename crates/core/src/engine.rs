@@ -260,7 +260,7 @@ impl Engine {
         accepted.job.ok_or(UpdateError::NotFound)
     }
 
-    /// Records calls of a run that ended after it, without its lease.
+    /// Records model calls that ended after their run. The caller needs no lease.
     ///
     /// # Errors
     /// The job is unknown; the store failed.

@@ -23,7 +23,7 @@ pub const MAX_KEY_CHARS: usize = 255;
 pub struct Claim {
     /// Keys of one project do not meet those of another.
     pub project: ProjectId,
-    /// Nor do those of one caller meet those of another: the id of an API key or user.
+    /// The id of the API key or user that sent the request. Keys of different callers are independent.
     pub caller: String,
     /// What the client chose, 1 to [`MAX_KEY_CHARS`] visible ASCII characters.
     pub key: String,
@@ -32,7 +32,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Returns the key as it is stored. Clients cannot choose a key with a line break.
+    /// Returns the stored form of the key: the caller, a line break, and the client's key, which cannot contain a line
+    /// break.
     #[must_use]
     pub fn stored_key(&self) -> String {
         format!("{}\n{}", self.caller, self.key)

@@ -30,7 +30,7 @@ pub const DEFAULT_BRANCH: &str = "HEAD";
 pub struct Source {
     /// The project's repository when the job was created.
     pub repository: String,
-    /// A branch, tag, or commit. [`DEFAULT_BRANCH`] until the repository was read, if none was asked for.
+    /// A branch, tag, or commit. If the request named none, [`DEFAULT_BRANCH`] until the repository has been read.
     #[serde(rename = "ref")]
     pub reference: String,
 }
@@ -82,8 +82,8 @@ pub struct Job {
     pub last: Option<Ended>,
     /// Messages that wait, in the order of delivery.
     pub queue: Vec<MessageId>,
-    /// When the last message was accepted. A message of a machine whose clock is behind counts as accepted at this time,
-    /// so that the times of a job's messages have the order of the messages.
+    /// The time at which the last message was accepted. A message that a machine with a slow clock accepts gets this
+    /// time too, so that the times of a job's messages never decrease.
     #[serde(default, with = "micros")]
     pub last_message_at: Timestamp,
     /// The branch in use; `None` before the first turn.

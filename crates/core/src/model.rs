@@ -60,8 +60,9 @@ impl Dialect {
         }
     }
 
-    /// Returns the size of the context window in tokens that is assumed where the configuration does not say. Only Ollama
-    /// must be told: its own default is 4,096 tokens or less, and what does not fit is cut off silently.
+    /// Returns the size of the context window, in tokens, that is assumed if the configuration does not set it. Only
+    /// calls to Ollama need one: its default can be as small as 4,096 tokens, and it truncates longer conversations
+    /// silently.
     #[must_use]
     pub const fn usual_context_tokens(self) -> Option<u64> {
         match self {

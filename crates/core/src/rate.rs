@@ -10,9 +10,9 @@ use crate::time::Timestamp;
 /// The length of a window.
 pub const WINDOW: Duration = Duration::from_secs(3600);
 
-/// How far in the future a window may begin and still count: another machine, whose clock is ahead, has opened it. The
-/// limit is exact for machines whose clocks are within 5 s of the right time, and so within 10 s of each other. A window
-/// that begins later comes from before this machine's clock was set back.
+/// The maximum time by which a window may begin in the future and still count: a machine with a fast clock opened it.
+/// The limit is exact for machines whose clocks are within 5 s of the correct time, and so within 10 s of each other. A
+/// window that begins later was opened before this machine's clock was set back.
 pub const CLOCK_DIFFERENCE: Duration = Duration::from_secs(10);
 
 /// What is counted. The stored names must not change.
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_a_clock_ahead_has_opened_counts() {
+    fn a_window_opened_by_a_machine_with_a_fast_clock_counts() {
         let ahead = Window { started_at: START + CLOCK_DIFFERENCE, used: 1 };
         let (second, state) = charge(Some(ahead), 2, START).expect("one is left");
         assert_eq!((second, state.remaining), (Window { used: 2, ..ahead }, 0));

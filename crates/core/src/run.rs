@@ -61,7 +61,7 @@ pub enum ReasonCode {
     TurnCutShort,
     /// The agent ended its turn because the project's policy refused a permission.
     PermissionRefused,
-    /// The project refuses what its agent does without asking.
+    /// The project refuses kinds of tool calls for which its agent does not ask permission.
     UnsupportedPolicy,
     /// The model cannot be called: its provider is not configured, or has no key.
     ModelNotConfigured,

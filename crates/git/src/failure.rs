@@ -64,7 +64,7 @@ pub enum Failure {
     DiskFull,
     /// Another process holds a lock, or left one behind.
     LockHeld,
-    /// Git could not write into the repository at hand: the disk fails, or another attempt has just replaced the
+    /// git could not write to the local repository, because the disk failed or another attempt replaced the
     /// repository.
     NotWritten,
     /// Git needed more memory or processor time than its limits allow.

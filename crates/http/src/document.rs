@@ -14,8 +14,10 @@ use crate::error::{ErrorBody, ErrorCode};
 use crate::openapi::error_response;
 use crate::wire::message::Delivery;
 
-/// The statuses that every operation may answer, and those that it may answer if it has a body.
+/// The statuses that every operation can return.
 const EVERYWHERE: [u16; 1] = [405];
+
+/// The statuses that every operation with a request body can return.
 const WITH_BODY: [u16; 1] = [408];
 
 /// The document of this version, as the server answers it at `/openapi.json`.
@@ -24,7 +26,7 @@ pub fn document(version: &str) -> Value {
     finish(crate::routes::api().into_openapi(), version)
 }
 
-/// Adds what concerns all operations.
+/// Completes the document with the parts that all operations share.
 pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
     let mut collected = json_of(&document);
     let mut schemas = take(&mut collected["components"], "schemas");
@@ -81,7 +83,7 @@ fn tags() -> Value {
 }
 
 fn finish_operation(operation: &mut Value) {
-    // A parameter that is absent has no value; none is ever null.
+    // A parameter is never null; an optional one is left out.
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         schemas::without_null(&mut parameter["schema"]);
     }
@@ -99,7 +101,7 @@ fn finish_operation(operation: &mut Value) {
     examples::add(&id, operation);
 }
 
-/// Takes a field that is an object; an empty one where there is none.
+/// Takes the object in a field. Returns an empty object if the field has none.
 fn take(value: &mut Value, field: &str) -> Map<String, Value> {
     match value.get_mut(field).map(Value::take) {
         Some(Value::Object(map)) => map,
@@ -107,7 +109,7 @@ fn take(value: &mut Value, field: &str) -> Map<String, Value> {
     }
 }
 
-/// A part of the document. Its types have no values without a JSON form.
+/// Converts a part of the document to JSON, which does not fail for these types.
 fn json_of(part: &impl serde::Serialize) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ pub use self::code::ErrorCode;
 /// How long a client should wait while we stop or the store is away, in seconds.
 const AWAY_SECONDS: u64 = 2;
 
-/// How long a client should wait when the queue of a job is full, in seconds: about the length of a short turn.
+/// The seconds that a client should wait if the queue of a job is full: about the length of a short turn.
 const QUEUE_SECONDS: u64 = 60;
 
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -58,8 +58,8 @@ pub(crate) struct ErrorBody {
     pub(crate) request_id: String,
 }
 
-/// Returns the JSON body of an error of the interface, for a request that no handler has seen: `code` is for programs,
-/// `text` for a person, and `request_id` is also in the log.
+/// Returns the JSON body of an error response, for a request that has not reached a handler: `code` is for programs,
+/// `text` for people, and `request_id` is also in the log.
 #[must_use]
 pub fn error_body(code: ErrorCode, text: &str, request_id: &str) -> String {
     serde_json::json!({ "error": text, "code": code, "requestId": request_id }).to_string()
@@ -183,8 +183,8 @@ impl From<ProjectWriteError> for ApiError {
     }
 }
 
-/// 429 with the headers of a rate limit: the policy has no window, because the queue is a number of messages and not of
-/// uses in a time.
+/// Returns 429 with the headers of a rate limit. The policy has no window, because the limit is the number of queued
+/// messages and not a number of uses per hour.
 fn queue_full(rejected: Rejected) -> ApiError {
     let policy = format!("\"queue\";q={MAX_QUEUED}");
     let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::QueueFull, rejected.to_string())

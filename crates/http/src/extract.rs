@@ -62,7 +62,7 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
 /// Room in memory for the body; where there is none the client comes back later.
 fn room<'a>(request: &Request, app: &'a App, coding: body::Coding) -> Result<SemaphorePermit<'a>, ApiError> {
     let told = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
-    // One that does not say how long it is, or is compressed, may be as long as any.
+    // A body without a length, or a compressed body, can have any size up to the limit.
     let bytes = told.unwrap_or(BODY_BYTES).min(BODY_BYTES);
     let kib = u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX);
     let full = |_| {

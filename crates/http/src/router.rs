@@ -53,11 +53,11 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
         .layer(from_fn_with_state(app, answer::finish))
 }
 
-/// An answer with fewer bytes fits into one packet anyway.
+/// The size in bytes from which responses are compressed. A smaller one fits into one packet anyway.
 const COMPRESSED_BYTES: u64 = 1024;
 
-/// Compresses answers by gzip, Brotli, or Zstandard, as the client accepts. Streams of events are left as they are, because
-/// a compressor would hold events back; what git sends is compressed already.
+/// Returns the layer that compresses responses with gzip, Brotli, or Zstandard, if the client accepts it. Event streams
+/// are not compressed, because a compressor would delay events. Responses to git are compressed already.
 fn compression() -> CompressionLayer<impl Predicate> {
     let predicate = SizeAbove::new(COMPRESSED_BYTES)
         .and(NotForContentType::SSE)

@@ -265,8 +265,8 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Makes a folder that only this user can look into; one that is there stays as it is. Parents that are missing have the
-/// usual mode: they are not ours alone, and the users of sandboxes must come through.
+/// Creates a folder that only this user can access, unless it exists. Missing parents get the default mode, because the
+/// users of sandboxes must be able to pass them.
 pub(crate) fn make_private_dir(dir: &Path) -> anyhow::Result<()> {
     let parents = dir.parent().map_or(Ok(()), std::fs::create_dir_all);
     let made = parents.and_then(|()| DirBuilder::new().recursive(true).mode(0o700).create(dir));

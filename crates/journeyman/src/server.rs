@@ -65,10 +65,10 @@ impl Server {
         Ok(Self { app, public_url, settings, listener, connections, _lock: lock })
     }
 
-    /// The address that is listened on.
+    /// Returns the address of the listener.
     ///
     /// # Errors
-    /// The system does not tell it.
+    /// The operating system does not return the address.
     pub(crate) fn address(&self) -> std::io::Result<std::net::SocketAddr> {
         self.listener.local_addr()
     }

@@ -47,8 +47,8 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 const END_TIME: Duration = Duration::from_secs(5);
 const END_PAUSE: Duration = Duration::from_millis(10);
 
-/// Returns whether this process may make groups with limits of memory, processes, and processor time below its own group.
-/// Nothing is made.
+/// Returns whether this process may create groups with limits on memory, processes, and CPU time below its own group.
+/// Does not create a group.
 #[must_use]
 pub fn can_limit() -> bool {
     let limits = [Controller::Memory, Controller::Processes, Controller::Cpu];

@@ -33,11 +33,11 @@ const PASS: &str = "the users that sandboxes have must be able to pass all folde
                     choose another data-dir, such as /var/lib/journeyman";
 
 /// How limits are mended.
-const GROUPS: &str = "no control group can be made for sandboxes; start the service by systemd-run --user --scope \
+const GROUPS: &str = "no control group can be created for sandboxes; start the service with systemd-run --user --scope \
                       --property=Delegate=yes journeyman serve, or install a unit with Delegate=yes \
                       (docs/install.md), or run the service as root";
 
-/// How a sandbox that fails with ENOSYS is mended.
+/// The remedy for a sandbox that fails with ENOSYS.
 const NO_SYSTEM_CALL: &str = "the kernel, or the container that the service runs in, does not have a system call that \
                               sandboxes need: use Linux 5.10 or later, run the service outside of that container, or \
                               set sandbox = \"container\" with Docker or Podman";

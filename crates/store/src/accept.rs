@@ -14,12 +14,12 @@ pub(crate) trait Ledger {
     /// A refusal, or what the store itself can meet.
     type Error: From<UpdateError>;
 
-    /// What is stored of a key.
+    /// Returns what is stored for an idempotency key.
     fn remembered(&mut self, project: &ProjectId, key: &str) -> Result<Option<Remembered>, Self::Error>;
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, Self::Error>;
     fn has_project(&mut self, project: &ProjectId) -> Result<bool, Self::Error>;
     fn job(&mut self, id: JobId) -> Result<Option<Job>, Self::Error>;
-    /// Another job of the same project that works on the same branch and is not archived.
+    /// Returns another job of the same project that works on the same branch and is not archived.
     fn branch_holder(&mut self, job: &Job) -> Result<Option<JobId>, Self::Error>;
 
     fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), Self::Error>;
@@ -74,7 +74,8 @@ pub(crate) fn update<L: Ledger>(
     accept(ledger, guard, rate, &change, now)
 }
 
-/// Refuses a job whose branch another job has. The name of a branch that nobody chose has the job's id.
+/// Refuses a job whose branch another job works on. A generated name needs no check, because it contains the id of its
+/// job.
 fn take_branch<L: Ledger>(ledger: &mut L, guard: &Guard, job: &Job) -> Result<(), L::Error> {
     if !guard.takes_branch || job.options.branch.is_none() {
         return Ok(());
@@ -90,7 +91,7 @@ fn replay<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Op
     let Some(claim) = &guard.idempotency else { return Ok(None) };
     let known = match ledger.remembered(&claim.project, &claim.stored_key())? {
         Some(known) => Some(known),
-        // The previous version, which may still run beside, stores keys without their callers.
+        // The previous version, which may still run on other machines, stores keys without their callers.
         None => ledger.remembered(&claim.project, &claim.key)?.filter(|known| known.fingerprint == claim.fingerprint),
     };
     let record = idempotency::check(claim, known, now).map_err(UpdateError::KeyReused)?;

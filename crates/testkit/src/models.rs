@@ -178,7 +178,7 @@ async fn answer(
         Reply::Fault(Fault::Silence) => std::future::pending().await,
         Reply::Fault(fault) => {
             let mut pieces = form.text("It begins well");
-            // Without the last piece, which says that the answer is complete.
+            // The last piece, which marks the answer as complete, is left out.
             pieces.truncate(pieces.len().saturating_sub(1).min(2));
             match fault {
                 Fault::Cut => (pieces, End::Cut),

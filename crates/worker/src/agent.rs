@@ -235,7 +235,7 @@ fn open_models(ways: &Ways, stage: &Stage<'_>) -> Result<(), Stopped> {
     door.open(account).map_err(|reason| Stopped::Failed { reason, retry: false })
 }
 
-/// What hears the lines of the protocol, without secrets.
+/// Returns the callback that gets the lines of the protocol, without secrets.
 fn tap(stage: &Stage<'_>) -> Option<acp::Tap> {
     let tap = Arc::clone(stage.host.tap.get()?);
     let reporter = stage.assignment.reporter.clone();

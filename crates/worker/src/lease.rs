@@ -73,7 +73,7 @@ impl Reporter {
         Ok(job)
     }
 
-    /// Records calls of models that ended after the lease was gone: they were paid for.
+    /// Records model calls that ended after the run lost its lease, because they have a cost.
     pub(crate) async fn late_calls(&self, calls: Vec<TranscriptEntry>) {
         if let Err(error) = self.engine.record_late_calls(self.job, self.run, calls).await {
             tracing::warn!(%error, job = %self.job, "the last model calls of a run are missing from its log and its usage");

@@ -127,7 +127,7 @@ impl Walls {
     }
 }
 
-/// Names all guarantees that are missing, each cause with its remedy once, and how to do without them.
+/// Describes all missing guarantees, the remedy for each cause, and the setting to run agents without them.
 fn missing(containment: &Containment) -> Option<String> {
     let quoted = |names: &[&str]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
     let mut causes: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -143,8 +143,8 @@ fn missing(containment: &Containment) -> Option<String> {
     let told: Vec<String> = causes.iter().map(|(note, names)| format!("{}: {note}", quoted(names))).collect();
     let all: Vec<&str> = containment.missing().map(|guarantee| guarantee.name).collect();
     Some(format!(
-        "the sandbox of this machine ({}) does not guarantee {}, and no agent but the test model is run without. {}. Or \
-         do without, in the configuration: sandbox-allow-degraded = [{}]",
+        "the sandbox of this machine ({}) does not guarantee {}. Agents other than the test model do not run until it \
+         does. {}. To run them without these guarantees, set sandbox-allow-degraded = [{}]",
         containment.sandbox,
         quoted(&all),
         told.join(". "),

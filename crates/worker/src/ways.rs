@@ -42,7 +42,7 @@ pub(crate) struct Ways {
     /// To the models, where the program calls any.
     pub(crate) models: Option<Arc<dyn ModelDoor>>,
     egress: Option<Egress>,
-    /// Calls of models that could not be reported.
+    /// The model calls that could not be reported.
     unreported: Vec<TranscriptEntry>,
 }
 
@@ -190,8 +190,8 @@ impl Ways {
         }
     }
 
-    /// Records the calls of models that could not be reported because the lease was gone. Call it after
-    /// [`Ways::tell`], when the models are closed.
+    /// Records the model calls that could not be reported because the run lost its lease. Call this after
+    /// [`Ways::tell`], when the model proxy is closed.
     pub(crate) async fn tell_late_calls(&mut self, reporter: &Reporter) {
         let mut lines = Vec::new();
         while let Ok(line) = self.told.try_recv() {

@@ -80,7 +80,7 @@ pub struct Host {
     pub data: PathBuf,
     /// What every program in a sandbox gets: `PATH`, `LANG`.
     pub environment: BTreeMap<String, String>,
-    /// Hears the lines of the protocol between this program and agents.
+    /// The callback that gets the lines of the protocol between this program and agents.
     pub(crate) tap: OnceLock<Tap>,
     pub(crate) mirrors: Mirrors,
     pub(crate) doors: Doors,
@@ -135,8 +135,8 @@ impl Host {
         }
     }
 
-    /// Sets what hears the lines of the protocol between this program and agents, without secrets. Call it once, before
-    /// the first turn.
+    /// Sets the callback that gets the lines of the protocol between this program and agents, without secrets. Call
+    /// this once, before the first turn.
     pub fn set_tap(&self, tap: Tap) {
         drop(self.tap.set(tap));
     }

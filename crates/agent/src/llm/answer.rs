@@ -21,9 +21,9 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Makes an answer of the end of a stream. `None` if the stream broke off, which some adapters do not tell: it ended
-    /// without having said anything, or Ollama did not send the last line, which has the number of tokens. That is so
-    /// after an error in mid-stream, too.
+    /// Converts the end of a stream to an answer. Returns `None` if the stream was incomplete, which some adapters do
+    /// not report as an error: the stream ended without content, or the last line from Ollama, which has the token
+    /// counts, is missing. That line is also missing after an error in the middle of the stream.
     pub(crate) fn from_stream_end(end: StreamEnd, dialect: Dialect) -> Option<Self> {
         if dialect == Dialect::Ollama && end.captured_usage.is_none() {
             return None;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_of_ollama_without_its_last_line_broke_off() {
+    fn an_ollama_stream_without_its_last_line_is_incomplete() {
         let said = || end(vec![ContentPart::Text("It begins well".to_owned())]);
         assert!(Answer::from_stream_end(said(), Dialect::Ollama).is_none());
         let whole = StreamEnd { captured_usage: Some(Usage::default()), ..said() };

@@ -31,7 +31,7 @@ impl Agent {
         Self::start_with(state_dir, |_| {}).await
     }
 
-    /// The same, and it asks for permission.
+    /// Starts an agent like [`Self::start`], with permission requests enabled.
     pub(crate) async fn start_asking(state_dir: &Path) -> Self {
         Self::start_with(state_dir, |options| options.asks = true).await
     }

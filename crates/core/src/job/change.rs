@@ -115,11 +115,11 @@ pub enum Row {
         /// What was published.
         commits: Vec<Sha>,
     },
-    /// A run that is over has used more: a model call ended after it.
+    /// Adds usage to a finished run: a model call ended after the run.
     RunUsed {
-        /// Which run.
+        /// The id of the run.
         id: RunId,
-        /// What is added to its usage.
+        /// The usage to add.
         usage: Usage,
     },
 }

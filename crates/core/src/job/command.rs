@@ -32,7 +32,7 @@ pub enum Command {
     RecordLateCalls {
         /// The run that made them.
         run: RunId,
-        /// The calls; other entries are left out.
+        /// The calls. Entries of other kinds are ignored.
         calls: Vec<TranscriptEntry>,
     },
     /// Report of the worker that holds the token.
@@ -127,7 +127,7 @@ pub struct TurnBegun {
     pub head: Sha,
     /// The branch's commit on the code host, if it is there.
     pub pushed: Option<Sha>,
-    /// The repository's default branch, if that is what the job started from.
+    /// The repository's default branch, if the job started from it.
     pub default_branch: Option<String>,
 }
 

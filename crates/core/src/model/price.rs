@@ -59,14 +59,14 @@ impl Price {
 }
 
 impl Usage {
-    /// Returns the usage of one call. The cost is unknown where there is no price.
+    /// Returns the usage of one call. The cost is unknown if there is no price.
     #[must_use]
     pub const fn of_call(tokens: &Tokens, cost_micros: Option<u64>) -> Self {
         let Tokens { input, output, cached, .. } = *tokens;
         Self { input_tokens: input, output_tokens: output, cached_tokens: cached, cost_micros }
     }
 
-    /// Returns the sum with the usage of more calls.
+    /// Returns the sum of this usage and the usage of more calls.
     #[must_use]
     pub fn plus(self, more: &Self) -> Self {
         // What has no price makes the sum unknown; a sum of nothing is known.

@@ -65,7 +65,7 @@ pub struct ModelRoute {
     pub dialect: Dialect,
     /// Its name there.
     pub name: String,
-    /// The size of its context window in tokens, where the configuration says.
+    /// The size of its context window in tokens, if it is known.
     pub context_tokens: Option<u64>,
 }
 

@@ -91,8 +91,8 @@ pub struct Guard {
     pub idempotency: Option<Claim>,
     /// What it costs; `None` where there is no limit.
     pub rate: Option<RateCharge>,
-    /// Whether the job takes its branch: it is created, or no longer archived. No other job of the project that is not
-    /// archived may work on that branch then.
+    /// Set for requests that create or unarchive a job: no other job of the project that is not archived may work on
+    /// its branch.
     pub takes_branch: bool,
 }
 

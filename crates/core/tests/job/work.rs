@@ -160,7 +160,7 @@ fn a_clock_that_was_set_back_keeps_nothing_waiting() {
 }
 
 #[test]
-fn a_job_that_starts_from_the_default_branch_is_told_its_name() {
+fn a_job_that_starts_from_the_default_branch_records_its_name() {
     let begun = |name: &str| {
         Report::TurnBegun(TurnBegun {
             branch: "b".into(),
@@ -175,7 +175,7 @@ fn a_job_that_starts_from_the_default_branch_is_told_its_name() {
     assert_eq!(case.job.source.reference, "HEAD");
     let case = case.report(begun("trunk"));
     assert_eq!(case.job.source.reference, "trunk");
-    // A name that is known stays.
+    // A known name is not replaced.
     assert_eq!(case.report(begun("main")).job.source.reference, "trunk");
 }
 

@@ -21,8 +21,8 @@ pub struct Provider {
     pub also: Vec<String>,
     /// The most tokens of an answer, for calls that say nothing about it: what is set aside for one is then enough.
     pub max_output: Option<u64>,
-    /// The size of the models' context window in tokens. Agents are told, and calls of Ollama that do not say how much of
-    /// the window to use are sent with it: Ollama would cut the conversation at a default that is far smaller.
+    /// The size of the models' context window in tokens. Agents get this number, and calls to Ollama without `num_ctx`
+    /// are sent with it, because Ollama would otherwise truncate the conversation at a much smaller default.
     pub context_tokens: Option<u64>,
     /// Whether tools that the provider runs may be used: they reach beyond the sandbox.
     pub hosted_tools: bool,

@@ -57,7 +57,7 @@ pub(crate) struct Rules {
     pub(crate) hosted_tools: bool,
     /// The most that an answer may have, for bodies that say nothing about it.
     pub(crate) max_output: Option<u64>,
-    /// The context window of Ollama's models, for bodies that say nothing about it.
+    /// The context window of Ollama's models, for bodies that do not set it.
     pub(crate) context_tokens: Option<u64>,
     /// Whether the server is OpenAI's own, which has another name for that.
     pub(crate) is_openai: bool,
@@ -170,7 +170,7 @@ fn set_most(shape: Shape, fields: &mut Map<String, Value>, most: u64, is_openai:
     fields.insert(name.to_owned(), json!(most));
 }
 
-/// Sets the context window of a body for Ollama, unless it has one.
+/// Sets the context window in a body for Ollama, unless the body sets it.
 fn set_window(fields: &mut Map<String, Value>, tokens: u64) {
     if let Some(options) = fields.entry("options").or_insert_with(|| json!({})).as_object_mut() {
         options.entry("num_ctx").or_insert_with(|| json!(tokens));

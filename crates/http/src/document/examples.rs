@@ -1,4 +1,4 @@
-//! An example of each request and each answer. A test compares them with the schemas.
+//! Examples of all requests and responses. The linters of `make lint-openapi` compare them with the schemas.
 
 use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const PULL: &str = "https://journeyman.example.com/projects/shop/pulls/7";
 const CREATED: &str = "2026-11-22T09:00:00.000Z";
 const ENDED: &str = "2026-11-22T09:04:10.512Z";
 
-/// Adds the examples of an operation to its request and to its answers.
+/// Adds the examples of an operation to its request and its responses.
 pub(super) fn add(id: &str, operation: &mut Value) {
     if let Some(content) = operation.pointer_mut("/requestBody/content/application~1json") {
         content["example"] = request(id);
@@ -87,7 +87,7 @@ fn error(status: &str) -> Value {
     let (code, text) = match status {
         "400" => ("invalid_body", "prompt: invalid type: integer `1`, expected a string at line 1 column 12"),
         "401" => ("unknown_key", "this API key is unknown or revoked"),
-        "403" => ("scope_missing", "this API key may only read; use one with the scope write"),
+        "403" => ("scope_missing", "this API key may only read; this operation needs the scope \"write\""),
         "404" => ("job_not_found", "there is no such job in this project"),
         "405" => ("method_not_allowed", "this path does not take this method; the header Allow names those it takes"),
         "408" => ("body_timeout", "the body did not arrive within 30 s"),
@@ -207,7 +207,7 @@ fn key() -> Value {
     })
 }
 
-/// As the server shows one.
+/// Returns an example of a project, in the form in which the server returns it.
 fn project() -> Value {
     let create = json!({
         "id": "shop",

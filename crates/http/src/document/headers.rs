@@ -1,26 +1,26 @@
-//! The headers of answers.
+//! The headers of responses.
 
 use serde_json::{Value, json};
 
-/// The operations that are counted against a limit, and that an idempotency key makes safe to repeat.
+/// The operations that have a rate limit and accept an idempotency key.
 const ACCEPTING: [&str; 2] = ["createJob", "sendMessage"];
 
-/// The operations that create something with an address of its own.
+/// The operations that create a resource with its own URL.
 const CREATING: [&str; 2] = ["createJob", "createProject"];
 
-/// The operations whose answers have a tag.
+/// The operations whose responses have an `ETag` header.
 const TAGGED: [&str; 1] = ["getJob"];
 
-/// The headers by name, as components.
+/// Returns the headers by name, as components of the document.
 pub(super) fn components() -> Value {
     let text = |description: &str, example: &str| json!({ "description": description, "schema": { "type": "string" }, "example": example });
     json!({
         "X-Request-Id": text(
-            "The id under which the server's log knows the request; the client's own if it sent one",
+            "The id of the request in the server's log; the client's id if it sent one",
             "req_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
         ),
         "Retry-After": {
-            "description": "Seconds after which to try again",
+            "description": "The seconds to wait before trying again",
             "schema": { "type": "integer", "minimum": 0 },
             "example": 2,
         },
@@ -28,13 +28,16 @@ pub(super) fn components() -> Value {
             "The limit and its window in seconds (draft-ietf-httpapi-ratelimit-headers-10)",
             "\"message\";q=100;w=3600",
         ),
-        "RateLimit": text("What is left of the limit, and for how many seconds", "\"message\";r=99;t=3600"),
+        "RateLimit": text("The remaining uses, and the seconds until the limit is reset", "\"message\";r=99;t=3600"),
         "Idempotent-Replayed": text(
-            "`true` if this is the answer of an earlier request with the same idempotency key, and nothing was stored",
+            "`true` if this is the response to an earlier request with the same idempotency key; nothing was stored",
             "true",
         ),
-        "Location": text("The address of what was created", "/v2/projects/shop"),
-        "ETag": text("Changes whenever a field does", "\"33a64df551425fcc55e4d42a\""),
+        "Location": text("The path of the created resource", "/v2/projects/shop"),
+        "WWW-Authenticate": text("How to authenticate", "Bearer"),
+        "Allow": text("The methods that the path takes", "GET,HEAD"),
+        "Accept-Encoding": text("The content encodings that are accepted, if the encoding was refused", "gzip, zstd"),
+        "ETag": text("A tag that changes if any field changes", "\"33a64df551425fcc55e4d42a\""),
     })
 }
 
@@ -50,6 +53,12 @@ pub(super) fn add(operation: &str, status: &str, response: &mut Value) {
     }
     if is_done && ACCEPTING.contains(&operation) {
         names.push("Idempotent-Replayed");
+    }
+    match status {
+        "401" => names.push("WWW-Authenticate"),
+        "405" => names.push("Allow"),
+        "415" => names.push("Accept-Encoding"),
+        _ => {}
     }
     if status == "201" && CREATING.contains(&operation) {
         names.push("Location");

@@ -1,29 +1,29 @@
-//! Schemas in a form from which code is generated well.
+//! Adjusts the schemas for code generators.
 
 use serde_json::{Map, Value, json};
 
 use crate::error::ErrorCode;
 
-/// Fields of requests whose null means something else than leaving them out.
+/// The fields of requests for which null and absence have different meanings.
 const MEANT: [(&str, &str); 1] = [("CreateKey", "expiresAt")];
 
-/// Requests that create something: a field that is left out has its default, and nobody need send null for that.
+/// The requests that create a resource. A field that is left out has its default value, so null is not needed.
 const CREATING: [&str; 4] = ["CreateJob", "CreateKey", "CreateProject", "SendMessage"];
 
-/// The codes of errors, with what they mean.
+/// Returns the schema of the error codes, with their meanings.
 pub(super) fn error_codes() -> Value {
     let codes = ErrorCode::all();
     let names: Vec<&str> = codes.iter().map(|(name, _)| *name).collect();
     let lines: Vec<String> = codes.iter().map(|(name, meaning)| format!("- `{name}`: {meaning}")).collect();
     let text = format!(
-        "What went wrong, for programs. New codes may come; the status says what kind of error it is.\n\n{}",
+        "The error code, for programs. New codes may be added; the status gives the class of the error.\n\n{}",
         lines.join("\n")
     );
     json!({ "type": "string", "description": text, "enum": names })
 }
 
-/// Takes null out of optional fields of new things, and gives nullable objects names of their own: generators would
-/// number them.
+/// Removes null from the optional fields of requests that create a resource, and gives each nullable object a named
+/// schema: code generators would otherwise give it a numbered name.
 pub(super) fn tidy(schemas: &mut Map<String, Value>) {
     for name in CREATING {
         let Some(properties) = schemas.get_mut(name).and_then(|schema| schema["properties"].as_object_mut()) else {
@@ -52,7 +52,7 @@ pub(super) fn tidy(schemas: &mut Map<String, Value>) {
     schemas.sort_keys();
 }
 
-/// Returns the object of a schema for an object or null.
+/// Returns the schema of the object if a schema allows an object or null.
 fn nullable_object(schema: &Value) -> Option<Value> {
     let types = schema["type"].as_array()?;
     if types.len() != 2 || !types.iter().any(|one| one == "object") {
@@ -68,7 +68,7 @@ fn capitalized(field: &str) -> String {
     first.to_ascii_uppercase() + rest
 }
 
-/// Takes null out of a schema.
+/// Removes null from a schema.
 pub(super) fn without_null(schema: &mut Value) {
     if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
         types.retain(|one| one != "null");

@@ -1,15 +1,15 @@
-//! The codes of errors: stable, for programs.
+//! The error codes, which are stable and for programs.
 
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-/// Defines the codes with their names, which are what clients see.
+/// Defines the codes and the names that clients see.
 macro_rules! codes {
     ($(#[doc = $meaning:literal] $code:ident = $name:literal,)*) => {
-        /// What went wrong, for programs. New codes may come; the status says what kind of error it is.
+        /// The error code, for programs. New codes may be added; the status gives the class of the error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
         pub enum ErrorCode {
-            $(#[doc = $meaning] #[schema(rename = $name)] $code,)*
+            $(#[doc = $meaning] $code,)*
         }
 
         impl ErrorCode {
@@ -21,7 +21,7 @@ macro_rules! codes {
                 }
             }
 
-            /// All codes, with what they mean.
+            /// Returns the names of all codes, with their meanings.
             #[must_use]
             pub fn all() -> Vec<(&'static str, &'static str)> {
                 vec![$(($name, $meaning.trim_ascii())),*]
@@ -33,9 +33,9 @@ macro_rules! codes {
 codes! {
     /// The request cannot be read.
     BadRequest = "bad_request",
-    /// The request has no Authorization header.
+    /// The request has no usable Authorization header, or more than one.
     NoKey = "no_key",
-    /// The Authorization header holds no API key.
+    /// The value in the Authorization header does not have the form of an API key.
     MalformedKey = "malformed_key",
     /// The API key is unknown or revoked.
     UnknownKey = "unknown_key",
@@ -45,11 +45,11 @@ codes! {
     AddressNotAllowed = "address_not_allowed",
     /// The scope of the API key does not allow this.
     ScopeMissing = "scope_missing",
-    /// The API key is limited to some projects, and this needs one for all of them.
+    /// The operation needs an administrator, or an API key that is not limited to projects.
     KeyLimited = "key_limited",
     /// A browser made this request from another site.
     ForeignOrigin = "foreign_origin",
-    /// There is nothing at this path.
+    /// The path is unknown.
     NotFound = "not_found",
     /// The job is unknown, or of a project that the key may not see.
     JobNotFound = "job_not_found",
@@ -59,7 +59,7 @@ codes! {
     ProjectNotFound = "project_not_found",
     /// The API key is unknown.
     KeyNotFound = "key_not_found",
-    /// There is no repository at this address.
+    /// The repository does not exist at this address.
     RepositoryNotFound = "repository_not_found",
     /// The path does not take this method.
     MethodNotAllowed = "method_not_allowed",
@@ -77,11 +77,11 @@ codes! {
     InvalidLastEventId = "invalid_last_event_id",
     /// No agent of this name is configured.
     UnknownAgent = "unknown_agent",
-    /// The project refuses what its agent does without asking.
+    /// The project refuses kinds of tool calls for which its agent does not ask permission.
     UnsupportedPolicy = "unsupported_policy",
     /// Only an administrator may name this repository.
     RepositoryAddressRefused = "repository_address_refused",
-    /// The body could not be read to its end, or not decompressed.
+    /// The body could not be read to its end or decompressed.
     BodyBroken = "body_broken",
     /// The body did not arrive in time.
     BodyTimeout = "body_timeout",
@@ -107,15 +107,15 @@ codes! {
     BranchTaken = "branch_taken",
     /// The message is no longer queued.
     MessageAlreadyDelivered = "message_already_delivered",
-    /// There is a project with this id.
+    /// A project with this id exists already.
     ProjectExists = "project_exists",
     /// The project has active jobs.
     ProjectBusy = "project_busy",
     /// The idempotency key was used with another request.
     IdempotencyKeyReused = "idempotency_key_reused",
-    /// The limit of the hour is used up.
+    /// The hourly limit is used up.
     RateLimited = "rate_limited",
-    /// 100 messages wait on this job.
+    /// The queue of the job is full (100 messages).
     QueueFull = "queue_full",
     /// The repository refused the credential.
     CredentialRefused = "credential_refused",
@@ -131,9 +131,9 @@ codes! {
     Overloaded = "overloaded",
     /// The store cannot be reached.
     StoreUnavailable = "store_unavailable",
-    /// It is not known whether the request was stored.
+    /// The server does not know whether the request was stored.
     OutcomeUnknown = "outcome_unknown",
-    /// A fault of the server.
+    /// An internal error of the server.
     Internal = "internal",
 }
 

@@ -1,4 +1,4 @@
-//! What the headers say of a request's body, and decompression within limits.
+//! The type, content coding, and length of a request's body, and its decompression within limits.
 
 use std::io::Read;
 
@@ -17,11 +17,11 @@ const ZSTD_WINDOW_LOG: u32 = 23;
 /// The content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// As it is.
+    /// Not compressed.
     Identity,
-    /// RFC 1952.
+    /// gzip (RFC 1952).
     Gzip,
-    /// RFC 8878.
+    /// Zstandard (RFC 8878).
     Zstd,
 }
 
@@ -29,7 +29,7 @@ impl Coding {
     /// Returns the coding that the headers name.
     ///
     /// # Errors
-    /// It is one that is not accepted, or there are several.
+    /// The coding is not accepted, or the headers name more than one.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let mut named = headers.get_all(CONTENT_ENCODING).iter();
         let coding = named.next().map_or("identity", |value| value.to_str().unwrap_or_default().trim());
@@ -49,7 +49,7 @@ impl Coding {
     /// Returns the decompressed body.
     ///
     /// # Errors
-    /// It is not what the coding says, or too large.
+    /// The body is not valid in this coding, or it is too large.
     pub(super) fn decode(self, body: Bytes) -> Result<Bytes, ApiError> {
         let broken = |error: std::io::Error| {
             let text = format!("the body cannot be decompressed as its Content-Encoding says: {error}");
@@ -80,16 +80,17 @@ pub(super) fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The body has more bytes than are accepted.
+/// Returns the error for a body that is too large.
 pub(super) fn too_large() -> ApiError {
     let text = format!("the body has more than {BODY_BYTES} bytes");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, text)
 }
 
-/// Checks that a body is JSON in UTF-8, the only encoding of RFC 8259; for a change also a merge patch (RFC 7396).
+/// Checks that a body is JSON in UTF-8, the only encoding of RFC 8259. A `PATCH` may also have a merge patch (RFC
+/// 7396).
 ///
 /// # Errors
-/// It is not.
+/// The content type or the charset is not accepted.
 pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
     let value = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = value.split(';').map(|part| part.trim().to_ascii_lowercase());
@@ -102,7 +103,7 @@ pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
     let charset = parts.find_map(|part| part.strip_prefix("charset=").map(|value| value.trim_matches('"').to_owned()));
     match charset {
         Some(charset) if charset != "utf-8" && charset != "utf8" => {
-            let text = format!("the charset {charset:?} is not accepted: JSON is encoded in UTF-8");
+            let text = format!("the charset {charset:?} is not accepted; encode the body in UTF-8");
             Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::CharsetNotUtf8, text))
         }
         _ => Ok(()),

@@ -26,16 +26,16 @@ use crate::wire::event::{Event, EventPage};
 
 errors!(EventErrors: 400, 401, 403, 404, 503);
 
-/// The largest number of an event: the largest integer that JSON numbers of JavaScript hold exactly.
+/// The largest sequence number of an event: the largest integer that a JavaScript number represents exactly.
 const LAST_EVENT: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Only events with a higher number.
+    /// Returns only events with a higher number.
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
-    /// Events on a page; 100 unless given.
+    /// The number of events on a page; 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -43,17 +43,19 @@ pub(crate) struct PageQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamQuery {
-    /// Only events with a higher number; the header `Last-Event-ID` is stronger.
+    /// Returns only events with a higher number. The header `Last-Event-ID` takes precedence.
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
 }
 
 /// Read a page of a job's events
 ///
-/// Send `Accept: application/json`. Give `nextAfter` as `after` for the next page. A client that accepts
-/// `text/event-stream` as much gets the stream of `…/events/stream` here.
+/// Send `Accept: application/json`. To get the next page, send `nextAfter` as `after`. A client that does not prefer
+/// `application/json` to `text/event-stream` gets the stream of `…/events/stream` instead.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events", tag = "Jobs", operation_id = "listEvents",
-    params(JobPath, PageQuery), responses((status = 200, description = "Events, oldest first", body = EventPage),
+    params(JobPath, PageQuery,
+        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen on an earlier connection",
+            minimum = 0, maximum = 9_007_199_254_740_991_u64)), responses((status = 200, description = "Events, oldest first", body = EventPage),
         EventErrors))]
 pub(crate) async fn read(
     State(app): State<App>,
@@ -75,13 +77,13 @@ pub(crate) async fn read(
 
 /// Stream a job's events
 ///
-/// Server-sent events with the sequence number as `id:`. The stream stays open until the client ends it; a browser's or
-/// library's reconnection resumes by `Last-Event-ID`. The `data:` of each is an `Event`.
+/// Sends server-sent events with the sequence number as `id:` and an `Event` as `data:`. The stream stays open until
+/// the client closes it. A browser or library that reconnects with `Last-Event-ID` resumes after that event.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events/stream", tag = "Jobs", operation_id = "streamEvents",
     params(JobPath, StreamQuery,
         ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen on an earlier connection",
             minimum = 0, maximum = 9_007_199_254_740_991_u64)),
-    responses((status = 200, description = "Events, oldest first, and those to come", body = String,
+    responses((status = 200, description = "The stored events, oldest first, then new events", body = String,
         content_type = "text/event-stream"), EventErrors))]
 pub(crate) async fn stream(
     State(app): State<App>,
@@ -103,7 +105,7 @@ async fn begin(app: App, at: InJob, after: Option<u64>, headers: &HeaderMap) -> 
 fn bounded(after: Option<u64>) -> Result<u64, ApiError> {
     let after = after.unwrap_or(0);
     if after > LAST_EVENT {
-        let text = format!("after: must be from 0 to {LAST_EVENT}");
+        let text = format!("after, or Last-Event-ID: must be from 0 to {LAST_EVENT}");
         return Err(ApiError::bad_request(ErrorCode::InvalidQuery, text));
     }
     Ok(after)
@@ -116,7 +118,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     number.map(Some).ok_or_else(|| ApiError::bad_request(ErrorCode::InvalidLastEventId, text))
 }
 
-/// Returns whether the client prefers a page: JSON is acceptable, and more so than a stream, by RFC 9110 section 12.5.1.
+/// Returns whether the client prefers a page: `application/json` has a higher quality than `text/event-stream` (RFC
+/// 9110, section 12.5.1). Wildcards are ignored.
 fn wants_json(headers: &HeaderMap) -> bool {
     let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept = accept.collect::<Vec<_>>().join(",");

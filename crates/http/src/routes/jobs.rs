@@ -34,10 +34,11 @@ use crate::wire::job::{CreateJob, JobPage, JobRecord, Status};
 /// The longest time that a client may ask to wait, in seconds.
 const WAIT_SECONDS: u64 = 60;
 
-errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 429, 503, 504);
+errors!(CreateErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
 errors!(ReadErrors: 400, 401, 403, 404, 503);
 errors!(DetailsErrors: 401, 403, 404, 503);
 errors!(ChangeErrors: 401, 403, 404, 503, 504);
+errors!(UnarchiveErrors: 401, 403, 404, 409, 503, 504);
 
 /// Create a job
 ///
@@ -91,7 +92,7 @@ fn new_job(caller: &Caller, body: CreateJob) -> Result<NewJob, ApiError> {
     })
 }
 
-/// Refuses an agent that no worker could start, and one that does without asking what the project refuses.
+/// Refuses an agent that is not configured, and one that does not ask permission for what the project refuses.
 pub(crate) fn check_agent(app: &App, agent: &str, sandbox: &SandboxSettings) -> Result<(), ApiError> {
     let Some(spec) = app.settings.agents.get(agent) else {
         let known = app.settings.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -280,7 +281,7 @@ pub(crate) async fn archive(State(app): State<App>, at: InJob) -> Result<Json<Jo
 ///
 /// Gives it back the status it had before.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/unarchive", tag = "Jobs", operation_id = "unarchiveJob",
-    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
+    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), UnarchiveErrors))]
 pub(crate) async fn unarchive(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
     let done = app.services.engine.unarchive(&at.at.project, at.id).await?;
     Ok(record(done))

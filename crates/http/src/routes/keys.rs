@@ -24,7 +24,7 @@ errors!(RevokeErrors: 401, 403, 404, 503, 504);
 
 /// List keys
 ///
-/// Newest first, without secrets; revoked ones too.
+/// Returns all keys, newest first, including revoked ones, without secrets.
 #[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys",
     responses((status = 200, description = "All keys, revoked ones too, without secrets", body = KeyList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, keeper: Keeper) -> Result<Json<KeyList>, ApiError> {
@@ -52,7 +52,7 @@ pub(crate) async fn create(
     }
     for project in new.projects.iter().flatten() {
         if app.services.store.project(project.clone()).await?.is_none() {
-            let text = format!("projects: there is no project {project}");
+            let text = format!("projects: there is no project {project}; GET /v2/projects lists the projects");
             return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound, text));
         }
     }

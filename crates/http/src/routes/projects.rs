@@ -26,7 +26,7 @@ errors!(DeleteErrors: 401, 403, 404, 409, 503, 504);
 
 /// List projects
 ///
-/// Those that the key may see, by id.
+/// Returns the projects that the key may see, ordered by id.
 #[utoipa::path(get, path = "/v2/projects", tag = "Projects", operation_id = "listProjects",
     responses((status = 200, description = "All projects that the key may see", body = ProjectList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<ProjectList>, ApiError> {
@@ -127,7 +127,7 @@ async fn reachable(
 
 /// Get a project
 ///
-/// With its settings. Secrets are named and never shown.
+/// Returns the project with its settings and the names of its secrets. The values of secrets are never returned.
 #[utoipa::path(get, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "getProject",
     params(ProjectPath), responses((status = 200, description = "The project", body = Project), GetErrors))]
 pub(crate) async fn get(State(app): State<App>, at: InProject) -> Result<Json<Project>, ApiError> {

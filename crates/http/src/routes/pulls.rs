@@ -15,7 +15,8 @@ errors!(ListErrors: 401, 403, 404, 503);
 
 /// List a job's pull requests
 ///
-/// With their state, for a repository on the built-in code host. `GET …/diff` has the changes.
+/// Returns the number and URL of each pull request, and its state and text if it is on the built-in code host.
+/// `GET …/diff` returns the changes.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/pulls", tag = "Jobs", operation_id = "listJobPulls",
     params(JobPath), responses((status = 200, description = "All pull requests", body = JobPullList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<JobPullList>, ApiError> {
@@ -36,7 +37,7 @@ pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<JobPu
     Ok(Json(JobPullList { pulls }))
 }
 
-/// The links of the pull requests that carry the job's messages, and of the current one, oldest first.
+/// Returns the links of the pull requests with the job's commits, and of the current one, oldest first.
 async fn links(app: &App, job: &Job) -> Result<Vec<String>, ApiError> {
     let messages = app.services.store.messages(job.id).await?;
     let mut links: Vec<String> = Vec::new();

@@ -69,7 +69,7 @@ errors!(SystemErrors: 401, 403, 503);
 
 /// Read about the installation
 ///
-/// Its version, and the sandbox of the machine that answers.
+/// Returns the version of the service, and the sandbox of the machine that handles the request.
 #[utoipa::path(get, path = "/v2/system", tag = "System", operation_id = "getSystem",
     responses((status = 200, description = "What runs here, and what holds of its sandbox", body = System), SystemErrors))]
 pub(crate) async fn system(State(app): State<App>, _: Administrator) -> Result<Json<System>, ApiError> {

@@ -8,11 +8,11 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PullRequestState {
-    /// It can be merged.
+    /// The pull request is neither merged nor closed.
     Open,
-    /// It was merged.
+    /// The pull request was merged.
     Merged,
-    /// It was closed without being merged.
+    /// The pull request was closed without being merged.
     Closed,
 }
 
@@ -26,7 +26,7 @@ impl From<PullState> for PullRequestState {
     }
 }
 
-/// A pull request of a job. Of one at another code host only number and URL are known.
+/// A pull request of a job. On code hosts other than the built-in one, only the number and the URL are known.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobPull {
@@ -44,19 +44,19 @@ pub(crate) struct JobPull {
     /// The branch with the commits.
     #[schema(required)]
     head: Option<String>,
-    /// The branch that they are to be merged into.
+    /// The branch into which the commits are to be merged.
     #[schema(required)]
     base: Option<String>,
     labels: Vec<String>,
     #[schema(required, format = DateTime)]
     created_at: Option<String>,
-    /// When it was merged or closed.
+    /// The time at which the pull request was merged or closed.
     #[schema(required, format = DateTime)]
     ended_at: Option<String>,
 }
 
 impl JobPull {
-    /// One of which only the address is known, or one of the built-in code host.
+    /// Describes a pull request of the built-in code host, or, if `known` is `None`, of another one.
     pub(crate) fn of(number: u64, url: String, known: Option<LocalPull>) -> Self {
         let Some(pull) = known else {
             return Self {
@@ -92,6 +92,6 @@ impl JobPull {
 /// All pull requests of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobPullList {
-    /// Oldest first: a job has a new one after a follow-up to a job whose pull request was merged or closed.
+    /// The pull requests, oldest first. A follow-up message opens a new one if the last one was merged or closed.
     pub(crate) pulls: Vec<JobPull>,
 }

@@ -288,7 +288,7 @@ pub(crate) async fn service() -> Service {
     service
 }
 
-/// An agent that asks before it edits and runs commands, and one that never asks.
+/// Returns an agent that asks before it edits files or runs commands, and one that never asks.
 fn agents() -> Agents {
     let spec = |text: &str| serde_json::from_str(text).unwrap();
     let journeyman = spec(r#"{"command": ["journeyman"], "asks": ["edit", "execute"]}"#);

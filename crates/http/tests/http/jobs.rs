@@ -394,7 +394,7 @@ async fn a_creation_chooses_ref_model_agent_branch_and_title() {
 }
 
 #[tokio::test]
-async fn what_an_agent_does_without_asking_cannot_be_refused() {
+async fn a_policy_that_the_agent_does_not_support_is_refused() {
     let service = service().await;
     let change = |sandbox: serde_json::Value| json!({ "sandbox": sandbox }).to_string();
     let set = service
@@ -411,7 +411,7 @@ async fn what_an_agent_does_without_asking_cannot_be_refused() {
 }
 
 #[tokio::test]
-async fn idempotency_keys_of_one_api_key_are_not_those_of_another() {
+async fn idempotency_keys_of_different_api_keys_are_independent() {
     let service = service().await;
     let other = service.make_key(|_| {}).await;
     let create = async |key: &str| {
@@ -433,7 +433,7 @@ async fn idempotency_keys_of_one_api_key_are_not_those_of_another() {
 }
 
 #[tokio::test]
-async fn two_jobs_do_not_work_on_one_branch() {
+async fn a_branch_of_an_unarchived_job_is_refused_for_another_job() {
     let service = service().await;
     let create = async || service.post("/v2/agent/shop/job", r#"{"prompt":"x","branch":"fix"}"#).await;
     let first = create().await.json();
@@ -448,7 +448,7 @@ async fn two_jobs_do_not_work_on_one_branch() {
 }
 
 #[tokio::test]
-async fn what_was_created_has_an_address() {
+async fn the_response_to_a_creation_has_a_location() {
     let service = service().await;
     let job = service.post("/v2/agent/shop/job", r#"{"prompt":"x"}"#).await;
     let location = job.header("location");

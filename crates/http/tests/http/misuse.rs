@@ -208,7 +208,7 @@ async fn bodies_that_arrive_together_have_room_or_are_told_to_come_back() {
     assert_eq!(service.post(&path, r#"{"prompt":"y"}"#).await.status, 200, "the room is given back");
 }
 
-/// A body compressed by `gzip` or `zstd`.
+/// Returns a body compressed with `gzip` or `zstd`.
 fn compressed(coding: &str, body: &str) -> Vec<u8> {
     if coding == "zstd" {
         return zstd::encode_all(body.as_bytes(), 3).unwrap();
@@ -248,7 +248,7 @@ async fn a_compressed_body_is_read_within_the_limits() {
 }
 
 #[tokio::test]
-async fn a_body_is_json_in_utf_8_and_a_change_may_be_a_merge_patch() {
+async fn a_body_is_json_in_utf_8_and_a_patch_may_be_a_merge_patch() {
     let service = service().await;
     for (method, path, kind, status) in [
         ("POST", "/v2/agent/shop/job", "application/json; charset=utf-8", 201),
@@ -267,7 +267,7 @@ async fn a_body_is_json_in_utf_8_and_a_change_may_be_a_merge_patch() {
 }
 
 #[tokio::test]
-async fn answers_are_compressed_as_the_client_accepts_and_streams_are_not() {
+async fn responses_are_compressed_as_the_client_accepts_and_streams_are_not() {
     let service = service().await;
     let job = service.job(&"long prompt ".repeat(500)).await;
     let coding = async |path: &str, accepted: &'static str| {
@@ -289,7 +289,7 @@ async fn answers_are_compressed_as_the_client_accepts_and_streams_are_not() {
 }
 
 #[tokio::test]
-async fn the_form_of_events_is_chosen_whatever_the_case_and_by_quality() {
+async fn accept_is_case_insensitive_and_respects_quality() {
     let service = service().await;
     let path = format!("{}/events", service.job("x").await);
     for (accept, kind) in [

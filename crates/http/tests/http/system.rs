@@ -125,7 +125,7 @@ fn every_operation_is_described() {
 }
 
 #[test]
-fn the_document_says_what_all_answers_have_in_common() {
+fn every_operation_has_the_common_responses_and_examples() {
     let document: Value = document("1");
     assert_eq!(document["servers"][0]["url"], "/");
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -152,7 +152,7 @@ fn the_document_says_what_all_answers_have_in_common() {
     assert!(codes.contains(&json!("job_not_found")) && codes.len() > 40);
 }
 
-/// Generators number what has no name of its own: `CreateProjectEnvironmentType0`.
+/// Code generators give a schema without a name a numbered one, such as `CreateProjectEnvironmentType0`.
 #[test]
 fn no_schema_is_an_object_without_a_name_or_null() {
     fn check(place: &str, schema: &Value) {

@@ -95,9 +95,9 @@ fn address(arguments: &DemoArgs) -> SocketAddr {
     arguments.listen.unwrap_or(if !arguments.exit && free(usual) { usual } else { any })
 }
 
-/// How people type this program's name: its path, unless it is found on the search path.
+/// Returns the command that starts this program in a shell: its name if `PATH` has it, else its path.
 fn program(path: &str) -> anyhow::Result<String> {
-    let own = std::env::current_exe().context("the path of this program")?;
+    let own = std::env::current_exe().context("the path of this program could not be determined")?;
     let is_found = std::env::split_paths(path).any(|folder| {
         let there = folder.join("journeyman").canonicalize();
         there.is_ok_and(|there| own.canonicalize().is_ok_and(|own| own == there))

@@ -13,8 +13,8 @@ use journeyman_worker::Walls;
 use serde::Serialize;
 
 use super::store::{StoreArgs, block_on, print, print_json};
-use crate::app;
 use crate::config::{Database, Settings};
+use crate::{app, scope};
 
 /// The oldest git that takes its settings from `GIT_CONFIG_COUNT`, on which the service's safety rests.
 const OLDEST_GIT: (u32, u32) = (2, 31);
@@ -50,6 +50,8 @@ struct Finding {
 /// Carries out the checks; exit code 1 if one of them fails.
 pub(crate) fn run(arguments: DoctorArgs) -> anyhow::Result<ExitCode> {
     let settings = arguments.store.settings()?;
+    // As `serve` does, so that it finds what `serve` finds.
+    scope::enter(&settings)?;
     let findings = block_on(async { Ok(examine(&settings).await) })?;
     if arguments.json {
         print_json(&findings)?;

@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: KeyArgs) -> anyhow::Result<ExitCode> {
 async fn create_key(store: &dyn Store, arguments: CreateArgs, json: bool) -> anyhow::Result<()> {
     for project in &arguments.project {
         if store.project(project.clone()).await?.is_none() {
-            bail!("there is no project {project}; `journeyman project list` shows those there are");
+            bail!("there is no project {project}; `journeyman project list` lists the projects");
         }
     }
     let now = Machine.now();

@@ -224,7 +224,7 @@ async fn find(store: &dyn Store, id: ProjectId) -> anyhow::Result<Project> {
     found.with_context(|| format!("there is no project {id}; `journeyman project list` shows those there are"))
 }
 
-/// Refuses an agent that is not configured, and one that does without asking what the project refuses.
+/// Refuses an agent that is not configured, and one that does not ask permission for what the project refuses.
 fn check_agent(settings: &Settings, project: &Project) -> anyhow::Result<()> {
     let Some(spec) = settings.agents.get(&project.agent) else {
         let known: Vec<&str> = settings.agents.keys().map(String::as_str).collect();

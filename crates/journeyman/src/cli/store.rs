@@ -29,7 +29,7 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "URL", global = true)]
     database_url: Option<String>,
 
-    /// The file with the key that secrets are sealed with; needed for PostgreSQL
+    /// The file with the key that encrypts secrets; required with PostgreSQL
     #[arg(long, value_name = "FILE", global = true)]
     master_key_file: Option<PathBuf>,
 }

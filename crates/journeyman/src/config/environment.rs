@@ -30,11 +30,11 @@ pub(crate) struct MachineEnvironment {
     pub(crate) provider: ProviderOptions,
     /// Keys for models, by the names of their variables.
     pub(crate) model_keys: ModelKeys,
-    /// Whether this program was started in a scope of its own, by [`SCOPE`].
+    /// True if this program was restarted in a scope of the user's systemd, as [`SCOPE`] indicates.
     pub(crate) is_in_scope: bool,
 }
 
-/// The variable that is set in a program that was started in a scope of its own.
+/// The environment variable that is set in a program that was restarted in a scope of the user's systemd.
 pub(crate) const SCOPE: &str = "JOURNEYMAN_SCOPE";
 
 /// Keys: `Debug` shows none.

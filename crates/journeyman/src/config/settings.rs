@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     /// The folder of the built-in code host.
     pub(crate) repositories: PathBuf,
     pub(crate) master_key_file: PathBuf,
-    /// Whether this program was started in a scope of the user's systemd.
+    /// True if this program was restarted in a scope of the user's systemd.
     pub(crate) is_in_scope: bool,
     /// Whether the operator named that file: then it is not made.
     pub(crate) master_key_file_given: bool,

@@ -119,7 +119,7 @@ impl Activity {
         }
     }
 
-    /// Returns whether the head of a request is expected, or has arrived in part.
+    /// Returns whether the connection waits for the head of a request, or for the rest of it.
     pub(crate) fn is_in_head(&self) -> bool {
         self.phase() == Phase::Head
     }

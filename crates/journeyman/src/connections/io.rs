@@ -18,7 +18,7 @@ use super::unreadable;
 pub(super) struct Socket {
     stream: TcpStream,
     connection: Arc<Connection>,
-    /// What is sent in place of an answer of hyper, until all of it is sent.
+    /// The unsent rest of the response that replaces a response of hyper.
     instead: Option<Bytes>,
 }
 
@@ -27,7 +27,7 @@ impl Socket {
         Self { stream, connection, instead: None }
     }
 
-    /// Sends what takes the place of `bytes`, if they are an answer of hyper to a head that it could not read.
+    /// Sends the replacement for `bytes` if they are the response of hyper to a request head that it could not parse.
     fn poll_instead(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.instead.is_none() {
             self.instead = self.connection.activity.is_in_head().then(|| unreadable::answer(bytes)).flatten();

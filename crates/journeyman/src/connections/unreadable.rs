@@ -1,5 +1,5 @@
-//! Answers to requests whose head hyper cannot read: too large, or not HTTP. hyper sends an answer without a body before
-//! any code of ours sees the request; in its place goes one with the JSON body of the interface.
+//! Responses to requests whose head hyper cannot parse because it is too large or not HTTP. hyper sends a response
+//! without a body before the router gets the request. This module replaces it by a response with the JSON error body.
 
 use axum::body::Bytes;
 use journeyman_core::time::{Clock, IdGen};
@@ -8,8 +8,8 @@ use journeyman_http::{ErrorCode, error_body};
 use super::serve::HEAD_BYTES;
 use crate::system::Machine;
 
-/// Returns the answer that takes the place of `bytes` if they are an answer of hyper's own: a whole head with a client
-/// error, without a body.
+/// Returns the replacement for `bytes` if they are a response that hyper itself creates: a complete head with a client
+/// error, and no body.
 pub(super) fn answer(bytes: &[u8]) -> Option<Bytes> {
     let head = std::str::from_utf8(bytes).ok()?;
     let status: u16 = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
@@ -19,14 +19,14 @@ pub(super) fn answer(bytes: &[u8]) -> Option<Bytes> {
         return None;
     }
     let (code, text) = match status {
-        414 => (ErrorCode::UriTooLong, "the URI is too long".to_owned()),
+        414 => (ErrorCode::UriTooLong, "the URI is too long; send a shorter one".to_owned()),
         431 => {
             (ErrorCode::HeadersTooLarge, format!("the request line and the headers have more than {HEAD_BYTES} bytes"))
         }
         _ => (ErrorCode::BadRequest, "the request is not valid HTTP".to_owned()),
     };
     let id = format!("req_{}", Machine.uuid(Machine.now()).simple());
-    tracing::debug!(id, status, "the head of a request could not be read");
+    tracing::debug!(id, status, "the head of a request could not be parsed");
     let body = error_body(code, &text, &id);
     let reason = head.lines().next()?;
     let length = body.len();

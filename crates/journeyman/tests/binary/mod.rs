@@ -1,18 +1,18 @@
-//! The program where the users of sandboxes can reach it. A clone may lie in a folder that others may not pass, such as
-//! root's home; then the tests use a copy, as `serve` does for its sandboxes.
+//! A path of the program that the users of sandboxes can access. If the build directory is in a folder that other users
+//! cannot pass, such as root's home, the tests use a copy, as `serve` does for its sandboxes.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// The program as it was built.
+/// The path of the program in the build directory.
 const BUILT: &str = env!("CARGO_BIN_EXE_journeyman");
 
-/// The folders of copies begin so, and end with the process that made them.
+/// The prefix of the names of folders with copies. The id of the process that created the copy follows.
 const PREFIX: &str = "journeyman-test-program-";
 
-/// The path of the program.
+/// Returns a path of the program that all users can access.
 pub(crate) fn program() -> &'static str {
     static PROGRAM: LazyLock<String> = LazyLock::new(|| {
         if others_reach(Path::new(BUILT)) {
@@ -41,7 +41,7 @@ fn copy() -> PathBuf {
     place
 }
 
-/// Removes the copies of processes that are no more: nothing runs at the end of this one.
+/// Removes the copies of processes that have ended. A test process cannot remove its own copy when it ends.
 fn remove_old_copies() {
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -350,7 +350,7 @@ fn the_built_in_agent_does_not_do_what_the_project_refuses() {
 }
 
 #[test]
-fn a_check_as_a_project_uses_its_settings_and_changes_neither_it_nor_its_repository() {
+fn a_check_with_a_project_uses_its_settings_and_changes_neither_it_nor_its_repository() {
     let site = site();
     let check = |project: &str| {
         let arguments = ["agent", "check", "journeyman", "--project", project, "--verbose"];

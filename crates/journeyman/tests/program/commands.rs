@@ -219,7 +219,7 @@ fn a_demo_in_a_folder_of_its_own_can_be_repeated() {
 }
 
 #[test]
-fn what_a_demo_says_to_type_works_as_it_stands() {
+fn the_commands_that_a_demo_prints_work_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let mut demo = Command::new(program());
     demo.args(["demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path());

@@ -160,7 +160,7 @@ fn a_number_of_connections_for_which_there_are_too_few_files_is_lowered_and_said
 }
 
 #[test]
-fn a_head_that_cannot_be_read_is_answered_in_json() {
+fn a_request_head_that_cannot_be_parsed_gets_a_json_error() {
     let site = site_with("");
     let service = site.start();
     let long = "a".repeat(70_000);
@@ -181,7 +181,7 @@ fn a_head_that_cannot_be_read_is_answered_in_json() {
 }
 
 #[test]
-fn a_client_that_expects_to_continue_with_a_body_over_the_limit_is_told_before_it_sends_it() {
+fn expect_100_continue_with_a_body_over_the_limit_gets_413_before_the_body() {
     let site = site_with("");
     let service = site.start();
     let head = format!(

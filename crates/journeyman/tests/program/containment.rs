@@ -143,7 +143,7 @@ fn an_ordinary_user_has_a_sandbox_and_says_what_is_missing() {
     let reason = failed(&service, "other");
     assert_eq!(reason["code"], "sandbox_unsafe", "{reason}");
     let text = reason["text"].as_str().unwrap();
-    // All at once, with one remedy and one way to do without.
+    // The text names all missing guarantees, one remedy, and one setting to run without them.
     assert!(text.contains("does not guarantee \"memory\", \"process-count\", \"cpu\""), "{text}");
     assert_eq!(text.matches("Delegate=yes").count(), 2, "{text}");
     assert!(text.contains("sandbox-allow-degraded = [\"memory\", \"process-count\", \"cpu\"]"), "{text}");
@@ -165,7 +165,7 @@ fn what_is_missing_may_be_given_up_by_name() {
     assert_eq!(system["sandbox"]["enough"], true, "{system:#}");
 }
 
-/// What systemd-run does with a scope: it runs the program in its own place.
+/// A replacement for systemd-run that records its arguments and executes the program in the same process.
 const SYSTEMD_RUN: &str = "#!/bin/sh\necho \"$@\" >> \"$(dirname \"$0\")/../scopes\"\n\
                            while [ \"$1\" != -- ]; do shift; done\nshift\nexec \"$@\"\n";
 

@@ -301,7 +301,7 @@ impl Service {
         }
     }
 
-    /// The job's events. Each is compared with the description of its type.
+    /// Returns the job's events, and compares each with the schema of its type.
     pub(crate) fn events(&self, job: &str) -> Value {
         let events = self.get(&format!("{job}/events?limit=1000"))["events"].take();
         events.as_array().unwrap().iter().for_each(check_event);
@@ -409,7 +409,8 @@ done
     )
 }
 
-/// Compares an event with the schema of its type in docs/openapi.json: what it must have is there, and nothing else is.
+/// Compares an event with the schema of its type in docs/openapi.json: all required properties are present, and all
+/// properties are described.
 fn check_event(event: &Value) {
     static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
         let document: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();

@@ -198,7 +198,7 @@ fn a_call_that_is_under_way_when_the_job_is_cancelled_is_recorded_and_counted() 
 }
 
 #[test]
-fn an_error_of_ollama_in_mid_stream_is_no_answer_and_the_turn_goes_on_with_the_next_call() {
+fn an_error_in_a_stream_from_ollama_is_no_answer_and_the_turn_continues_with_the_next_call() {
     let failed = AtomicBool::new(false);
     let models = Models::start(move |asked| {
         if is_told_a_result(asked) {

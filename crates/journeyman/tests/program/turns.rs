@@ -17,7 +17,7 @@ fn service(agents: &[(&str, &str)]) -> (Site, Service) {
     service_of(STOPPING, agents)
 }
 
-/// The same with what each agent does when it is prompted.
+/// Starts a service whose agents run the script `way` when they are prompted.
 fn service_of(way: &str, agents: &[(&str, &str)]) -> (Site, Service) {
     let mut config = "lease = \"3s\"\nworkers = 4\nwarm-agents = 0\n".to_owned();
     for (name, stops) in agents {
@@ -157,7 +157,7 @@ fn a_fresh_session_is_told_earlier_answers_too() {
     assert!(heard.contains("What did you say?"), "{heard}");
 }
 
-/// Asks for a permission to run a command, and ends its turn with `STOPS` as the stop reason, whatever the answer is.
+/// Asks for permission to run a command, and ends the turn with the stop reason `STOPS`, regardless of the answer.
 const ASKING: &str = r#"
     printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"c1","title":"rm -r build","kind":"execute"}}}\n'
     printf '{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c1","title":"rm -r build"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]}}\n'
@@ -179,7 +179,7 @@ fn a_turn_that_ends_because_of_a_refusal_says_so() {
         assert_eq!(code, (&json!("failed"), &json!("permission_refused")), "{agent}: {run:#}");
         let text = run["reason"]["text"].as_str().unwrap();
         assert!(text.contains("rm -r build") && text.contains("sandbox.permissionKinds"), "{text}");
-        // It was asked once: such a turn is not continued.
+        // The agent was prompted once: such a turn is not continued.
         assert_eq!(site.file(&site.branch(), "prompts.txt").as_deref(), Some("asked\n"), "{agent}");
     }
 }

@@ -112,7 +112,7 @@ impl Version {
         if self == Self::Two { give(folder, controller) } else { Ok(()) }
     }
 
-    /// Returns whether groups with this controller may be made in a group.
+    /// Returns whether this process may create groups with this controller in a group.
     pub(super) fn may_make(self, group: &Path, controller: Controller) -> bool {
         let is_ours = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
         match self {

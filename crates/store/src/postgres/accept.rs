@@ -56,11 +56,11 @@ pub(super) struct Needs {
     keys: BTreeSet<(String, String)>,
     windows: BTreeSet<(String, &'static str)>,
     jobs: BTreeSet<String>,
-    /// Branches that new jobs take.
+    /// The projects and branches of new jobs.
     branches: BTreeSet<(String, String)>,
-    /// Jobs that may take their branches again.
+    /// The jobs that are to be unarchived.
     unarchived: BTreeSet<String>,
-    /// The projects of both.
+    /// The projects of the new and the unarchived jobs.
     branch_projects: BTreeSet<String>,
 }
 
@@ -175,7 +175,7 @@ pub(super) struct Tables {
     keys: BTreeMap<(String, String), Remembered>,
     windows: BTreeMap<(String, String), Window>,
     jobs: BTreeMap<JobId, Job>,
-    /// Jobs that are not archived, by project and branch.
+    /// The jobs that are not archived, by project and branch.
     branches: BTreeSet<(String, String, JobId)>,
 }
 
@@ -213,7 +213,7 @@ impl Tables {
 }
 
 impl Tables {
-    /// Notes for the later requests of the same transaction which branch a job has now.
+    /// Records the branch of a job for later requests in the same transaction.
     fn note_branch(&mut self, job: &Job) {
         let entry = (job.project.to_string(), job.branch_name(), job.id);
         if job.status() == JobStatus::Archived {

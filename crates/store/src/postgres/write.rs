@@ -29,7 +29,7 @@ pub(super) struct Writes {
     published: Vec<Published>,
     runs: Vec<Run>,
     finished: Vec<Finished>,
-    /// What runs that are over have used since.
+    /// The usage to add to finished runs.
     used: BTreeMap<RunId, Usage>,
     log: Vec<(JobId, LogEntry)>,
     windows: BTreeMap<(ProjectId, &'static str), Window>,
@@ -364,7 +364,8 @@ fn finish_runs(finished: &[Finished]) -> Call {
     )
 }
 
-/// Adds usage to runs as [`Usage::plus`] does: the cost is known if that of both is, or if nothing was used before.
+/// Adds usage to runs as [`Usage::plus`] does: the cost is known if both costs are known, or if the run has used
+/// nothing before.
 fn add_usage(used: &BTreeMap<RunId, Usage>) -> Result<Call, StoreError> {
     Ok(call!(
         "UPDATE runs

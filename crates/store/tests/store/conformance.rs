@@ -378,7 +378,7 @@ async fn a_branch_is_taken_while_a_job_that_is_not_archived_works_on_it() {
             engine.create_job(&project("shop"), on(branch), free()).await.map(|done| done.record.id)
         };
         assert_eq!(create("fix").await, taken(first), "{name}");
-        // A branch that nobody chose is as good as one that somebody chose.
+        // A generated branch name is taken in the same way as a chosen one.
         let plain = engine.create_job(&project("shop"), new_job("b"), free()).await.unwrap();
         let generated = plain.job.unwrap().branch_name();
         assert!(matches!(create(&generated).await, Err(UpdateError::BranchTaken(..))), "{name}");
@@ -394,7 +394,7 @@ async fn a_branch_is_taken_while_a_job_that_is_not_archived_works_on_it() {
         engine.unarchive(&shop(), first).await.unwrap();
         engine.unarchive(&shop(), first).await.unwrap();
 
-        // Of many at once one gets it.
+        // Of several concurrent requests, one succeeds.
         let mut asked = tokio::task::JoinSet::new();
         for _ in 0..8 {
             let (engine, new) = (engine.clone(), on("new"));

@@ -60,7 +60,7 @@ async fn the_limit_is_exact_on_two_machines_whose_clocks_differ() {
         let sent = sent.join_all().await;
         let refused = sent.iter().filter(|sent| matches!(sent, Err(UpdateError::RateLimited(..)))).count();
         assert_eq!((refused, sent.iter().filter(|sent| sent.is_ok()).count()), (30, 30), "hour {hour}");
-        // A moment longer than an hour: over for the clock that is behind too.
+        // Slightly more than an hour, so that the window has ended for the slow clock too.
         for clock in [&here.world, &behind] {
             clock.pass(Duration::from_secs(3620));
         }

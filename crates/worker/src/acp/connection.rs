@@ -39,7 +39,7 @@ pub struct Connection {
     pub(super) can: Capabilities,
     /// The agent's name and version, as it gives them.
     pub(super) who: String,
-    /// The ids of the authentication methods that need no person at a terminal.
+    /// The ids of the authentication methods that do not need a person at a terminal.
     pub(super) auth_methods: Vec<String>,
     pub(super) allowance: Allowance,
     pub(super) refusals: Refusals,
@@ -85,7 +85,7 @@ fn who(initialized: &Value) -> String {
     told.join(" ").trim().chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect()
 }
 
-/// The authentication methods in an answer to initialize, without those that need a person at a terminal.
+/// Returns the authentication methods in an answer to `initialize`, except those that need a person at a terminal.
 fn auth_methods(initialized: &Value) -> Vec<String> {
     let methods = initialized["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
     let usable = methods.iter().filter(|method| method["type"] != "terminal");
@@ -197,7 +197,7 @@ impl Connection {
         About { who: self.who.clone(), resumes: self.can.resume, loads: self.can.load }
     }
 
-    /// Returns the answer to `initialize` of an agent that speaks our version.
+    /// Sends `initialize`, and returns the answer if the agent speaks the same version of the protocol.
     async fn initialize(&self) -> Result<Value, AcpError> {
         let request = InitializeRequest::new(ProtocolVersion::V1)
             .client_capabilities(ClientCapabilities::new())

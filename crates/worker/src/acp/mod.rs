@@ -75,7 +75,7 @@ pub enum Sender {
     Agent,
 }
 
-/// Hears each line of the protocol, without its newline, before anything else is done with it.
+/// A callback that gets each line of the protocol, without its newline, before the line is processed.
 pub type Tap = Arc<dyn Fn(Sender, &str) + Send + Sync>;
 
 /// The two ends of a running agent. Both are dropped, and so closed, with the [`Connection`].
@@ -84,7 +84,7 @@ pub struct Streams {
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
     /// Where the agent writes.
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
-    /// Hears what is said.
+    /// The callback that gets the lines of the protocol.
     pub tap: Option<Tap>,
 }
 

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::lines::head;
 use super::translate::{Stop, Update};
 
-/// The most tool calls whose kinds are remembered; then the memory begins anew. Agents ask about their latest calls.
+/// The maximum number of tool calls whose kinds are remembered; at the limit, all are forgotten. Agents ask for
+/// permission for their latest calls.
 const MOST_CALLS: usize = 10_000;
 
 /// The most of a tool call's title that is kept, in characters.
@@ -65,8 +66,8 @@ impl Policy {
     }
 }
 
-/// The kinds of the agent's latest tool calls, by id. In the protocol, a request for a permission has only those fields of its
-/// tool call that changed, so the kind may stand in an earlier update alone.
+/// The kinds of the agent's latest tool calls, by id. In the protocol, a permission request has only the changed fields
+/// of its tool call, so that the kind may be only in an earlier update.
 #[derive(Debug, Default)]
 pub(super) struct Calls(HashMap<String, String>);
 
@@ -85,16 +86,16 @@ impl Calls {
     }
 }
 
-/// The last permission that the policy refused in the current turn. Shared by the reader of the agent's output, which
-/// answers requests, and the turn.
+/// The last permission that the policy refused in the current turn. The reader of the agent's output, which answers
+/// requests, and the turn share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Refusals(Arc<Mutex<Option<Refusal>>>);
 
 #[derive(Debug)]
 struct Refusal {
-    /// What the agent wanted to do.
+    /// The title of the refused tool call.
     title: String,
-    /// Whether the agent said or did something since.
+    /// Set when the agent sends a message or starts a tool call after the refusal.
     went_on: bool,
 }
 
@@ -103,12 +104,12 @@ impl Refusals {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
-    /// Forgets the refusals of the turn before.
+    /// Discards the refusal of the previous turn.
     pub(super) fn clear(&self) {
         self.set(None);
     }
 
-    /// Notes what the agent does.
+    /// Records a refusal, or what the agent does after one.
     pub(super) fn note(&self, update: &Update) {
         let goes_on = match update {
             Update::Permission { title, granted: false, .. } => {
@@ -123,8 +124,8 @@ impl Refusals {
         }
     }
 
-    /// Returns what was refused if the turn ended because of it: if the agent stopped early, or neither said nor did
-    /// anything since.
+    /// Returns the title of the refused tool call if the turn ended because of the refusal: the agent stopped early, or
+    /// sent no message and started no tool call after it.
     pub(super) fn ended(&self, stop: &Stop) -> Option<String> {
         let refusal = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let is_cause = match stop {
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_ends_a_turn_that_stops_early_or_goes_no_further() {
+    fn a_refusal_is_the_cause_if_the_agent_stops_early_or_does_nothing_more() {
         let refused = || Update::Permission { title: "rm x".to_owned(), chosen: None, kind: None, granted: false };
         let allowed = Update::Permission { title: "ls".to_owned(), chosen: None, kind: None, granted: true };
         let said = Update::Message("Then I stop.".to_owned());

@@ -16,7 +16,7 @@ use super::error::AcpError;
 use super::inbound::Phase;
 use super::settings::{self, Change, Setting};
 
-/// The code of the error with which an agent asks for authentication, by the Agent Client Protocol.
+/// The error code of the Agent Client Protocol with which an agent requires authentication.
 const AUTH_REQUIRED: i64 = -32_000;
 
 /// The session that is wanted.
@@ -28,10 +28,10 @@ pub struct SessionRequest {
     pub previous: Option<String>,
     /// The mode to work in, usually the one in which the agent asks for no permissions.
     pub mode: Option<String>,
-    /// Whether the session may be used in that mode only: the agent is to ask for permissions.
+    /// Makes it an error if the mode cannot be set: the agent must ask for permission.
     pub mode_is_required: bool,
-    /// The authentication method to use if the agent opens no session without one. `None`: the one that it offers, if it
-    /// offers one only.
+    /// The authentication method to use if the agent requires authentication. `None`: the only method that the agent
+    /// offers.
     pub auth_method: Option<String>,
     /// The model to use, by the agent's name for it.
     pub model: Option<String>,
@@ -57,9 +57,9 @@ struct Session {
 
 impl Connection {
     /// Opens a session. An earlier one is resumed if the agent says that it can do that, else loaded if it says so; if
-    /// it cannot, or answers with an error, a new session is made. If the agent asks for authentication, it is asked to
-    /// authenticate, and the session is opened again. A mode or a model that the agent does not know is logged, and the
-    /// session is used as it is, unless the mode is required.
+    /// it cannot, or answers with an error, a new session is made. If the agent requires authentication, this method
+    /// authenticates and opens the session again. A mode or a model that the agent does not know is logged, and the
+    /// session is used without it, unless the mode is required.
     ///
     /// # Errors
     ///
@@ -80,7 +80,10 @@ impl Connection {
         if let Some(mode) = &request.mode {
             let is_set = self.set(&session, Setting::Mode, mode).await?;
             if request.mode_is_required && !is_set {
-                let text = format!("the agent does not work in the mode {mode}, in which it asks for permissions");
+                let text = format!(
+                    "the agent cannot use the mode {mode}, in which it asks for permission; set another ask-mode in \
+                     its table"
+                );
                 return Err(AcpError::Protocol(text));
             }
         }
@@ -98,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Asks the agent to authenticate. `asked` is its own text about that.
+    /// Sends `authenticate`. `asked` is the text of the error with which the agent required it.
     async fn authenticate(&self, wanted: Option<&str>, asked: &str) -> Result<(), AcpError> {
         let refused = |text: String| Err(AcpError::Agent { code: AUTH_REQUIRED, message: text });
         let offered = self.auth_methods.join(", ");
@@ -149,7 +152,7 @@ impl Connection {
         Ok(Session { id, opened: Opened::New, state })
     }
 
-    /// Returns whether the session has the setting then.
+    /// Changes a setting of the session. Returns whether the session has it afterward.
     async fn set(&self, session: &Session, setting: Setting, wanted: &str) -> Result<bool, AcpError> {
         let id = session.id.clone();
         let answer = match settings::change(&session.state, setting, wanted) {

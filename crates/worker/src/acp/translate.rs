@@ -56,7 +56,7 @@ pub struct TurnEnd {
     pub stop: Stop,
     /// What the agent says that the turn used. Agents mean different things by it; for bills there is the model proxy.
     pub usage: Option<Usage>,
-    /// What the policy refused, in the agent's words, if the turn ended because of it.
+    /// The title of the tool call that the policy refused, if the turn ended because of the refusal.
     pub refused: Option<String>,
 }
 

@@ -148,11 +148,12 @@ fn cut_short(stop: &Stop, continuations: u32) -> Reason {
     Reason::new(ReasonCode::TurnCutShort, text)
 }
 
-/// Why a turn ended that the project's policy stopped, and what to do about it.
+/// Returns the reason for a turn that ended because the project's policy refused a permission.
 fn permission_refused(what: &str) -> Reason {
     let text = format!(
-        "the agent stopped because the project refused it a permission: {what}. The work so far is kept; change \
-         sandbox.permissions or sandbox.permissionKinds of the project, or ask for something else"
+        "the agent stopped because the project refused permission for this call: {what}. The work so far is kept. \
+         Change sandbox.permissions or sandbox.permissionKinds of the project, or send a message that does not need \
+         this call"
     );
     Reason::new(ReasonCode::PermissionRefused, text)
 }

@@ -39,8 +39,8 @@ pub(super) fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
     })
 }
 
-/// Checks that the project refuses nothing that the agent does without asking: its policy may have changed since the job
-/// was created.
+/// Checks that the agent asks permission for all kinds of tool calls that the project refuses. The policy may have
+/// changed since the job was created.
 pub(super) fn check_permissions(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), Stopped> {
     let checked = spec.check_permissions(&stage.job().agent, &stage.assignment.project.settings.sandbox);
     checked.map_err(|error| Stopped::failed(ReasonCode::UnsupportedPolicy, error.to_string()))

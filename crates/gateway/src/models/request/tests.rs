@@ -253,7 +253,7 @@ fn what_was_checked_is_what_is_sent() {
 }
 
 #[test]
-fn a_call_of_ollama_has_a_context_window() {
+fn calls_to_ollama_have_a_context_window() {
     let rules = Rules { context_tokens: Some(32_768), ..RULES };
     for (shape, body, expected) in [
         (Shape::Ollama, json!({"model": "m"}), json!(32_768)),

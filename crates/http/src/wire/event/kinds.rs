@@ -1,19 +1,19 @@
-//! The types of events, with what each has as its `data`.
+//! The types of events and the schemas of their `data`.
 
 use serde_json::{Map, Value, json};
 
-/// The names of the schemas of events begin with it.
+/// The prefix of the names of event schemas.
 const PREFIX: &str = "Event";
 
 /// A type of event.
 struct Kind {
-    /// Such as `run.started`.
+    /// The name, such as `run.started`.
     name: &'static str,
-    /// When it happens.
+    /// The description: the moment at which the event occurs.
     text: &'static str,
     /// The properties of its data.
     data: Value,
-    /// Those that are always there.
+    /// The properties that are always present.
     required: &'static [&'static str],
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn schemas() -> Map<String, Value> {
     schemas.insert(
         PREFIX.to_owned(),
         json!({
-            "description": "A fact in the log of a job. New types may come; ignore those that you do not know.",
+            "description": "An entry in the log of a job. New types may be added; ignore types that you do not know.",
             "oneOf": one_of,
             "discriminator": { "propertyName": "type", "mapping": mapping },
         }),
@@ -36,7 +36,7 @@ pub(crate) fn schemas() -> Map<String, Value> {
     schemas
 }
 
-/// `run.started` as `EventRunStarted`.
+/// Returns the name of the schema of a type, such as `EventRunStarted` for `run.started`.
 fn schema_name(kind: &str) -> String {
     let words = kind.split(['.', '_']).map(|word| {
         let (first, rest) = word.split_at(1);
@@ -57,23 +57,23 @@ fn schema(kind: &Kind) -> Value {
         "properties": {
             "seq": {
                 "type": "integer", "format": "int64", "minimum": 1,
-                "description": "1 for the job's first; without gaps.",
+                "description": "The sequence number: 1 for the job's first event, without gaps.",
             },
             "type": { "type": "string", "const": kind.name },
             "at": { "type": "string", "format": "date-time" },
-            "runId": { "type": ["string", "null"], "description": "In which run, if in one." },
+            "runId": { "type": ["string", "null"], "description": "The id of the run, if the event belongs to one." },
             "data": data,
         },
     })
 }
 
-/// The data of what an agent says or does. Data of more than 256 KiB is cut: then it has `cut`, `bytes`, and the
-/// `beginning` of what it was, instead.
+/// Adds the properties that the data of an agent's event has if it is truncated: data of more than 256 KiB is replaced
+/// by `cut`, `bytes`, and its `beginning`.
 fn said(mut properties: Value) -> Value {
     if let Some(properties) = properties.as_object_mut() {
-        properties.insert("cut".to_owned(), json!({ "type": "boolean", "description": "Whether the data was cut." }));
-        properties.insert("bytes".to_owned(), json!({ "type": "integer", "description": "Its size before." }));
-        properties.insert("beginning".to_owned(), json!({ "type": "string", "description": "Its first characters." }));
+        properties.insert("cut".to_owned(), json!({ "type": "boolean", "description": "True if data was truncated." }));
+        properties.insert("bytes".to_owned(), json!({ "type": "integer", "description": "The original size." }));
+        properties.insert("beginning".to_owned(), json!({ "type": "string", "description": "The first characters." }));
         properties.entry("toolCallId").or_insert_with(|| json!({ "type": ["string", "null"] }));
     }
     properties
@@ -135,7 +135,7 @@ fn kinds() -> Vec<Kind> {
         ),
         kind(
             "message.finished",
-            "A message that was delivered is finished, failed, or cancelled.",
+            "A delivered message finished, failed, or was cancelled.",
             json!({
                 "messageId": text(), "status": schema("MessageStatus"), "answer": maybe(), "commits": shas(),
                 "prLink": maybe(), "reason": maybe_reason(),
@@ -145,13 +145,13 @@ fn kinds() -> Vec<Kind> {
         ),
         kind(
             "run.started",
-            "A worker took the job for a message.",
+            "A worker started a run for a message.",
             json!({ "messageId": text(), "attempt": number(), "worker": text() }),
             &["messageId", "attempt", "worker"],
         ),
         kind(
             "run.finished",
-            "A run is over.",
+            "A run ended.",
             json!({ "status": schema("RunStatus"), "reason": maybe_reason(), "commits": shas() }),
             &["status", "reason", "commits"],
         ),
@@ -163,27 +163,27 @@ fn kinds() -> Vec<Kind> {
         ),
         kind("pull_request.opened", "A pull request was opened.", pull(), &["number", "url"]),
         kind("pull_request.updated", "The pull request has new commits.", pull(), &["number", "url"]),
-        kind("agent.message", "The agent says something.", said(json!({ "text": text() })), &[]),
-        kind("agent.thought", "The agent thinks something.", said(json!({ "text": text() })), &[]),
+        kind("agent.message", "The agent sent a message.", said(json!({ "text": text() })), &[]),
+        kind("agent.thought", "The agent sent a thought.", said(json!({ "text": text() })), &[]),
         kind(
             "agent.plan",
-            "The agent's plan, whole.",
+            "The agent's complete plan.",
             said(json!({ "entries": { "type": "array", "items": {} } })),
             &[],
         ),
         kind(
             "agent.tool_call",
-            "A tool call, or an update of one, with the fields that the agent gave.",
+            "A tool call, or an update of one, with the fields that the agent sent.",
             said(json!({
                 "toolCallId": maybe(), "title": any(), "kind": any(), "status": any(), "rawInput": any(),
                 "rawOutput": any(), "content": any(), "locations": any(),
-                "update": { "type": "boolean", "description": "Whether an earlier event began the call." },
+                "update": { "type": "boolean", "description": "True if an earlier event started the call." },
             })),
             &[],
         ),
         kind(
             "agent.usage",
-            "How full the context is, as the agent counts.",
+            "The usage of the context window, as reported by the agent.",
             said(json!({ "used": any(), "size": any(), "cost": any() })),
             &[],
         ),
@@ -217,7 +217,7 @@ fn kinds() -> Vec<Kind> {
             })),
             &[],
         ),
-        kind("model.denied", "A call of a model was denied.", said(json!({ "reason": text() })), &[]),
+        kind("model.denied", "A model call, or a part of it, was denied.", said(json!({ "reason": text() })), &[]),
         kind(
             "permission.answered",
             "The agent asked for a permission, and the project's policy answered.",
@@ -225,6 +225,6 @@ fn kinds() -> Vec<Kind> {
             &[],
         ),
         kind("egress.allowed", "A program reached a destination outside the sandbox.", egress(), &[]),
-        kind("egress.denied", "A program was not let reach a destination.", egress(), &[]),
+        kind("egress.denied", "A program was denied access to a destination outside the sandbox.", egress(), &[]),
     ]
 }

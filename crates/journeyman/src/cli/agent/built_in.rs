@@ -40,7 +40,7 @@ pub(super) struct BuiltInArgs {
     #[arg(long, env = "JOURNEYMAN_AGENT_STATE")]
     state_dir: PathBuf,
 
-    /// The size of the model's context window in tokens; 0: the usual one of the model family
+    /// The size of the model's context window in tokens; 0: the usual size of the model family
     #[arg(long, env = "JOURNEYMAN_AGENT_CONTEXT_TOKENS", default_value_t = 0)]
     context_tokens: u64,
 
@@ -48,16 +48,16 @@ pub(super) struct BuiltInArgs {
     #[arg(long, env = "JOURNEYMAN_AGENT_MODEL_CALLS", default_value_t = DEFAULT_MODEL_CALLS)]
     model_calls: u32,
 
-    /// Whether to ask the client for permission before a file is changed and before a command is run
+    /// The permissions to change files and run commands
     #[arg(long, env = "JOURNEYMAN_AGENT_PERMISSIONS", value_enum, default_value_t = Permissions::Allow)]
     permissions: Permissions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Permissions {
-    /// Do not ask
+    /// Allow all calls without asking the client
     Allow,
-    /// Ask each time
+    /// Ask the client before each call
     Ask,
 }
 

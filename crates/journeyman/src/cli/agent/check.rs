@@ -36,18 +36,18 @@ const SECOND: &str = "Make another file, again.txt, that holds the one word agai
 /// Without the process that remembers.
 const THIRD: &str = "Make a third file, third.txt, that holds the one word third.\n\n[[write third.txt|third]]";
 
-/// What to check, and how.
+/// The arguments of `journeyman agent check`.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     /// The agent
     pub(super) id: String,
 
-    /// The model, as jobs name it; by default that of the project, or the test model
+    /// The model, as jobs name it [default: the project's model; without --project, the test model]
     #[arg(long)]
     model: Option<String>,
 
-    /// Check it as this project of the service would use it: with its settings and secrets, on a copy of its repository.
-    /// Nothing is pushed to the repository
+    /// Check the agent with the settings and secrets of this project, on a copy of its repository. Nothing is pushed to
+    /// the repository itself
     #[arg(long, value_name = "ID")]
     project: Option<ProjectId>,
 
@@ -113,7 +113,7 @@ pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Resu
     Ok(if report["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Characters of a line of the protocol that are printed.
+/// The maximum number of characters that are printed of a line of the protocol.
 const LINE_CHARS: usize = 10_000;
 
 /// Prints a line of the protocol.
@@ -124,7 +124,7 @@ fn show(sender: Sender, line: &str) {
     };
     let cut: String = line.chars().take(LINE_CHARS).collect();
     let more = if cut.len() < line.len() { " …" } else { "" };
-    // Nobody may read stderr.
+    // A failed write is ignored: stderr may be closed.
     let _ = writeln!(std::io::stderr(), "{arrow} {cut}{more}");
 }
 

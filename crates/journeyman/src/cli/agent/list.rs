@@ -20,7 +20,7 @@ struct Line {
     /// What it speaks with models; empty: anything.
     dialects: Vec<&'static str>,
     state: &'static str,
-    /// The kinds of tool calls for which it asks permission.
+    /// The kinds of tool calls for which the agent asks permission.
     asks: Vec<&'static str>,
     packages: Vec<String>,
 }

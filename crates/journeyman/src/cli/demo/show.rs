@@ -1,4 +1,4 @@
-//! What the demo tells, on stderr: stdout is for the final record alone, with `--exit`.
+//! The output of the demo on stderr. With `--exit`, stdout gets only the final record.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use super::super::job::plain;
 /// Tells a story in numbered steps.
 pub(super) struct Teller {
     url: String,
-    /// How people type this program's name.
+    /// The command that starts this program in a shell.
     pub(super) program: String,
     steps: Cell<u32>,
 }
@@ -62,9 +62,7 @@ impl Teller {
         self.line("The service goes on until Ctrl-C. In another terminal:")?;
         self.command(&format!("export JOURNEYMAN_URL={url} JOURNEYMAN_PROJECT=demo JOURNEYMAN_KEY={key}"))?;
         self.command(&format!("{program} job send {job} 'Say goodbye [[append greet.sh|echo Goodbye]]' --watch"))?;
-        self.line(&format!(
-            "With a real model and a repository of yours, on a service of your own ({program} serve):"
-        ))?;
+        self.line(&format!("With a real model and your own repository, on your own service ({program} serve):"))?;
         self.command(&format!("{program} project create mine --repository https://github.com/you/repository.git \\"))?;
         self.line("      --token-file TOKEN-FILE --model anthropic/claude-sonnet-4-5 --secret-file ANTHROPIC_API_KEY=KEY-FILE")?;
         self.command(&format!("{program} job create --project mine 'Add a test for the parser' --watch"))

@@ -234,7 +234,7 @@ impl Engine {
         let _ = std::fs::remove_file(&self.socket);
         let mut server = Command::new(&self.server[0]);
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        // Rootless Podman is two processes. Its user may not be able to enter the folder of the tests.
+        // Rootless Podman is two processes. Its user may have no access to the working directory of the tests.
         server
             .args(&self.server[1..])
             .current_dir("/")

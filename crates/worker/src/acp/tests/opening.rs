@@ -163,7 +163,7 @@ async fn a_new_session_without_an_id_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_for_authentication_gets_it_and_the_session_is_opened_again() {
+async fn authentication_is_sent_if_the_agent_requires_it_and_the_session_is_opened_again() {
     for (methods, wanted_method) in [
         (json!([{ "id": "login", "type": "terminal" }, { "id": "key", "name": "Key" }]), None),
         (json!([{ "id": "browser" }, { "id": "key" }]), Some("key".to_owned())),

@@ -1,9 +1,10 @@
-//! A project of the service, with a copy of its repository, for a check that changes neither.
+//! Copies a project of the service and its repository, for a check that changes neither.
 
 use std::sync::Arc;
 
 use anyhow::Context;
 use journeyman_core::ids::ProjectId;
+use journeyman_core::job::DEFAULT_BRANCH;
 use journeyman_core::ports::{Credential, Forges, Store};
 use journeyman_core::project::{
     CODE_HOST_TOKEN, CodeHostSettings, Project, PullRequestSettings, SecretChanges, Settings as ProjectSettings,
@@ -17,28 +18,29 @@ use crate::config::Settings;
 /// The branch of the copy that the check starts from.
 const BRANCH: &str = "main";
 
-/// A project as the service has it, and the files of its repository.
+/// A project of the service, and a copy of its repository.
 pub(super) struct Like {
     pub(super) project: Project,
     secrets: SecretChanges,
     /// A bare repository.
     repository: TempDir,
-    /// What jobs of the project start from.
+    /// The reference that jobs of the project start from.
     start: String,
 }
 
-/// Reads a project and its repository.
+/// Reads a project and copies its repository.
 pub(super) async fn read(settings: &Settings, id: &ProjectId) -> anyhow::Result<Like> {
     let store = app::open_store(settings).await?;
     let found = store.project(id.clone()).await?;
     let project =
-        found.with_context(|| format!("there is no project {id}; `journeyman project list` shows those there are"))?;
+        found.with_context(|| format!("there is no project {id}; `journeyman project list` lists the projects"))?;
     let mut secrets = store.secrets(id.clone()).await?;
     secrets.remove(CODE_HOST_TOKEN);
     let secrets = secrets.into_iter().map(|(name, value)| (name, Some(value))).collect();
     let git = app::git(settings)?;
-    let repository = copy(settings, &git, &store, &project).await.context("the repository of the project")?;
-    let start = project.reference.clone().unwrap_or_else(|| "HEAD".to_owned());
+    let repository =
+        copy(settings, &git, &store, &project).await.context("the repository of the project could not be copied")?;
+    let start = project.reference.clone().unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
     Ok(Like { project, secrets, repository, start })
 }
 
@@ -54,13 +56,13 @@ async fn copy(settings: &Settings, git: &Git, store: &Arc<dyn Store>, project: &
 }
 
 impl Like {
-    /// Gives the check's project the settings and secrets, and its empty repository the files.
+    /// Copies the settings and secrets to the check's project, and the commits to its empty repository.
     pub(super) async fn place(&self, store: &dyn Store, git: &Git, (url, key): (&str, &str)) -> anyhow::Result<()> {
         let credential = Credential { username: "check".to_owned(), password: key.to_owned() };
         let push = ["push", "--quiet", url, &format!("{}^{{commit}}:refs/heads/{BRANCH}", self.start)];
         let here = self.repository.path().join("repository.git");
         git.command(push).directory(&here).credential(Some(&credential)).run().await?;
-        let check = store.project("check".parse()?).await?.context("the project of the check")?;
+        let check = store.project("check".parse()?).await?.context("the project of the check was not found")?;
         let settings = ProjectSettings {
             code_host: CodeHostSettings::default(),
             pull_request: PullRequestSettings::default(),
