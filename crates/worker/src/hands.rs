@@ -36,6 +36,8 @@ impl Executor for Host {
     }
 
     async fn begin<'a>(&'a self, assignment: &'a Assignment) -> Result<Box<dyn Execution + 'a>, Stopped> {
+        // First of all: what fails from here on may name a secret.
+        let secrets = secrets(self, assignment).await?;
         let forge = self.forges.of(&assignment.project).await?;
         let mirror = self.mirrors.fetch(forge.remote().await?).await?;
         let room = Room {
@@ -48,7 +50,7 @@ impl Executor for Host {
             image: image(&assignment.project.settings.sandbox),
             space: Arc::clone(&self.space),
         };
-        let (project, secrets) = (&assignment.project, secrets(self, assignment).await?);
+        let project = &assignment.project;
         let [setup, agent] =
             [SecretUse::Setup, SecretUse::Agent].map(|used_by| environment(self, project, &room, &secrets, used_by));
         // Whoever comes behind the door next takes it, or it ends.

@@ -64,3 +64,22 @@ fn a_use_that_there_is_not_is_refused() {
         assert_eq!((status, answer["error"].as_str().unwrap_or_default().contains(named)), (400, true), "{answer}");
     }
 }
+
+#[test]
+fn a_fetch_that_fails_reveals_no_secret() {
+    let site = site();
+    let service = site.start();
+    // git names the address that it cannot reach.
+    let repository = format!("http://127.0.0.1:9/{VALUE}.git");
+    let body = json!({ "repository": repository, "secrets": { "PLACE": VALUE } });
+    let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(body));
+    assert_eq!(status, 200, "{answer}");
+    let job = service.create("x");
+    service.until(&job, "message.waiting", 1);
+    let waiting = service.get(&format!("{job}/details"))["waiting"].clone();
+    let text = waiting["reason"]["text"].as_str().unwrap();
+    assert!(text.contains("[secret PLACE]") && !text.contains(VALUE), "{waiting}");
+    let events = service.events(&job);
+    let told: Vec<_> = events.as_array().unwrap().iter().filter(|event| event["type"] != "job.created").collect();
+    assert!(!json!(told).to_string().contains(VALUE), "{told:#?}");
+}
