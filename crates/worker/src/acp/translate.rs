@@ -10,6 +10,9 @@ use super::lines::head;
 const TOOL_CALL_FIELDS: [&str; 8] =
     ["toolCallId", "title", "kind", "status", "rawInput", "rawOutput", "content", "locations"];
 
+/// The fields of a usage update that are kept.
+const USAGE_FIELDS: [&str; 3] = ["used", "size", "cost"];
+
 /// The most of an unknown stop reason that is kept, in characters.
 const STOP_CHARS: usize = 100;
 
@@ -126,7 +129,7 @@ pub(super) fn update(mut params: Value) -> Option<Update> {
         "tool_call_update" => Some(tool_call(update, true)),
         "usage_update" => {
             if let Some(fields) = update.as_object_mut() {
-                fields.remove("sessionUpdate");
+                fields.retain(|name, _| USAGE_FIELDS.contains(&name.as_str()));
             }
             Some(Update::Usage(update))
         }
@@ -245,7 +248,7 @@ mod tests {
             Some(Update::Plan(json!([{ "content": "a" }])))
         );
         assert_eq!(
-            translated(json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 })),
+            translated(json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2, "_meta": {} })),
             Some(Update::Usage(json!({ "used": 1, "size": 2 })))
         );
     }

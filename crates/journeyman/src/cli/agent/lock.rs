@@ -143,6 +143,14 @@ impl Words {
         let mut wanted = words.iter().filter(|word| !word.starts_with('!')).peekable();
         !is_refused && (wanted.peek().is_none() || wanted.any(|word| word == own))
     }
+
+    /// Returns whether there are any words.
+    const fn is_given(&self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Several(words) => !words.is_empty(),
+        }
+    }
 }
 
 /// The `package.json` that belongs to a lock file.
@@ -219,10 +227,12 @@ impl NpmLock {
 }
 
 impl NpmPackage {
-    /// Returns whether npm is certain to install the package on such a machine. An optional package with `engines` is
-    /// not certain: the version of Node.js is not checked here.
+    /// Returns whether npm is certain to install the package on such a machine. Of optional packages, only those are
+    /// certain that name this kind of machine: npm also skips others, such as WebAssembly builds, and what only those need.
+    /// One with `engines` is not certain, because the version of Node.js is not checked here.
     fn is_for(&self, arch: &str) -> bool {
-        let is_certain = !self.optional || self.engines.is_none();
+        let names_machine = self.os.is_given() || self.cpu.is_given();
+        let is_certain = !self.optional || (names_machine && self.engines.is_none());
         is_certain && self.os.fit("linux") && self.cpu.fit(arch) && self.libc.fit("glibc")
     }
 }

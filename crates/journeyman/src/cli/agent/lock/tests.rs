@@ -100,6 +100,7 @@ fn an_optional_package_that_npm_has_passed_over_is_missed() {
         r#", "node_modules/fit": {{"version": "2.0.0", "integrity": "{HASH}", "optional": true, "os": "linux", "cpu": ["x64"]}},
            "node_modules/far": {{"version": "2.0.0", "integrity": "{HASH}", "optional": true, "os": ["!linux"]}},
            "node_modules/musl": {{"version": "2.0.0", "integrity": "{HASH}", "optional": true, "libc": ["musl"]}},
+           "node_modules/wasm": {{"version": "2.0.0", "integrity": "{HASH}", "optional": true}},
            "node_modules/choosy": {{"version": "2.0.0", "integrity": "{HASH}", "optional": true, "engines": {{"node": ">=99"}}}}"#
     );
     let lock = NpmLock::parse(&lock(&other)).expect("a lock file");
