@@ -320,3 +320,18 @@ fn make_master_key(path: &Path) -> anyhow::Result<()> {
         _ => sync_folder_of(path).with_context(made),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_folder_itself_is_private_and_not_its_parents() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path| path.metadata().expect("a folder").permissions().mode() & 0o777;
+        let (parent, usual) = (dir.path().join("parent"), dir.path().join("usual"));
+        std::fs::create_dir(&usual).expect("a folder");
+        make_private_dir(&parent.join("data")).expect("a folder");
+        assert_eq!((mode(&parent.join("data")), mode(&parent)), (0o700, mode(&usual)));
+    }
+}

@@ -68,14 +68,18 @@ pub(crate) async fn probe(trial: &Trial<'_>) -> Vec<Guarantee> {
     }
 }
 
+/// Returns the remedy for a failure to create a sandbox; `usual` is that of the back end.
+fn mend<'a>(detail: &str, usual: &'a str) -> &'a str {
+    match detail {
+        _ if detail.contains("Function not implemented") || detail.contains("os error 38") => NO_SYSTEM_CALL,
+        _ if detail.contains("Permission denied") => PASS,
+        _ => usual,
+    }
+}
+
 /// Returns all guarantees as not held, for a back end that cannot make a sandbox.
 pub(crate) fn none_holds(trial: &Trial<'_>, detail: &str) -> Vec<Guarantee> {
-    let is_missing_call = detail.contains("Function not implemented") || detail.contains("os error 38");
-    let mend = match detail {
-        _ if is_missing_call => NO_SYSTEM_CALL,
-        _ if detail.contains("Permission denied") => PASS,
-        _ => trial.mend,
-    };
+    let mend = mend(detail, trial.mend);
     let note = format!("{detail}; {mend}");
     GUARANTEES.into_iter().map(|name| Guarantee { name, holds: false, note: note.clone() }).collect()
 }
@@ -230,4 +234,21 @@ fn disk_note(has_quota: bool, has_users: bool) -> String {
 
 fn is_zero(hexadecimal: &str) -> bool {
     !hexadecimal.is_empty() && hexadecimal.bytes().all(|digit| digit == b'0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_fits_the_failure() {
+        for (detail, expected) in [
+            ("Function not implemented (os error 38)", NO_SYSTEM_CALL),
+            ("bwrap: Creating new namespace failed: Function not implemented", NO_SYSTEM_CALL),
+            ("bwrap: Can't find source path /root/x: Permission denied", PASS),
+            ("the program bwrap was not found", "usual"),
+        ] {
+            assert_eq!(mend(detail, "usual"), expected, "{detail}");
+        }
+    }
 }

@@ -269,3 +269,10 @@ fn a_reader_that_closes_the_pipe_is_not_an_error() {
     let output = Command::new("sh").args(["-c", script, "sh", program()]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), "exit code 0");
 }
+
+#[test]
+fn a_command_takes_the_file_of_the_master_key() {
+    let arguments = ["key", "list", "--database-url", "postgres://127.0.0.1:9/x", "--master-key-file", "/nowhere/key"];
+    let output = Command::new(program()).args(arguments).output().unwrap();
+    assert!(!output.status.success() && stderr(&output).contains("/nowhere/key"), "{}", stderr(&output));
+}
