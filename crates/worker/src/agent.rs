@@ -56,7 +56,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether an interrupting message stopped it.
+    /// Returns whether an interrupting message stopped the turn.
     pub(crate) fn is_stopped(&self) -> bool {
         self.ending == Ending::Stopped
     }

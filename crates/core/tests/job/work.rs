@@ -159,18 +159,14 @@ fn a_clock_that_was_set_back_keeps_nothing_waiting() {
     assert!(refused(&completed(), hour), "nothing to do");
 }
 
+/// The first turn of a job, on the branch `b`.
+fn first_turn() -> TurnBegun {
+    TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head: sha('0'), pushed: None, default_branch: None }
+}
+
 #[test]
 fn a_job_that_starts_from_the_default_branch_records_its_name() {
-    let begun = |name: &str| {
-        Report::TurnBegun(TurnBegun {
-            branch: "b".into(),
-            generation: 1,
-            base: sha('0'),
-            head: sha('0'),
-            pushed: None,
-            default_branch: Some(name.into()),
-        })
-    };
+    let begun = |name: &str| Report::TurnBegun(TurnBegun { default_branch: Some(name.into()), ..first_turn() });
     let case = running();
     assert_eq!(case.job.source.reference, "HEAD");
     let case = case.report(begun("trunk"));
@@ -185,14 +181,7 @@ fn only_the_newest_token_may_report() {
     let old = lost.token();
     let case = lost.after(LEASE).claim();
     assert!(case.token() > old);
-    let begun = TurnBegun {
-        branch: "b".into(),
-        generation: 1,
-        base: sha('0'),
-        head: sha('0'),
-        pushed: None,
-        default_branch: None,
-    };
+    let begun = first_turn();
     let outcome = Outcome::HandedBack;
     for report in [
         Report::Heartbeat { lease_until: case.now },
@@ -304,14 +293,7 @@ fn a_new_branch_leaves_the_old_pull_request_behind() {
 #[test]
 fn a_turn_whose_commit_was_lost_with_its_machine_is_begun_again() {
     let lost = running().turn('a', Ending::Done).after(LEASE).claim();
-    let begun = TurnBegun {
-        branch: "b".into(),
-        generation: 1,
-        base: sha('0'),
-        head: sha('0'),
-        pushed: None,
-        default_branch: None,
-    };
+    let begun = first_turn();
     let again = lost.report(Report::TurnBegun(begun));
     assert_eq!(again.job.delivery().map(|delivery| &delivery.progress), Some(&Progress::Prompting));
     let interrupted = again.interrupt(2);
@@ -321,14 +303,7 @@ fn a_turn_whose_commit_was_lost_with_its_machine_is_begun_again() {
 #[test]
 fn a_cancel_comes_in_time_or_the_message_is_finished_with_its_commits() {
     let head = |case: &Case| case.job.branch.as_ref().map(|branch| branch.head.clone());
-    let begun = TurnBegun {
-        branch: "b".into(),
-        generation: 1,
-        base: sha('0'),
-        head: sha('0'),
-        pushed: None,
-        default_branch: None,
-    };
+    let begun = first_turn();
     let in_time = running().report(Report::TurnBegun(begun)).then(&Command::Cancel);
     assert_eq!((ended(&in_time), head(&in_time)), (vec![(1, MessageStatus::Cancelled)], Some(sha('0'))));
 
@@ -357,14 +332,7 @@ fn a_job_that_is_archived_while_its_work_is_published_is_archived_for_clients_at
 #[test]
 fn an_archived_jobs_turn_whose_commit_was_lost_is_not_begun_again() {
     let lost = running().turn('a', Ending::Done).then(&Command::Archive).after(LEASE).claim();
-    let begun = TurnBegun {
-        branch: "b".into(),
-        generation: 1,
-        base: sha('0'),
-        head: sha('0'),
-        pushed: None,
-        default_branch: None,
-    };
+    let begun = first_turn();
     let case = lost.report(Report::TurnBegun(begun));
     assert_eq!((ended(&case), case.job.status()), (vec![(1, MessageStatus::Cancelled)], JobStatus::Archived));
     assert_eq!(case.job.due_at(), None);

@@ -67,6 +67,10 @@ fn works(id: &str, model: &str) {
     assert!(told.contains("one-apple"), "{id}: it does not remember: {told}");
     let sessions = sessions(&service, &job);
     let (who, how) = (sessions[0]["agent"].as_str().unwrap(), sessions[1]["opened"].as_str().unwrap());
+    if id == "opencode" {
+        let denied = service.count(&job, "egress.denied");
+        assert_eq!(denied, 0, "it reaches for nothing but its model: {:#}", service.events(&job));
+    }
     let calls = models.server.asked().len();
     #[expect(clippy::print_stdout, reason = "a line for docs/agents.md")]
     {

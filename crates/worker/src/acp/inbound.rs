@@ -190,7 +190,7 @@ impl Inbound {
 /// The reason for dropping a line that is neither a request, a notification, nor an answer.
 const NO_MESSAGE: &str = "not a JSON-RPC message";
 
-/// What takes the place of a line that was dropped.
+/// The replacement for a dropped line.
 #[derive(Debug, PartialEq)]
 enum Instead {
     /// Nothing: neither side waits.
@@ -283,9 +283,9 @@ enum Said {
     Nothing,
     /// A line that is not a message: agents print banners, warnings, and logs, and some write broken JSON.
     Dropped {
-        /// What is wrong with it.
+        /// The problem with the line.
         reason: String,
-        /// What is done so that neither side waits for it.
+        /// The replacement that keeps both sides from waiting.
         instead: Instead,
     },
     Notification {

@@ -48,7 +48,7 @@ pub struct Limits {
     pub total_bytes: u64,
     /// The time that the agent may take to answer `initialize`. It includes the start of its program.
     pub initialize_timeout: Duration,
-    /// How long the agent may take for each other answer outside a turn.
+    /// The time that the agent may take for each other answer outside a turn.
     pub start_timeout: Duration,
     /// How long the agent may take to end a turn after it was told to cancel it.
     pub cancel_grace: Duration,

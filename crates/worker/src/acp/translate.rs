@@ -43,9 +43,9 @@ pub enum Update {
     },
     /// A line that was not a message, or could not be read.
     Dropped {
-        /// What is wrong with it.
+        /// The problem with the line.
         reason: String,
-        /// Its first characters.
+        /// The first characters of the line.
         beginning: String,
     },
     /// Any other update, as it came.
@@ -81,7 +81,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Its name in the protocol; empty if the agent gave none.
+    /// Returns the name in the protocol; empty if the agent gave none.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
