@@ -9,7 +9,7 @@ use crate::scripted::Scripted;
 use crate::store::SessionFile;
 use crate::turn::{Turn, TurnEnd, TurnError};
 
-/// What answers prompts.
+/// The implementation that answers prompts.
 pub(crate) enum Brain {
     /// The test model.
     Scripted(Scripted),
@@ -18,7 +18,7 @@ pub(crate) enum Brain {
 }
 
 impl Brain {
-    /// Makes the brain for the model of the options.
+    /// Creates the brain for the model of the options.
     pub(crate) fn new(options: &Arc<Options>) -> Result<Self, ModelError> {
         Ok(match Model::parse(&options.model)? {
             Model::Scripted => Self::Scripted(Scripted::new(Arc::clone(options))),
@@ -26,7 +26,7 @@ impl Brain {
         })
     }
 
-    /// Answers one prompt. `file` is saved at every step; its lock is held by the caller.
+    /// Answers one prompt. Saves `file` at every step; the caller holds its lock.
     pub(crate) async fn turn(
         &self,
         turn: &Turn<'_>,
@@ -39,7 +39,7 @@ impl Brain {
         }
     }
 
-    /// Makes a stored conversation usable for this brain, whichever model it was led with before.
+    /// Makes a stored conversation usable for this brain, regardless of the model that it was held with before.
     pub(crate) fn adopt(&self, file: &mut SessionFile, model: &str) {
         match self {
             Self::Scripted(_) => crate::scripted::adopt(file),

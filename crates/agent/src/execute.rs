@@ -1,6 +1,6 @@
-//! Running one tool call: announce it, run it, report what came of it.
+//! Runs one tool call: announces it, runs it, and reports the result.
 //!
-//! Invariant: every announced call is finished in the eyes of the client, unless the turn itself is dropped.
+//! Invariant: the client learns of the end of every announced call, unless the turn itself is dropped.
 
 use agent_client_protocol::v1::schema::ToolKind;
 use serde_json::Value;
@@ -14,7 +14,7 @@ const REFUSED: &str = "permission for this call was refused; do not try it again
 /// The result of a call whose permission request was pending when the turn was cancelled, for the model.
 const NOT_ASKED: &str = "the turn was cancelled";
 
-/// Runs the call that a model asked for by name. A call that makes no sense is reported as a failed one.
+/// Runs the call that a model requested by name. An invalid call is reported as a failed one.
 pub(crate) async fn call(turn: &Turn<'_>, id: &str, name: &str, arguments: &Value) -> ToolOutput {
     match ToolRequest::parse(name, arguments) {
         Ok(request) => run(turn, id, request, arguments.clone()).await,
@@ -28,7 +28,7 @@ pub(crate) async fn call(turn: &Turn<'_>, id: &str, name: &str, arguments: &Valu
     }
 }
 
-/// Runs a call; `raw_input` is what the client is shown as its input.
+/// Runs a call; the client sees `raw_input` as its input.
 pub(crate) async fn run(turn: &Turn<'_>, id: &str, request: ToolRequest, raw_input: Value) -> ToolOutput {
     let announcement = request.announcement(turn.workspace);
     turn.reporter.call_started(id, request.name(), &announcement, raw_input);

@@ -1,19 +1,21 @@
 //! The built-in coding agent of Journeyman.
 //!
-//! It is an agent like any other: it speaks the Agent Client Protocol (ACP) v1 over two byte streams, works in the
-//! directory that the client names, and keeps its sessions as files. The service starts it as `journeyman agent` and
-//! knows nothing of its inside.
+//! The crate provides an agent like any other: it speaks the Agent Client Protocol (ACP) v1 over two byte streams,
+//! works in the directory that the client names, and stores its sessions as files. The service starts it as
+//! `journeyman agent` and does not depend on its internals.
 //!
 //! Invariants:
 //!
-//! - Nothing long is awaited in the dispatch loop of the connection: turns run beside it, so `session/cancel` is always heard.
-//! - One turn at a time in a session. A turn that was cancelled leaves no process behind.
-//! - After every step of the model the session file describes a conversation that can be continued.
-//! - A failing tool is an answer to the model, never the end of a turn.
+//! - The dispatch loop of the connection never waits for long work: turns run in separate tasks, so the agent handles
+//!   `session/cancel` at any time.
+//! - A session runs one turn at a time. A cancelled turn leaves no process running.
+//! - After every step of the model, the session file holds a conversation that can be continued.
+//! - A failing tool produces an answer for the model; it never ends the turn.
 //! - No text that leaves the crate contains the model's key.
 //!
-//! Two brains are behind one interface: a language model, and `test/scripted`, which does what directives in the prompt
-//! say. The second is there as test cards are in a payment API: to try the whole service without a model.
+//! One interface has two implementations: a language model, and `test/scripted`, which carries out the
+//! directives in a prompt. Like the test cards of a payment API, the second makes it possible to try the whole service
+//! without a model.
 
 mod brain;
 mod execute;

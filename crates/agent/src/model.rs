@@ -1,7 +1,7 @@
-//! Which model is meant by `prefix/name`, how it is reached, and with which key.
+//! The model that `prefix/name` selects, its address, and its key.
 //!
-//! Invariant: the key leaves this module only inside the request to the model; [`Target::redact`] takes it out of
-//! every text that is shown.
+//! Invariant: the key leaves this module only inside the request to the model; [`Target::redact`] removes it from every
+//! text that is shown.
 
 use genai::adapter::AdapterKind;
 use genai::resolver::{AuthData, Endpoint};
@@ -11,27 +11,27 @@ use journeyman_core::model::{Dialect, InvalidBaseUrl, split};
 /// The name of the test model.
 const SCRIPTED: &str = "test/scripted";
 
-/// The variable with the key, whatever the model.
+/// The environment variable with the key of any model; it takes precedence over the variable of the provider.
 const KEY_VARIABLE: &str = "JOURNEYMAN_AGENT_KEY";
 
 /// The environment variables that may hold a key of a model; commands that the agent runs do not see them.
 pub(crate) const KEY_VARIABLES: [&str; 4] = [KEY_VARIABLE, "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
 
-/// Why a model cannot be used.
+/// An error in the choice or the configuration of a model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The text is not `prefix/name` with a known prefix.
     #[error(
-        "unknown model `{0}`: give test/scripted, or a name after one of anthropic/, openai/, openai-responses/, gemini/, ollama/, compatible/"
+        "unknown model `{0}`: use test/scripted, or a name with one of the prefixes anthropic/, openai/, openai-responses/, gemini/, ollama/, compatible/"
     )]
     Unknown(String),
-    /// A `compatible/` model has no public address.
+    /// A `compatible/` model has no public address, so it needs a base URL.
     #[error("the model `{0}` needs a base URL")]
     BaseUrlMissing(String),
-    /// The base URL has another scheme than `http` or `https`.
+    /// The base URL has a scheme other than `http` or `https`.
     #[error(transparent)]
     BaseUrl(#[from] InvalidBaseUrl),
-    /// The HTTP client could not be made.
+    /// The HTTP client could not be built.
     #[error("the HTTP client for the model could not be built: {0}")]
     Client(String),
 }
@@ -46,22 +46,22 @@ fn adapter(dialect: Dialect) -> AdapterKind {
     }
 }
 
-/// A model as the user names it.
+/// A model that the user selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Model {
     /// The test model.
     Scripted,
     /// A language model.
     Llm {
-        /// What its server speaks.
+        /// The wire format that the model's server speaks.
         dialect: Dialect,
-        /// Its name at the provider.
+        /// The model's name at the provider.
         name: String,
     },
 }
 
 impl Model {
-    /// Reads `prefix/name`; the name may have slashes of its own.
+    /// Parses `prefix/name`; the name may contain slashes.
     pub(crate) fn parse(model: &str) -> Result<Self, ModelError> {
         if model == SCRIPTED {
             return Ok(Self::Scripted);
@@ -73,7 +73,8 @@ impl Model {
     }
 }
 
-/// The context window in tokens that is assumed for a model whose size is not given: rather too small than too large.
+/// Returns the context window in tokens that is assumed for a model whose size is not given. The values err on the
+/// small side.
 pub(crate) fn usual_window(dialect: Dialect, name: &str) -> u64 {
     if let Some(tokens) = dialect.usual_context_tokens() {
         return tokens;
@@ -87,7 +88,7 @@ pub(crate) fn usual_window(dialect: Dialect, name: &str) -> u64 {
             _ => 128_000,
         },
         Dialect::Gemini => 1_000_000,
-        // Ollama has been dealt with.
+        // `usual_context_tokens` covers Ollama.
         Dialect::Ollama | Dialect::Compatible => 128_000,
     }
 }
@@ -101,7 +102,7 @@ enum Key {
 
 /// A model with its address and key, ready to be called.
 pub(crate) struct Target {
-    /// What the server speaks.
+    /// The wire format that the server speaks.
     pub(crate) dialect: Dialect,
     /// The model's name at the provider.
     pub(crate) name: String,
@@ -110,7 +111,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Works out address and key. A missing key is no error yet: the agent must be able to say so in a session.
+    /// Determines the address and the key. A missing key is not an error here: the agent must be able to report it in a
+    /// session.
     pub(crate) fn new(
         dialect: Dialect,
         name: &str,
@@ -132,7 +134,7 @@ impl Target {
         Ok(Self { dialect, name: name.to_owned(), base_url, key })
     }
 
-    /// What is missing before the model can be called, as a text for the user.
+    /// Returns a message for the user if the model needs a key and has none.
     pub(crate) fn missing_key(&self) -> Option<String> {
         match &self.key {
             Key::Missing { variable } => {
@@ -142,12 +144,12 @@ impl Target {
         }
     }
 
-    /// Whether its server is reached by https.
+    /// Returns whether the server is reached over HTTPS.
     pub(crate) fn has_tls(&self) -> bool {
         self.base_url.starts_with("https:")
     }
 
-    /// The key, if it is known.
+    /// Returns the key, if it is known.
     pub(crate) fn key(&self) -> Option<&str> {
         match &self.key {
             Key::Known(key) => Some(key),
@@ -155,9 +157,9 @@ impl Target {
         }
     }
 
-    /// The target in the terms of `genai`.
+    /// Converts the target to the form that `genai` uses.
     pub(crate) fn service(&self) -> ServiceTarget {
-        // Servers without authentication ignore the header that the adapter insists on sending.
+        // The adapter always sends a key; servers without authentication ignore it.
         let key = self.key().unwrap_or("none");
         ServiceTarget {
             endpoint: Endpoint::from_owned(self.base_url.as_str()),
@@ -166,7 +168,7 @@ impl Target {
         }
     }
 
-    /// `text` without the key.
+    /// Returns `text` with the key replaced by `[key]`.
     pub(crate) fn redact(&self, text: &str) -> String {
         match &self.key {
             Key::Known(key) if !key.is_empty() => text.replace(key.as_str(), "[key]"),
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_taken_out_of_texts() {
+    fn the_key_is_removed_from_texts() {
         let target = Target::new(Dialect::OpenAi, "m", None, Some("sk-123")).unwrap();
         assert_eq!(target.redact("bad key sk-123!"), "bad key [key]!");
         let open = Target::new(Dialect::Ollama, "m", None, None).unwrap();

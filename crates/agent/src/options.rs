@@ -1,5 +1,5 @@
-//! What the caller of [`serve`](crate::serve) decides: the model, its endpoint, where sessions are kept, and the two
-//! effects that are not the agent's own business (making identifiers and ending the process).
+//! The options of [`serve`](crate::serve): the model, its endpoint, the directory of the sessions, and two effects that
+//! the caller provides (creating identifiers and ending the process).
 //!
 //! Invariant: the key never appears in the `Debug` output.
 
@@ -11,26 +11,26 @@ pub struct Options {
     /// The model as `prefix/name`: `test/scripted`, `anthropic/…`, `openai/…`, `openai-responses/…`, `gemini/…`,
     /// `ollama/…` or `compatible/…` (any server with the chat-completions interface of OpenAI; needs `base_url`).
     pub model: String,
-    /// Where the model is served, `http://` or `https://`. Without a path the usual one of the dialect is added
-    /// (`/v1`, `/v1beta` for Gemini, none for Ollama). Default: the provider's public address.
+    /// The address of the model's server, `http://` or `https://`. If it has no path, the usual path of the dialect is
+    /// added (`/v1`, `/v1beta` for Gemini, none for Ollama). Default: the provider's public address.
     pub base_url: Option<String>,
     /// The key of the model. Default: `JOURNEYMAN_AGENT_KEY`, or `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or
     /// `GEMINI_API_KEY`, by dialect.
     pub api_key: Option<String>,
     /// The directory of the session files; it is created if it is missing.
     pub state_dir: PathBuf,
-    /// The version that the agent tells its clients.
+    /// The version that the agent reports to its clients.
     pub version: String,
-    /// Makes the identifier of a new session: 1 to 64 of the characters `A-Z a-z 0-9 _ -`, never the same twice.
+    /// Creates the identifier of a new session: 1 to 64 of the characters `A-Z a-z 0-9 _ -`, never the same twice.
     pub new_session_id: Box<dyn Fn() -> String + Send + Sync>,
     /// The size of the model's context window in tokens. `None`: the usual size of the model family.
     pub context_tokens: Option<u64>,
-    /// The most calls of the model in one turn; the turn then ends with `max_turn_requests`.
+    /// The maximum number of calls to the model in one turn; a turn that reaches it ends with `max_turn_requests`.
     pub model_calls: u32,
     /// Makes the agent ask the client for permission before it changes a file or runs a command.
     pub asks: bool,
-    /// Ends the process at once with exit code 101. Only the scripted model calls it, on `[[die]]`; a hook, so that
-    /// tests survive it.
+    /// Ends the process at once with exit code 101. Only the scripted model calls it, on `[[die]]`. It is a hook so
+    /// that tests can replace it.
     pub die: Box<dyn Fn() + Send + Sync>,
 }
 

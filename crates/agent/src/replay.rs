@@ -1,6 +1,6 @@
-//! A stored conversation as session updates, for `session/load`.
+//! Converts a stored conversation to session updates, for `session/load`.
 //!
-//! Invariant: the identifiers of replayed tool calls are those of the first time, and never those of a later call.
+//! Invariant: a replayed tool call has the same identifier as the first time, and never that of a later call.
 //! Diffs and plans are not stored, so they are not replayed.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::store::{SessionFile, Speaker, call_id};
 use crate::tools::{Announcement, ToolOutput, ToolRequest};
 use crate::workspace::Workspace;
 
-/// All updates of the conversation, oldest first.
+/// Returns all updates of the conversation, oldest first.
 pub(crate) fn updates(file: &SessionFile, workspace: &Workspace) -> Vec<SessionUpdate> {
     let lines = file.lines.iter().map(|line| match line.role {
         Speaker::User => SessionUpdate::UserMessageChunk(chunk(&line.text)),
@@ -32,7 +32,7 @@ pub(crate) fn updates(file: &SessionFile, workspace: &Workspace) -> Vec<SessionU
 
 struct ChatReplay<'a> {
     workspace: &'a Workspace,
-    /// What tools answered, by the provider's identifier of the call, oldest last: a provider may use an identifier twice.
+    /// The answers of tools by the provider's call identifier, the oldest last. A provider may reuse an identifier.
     answers: HashMap<&'a str, Vec<&'a str>>,
     /// The number of the next call.
     next_call: u64,
@@ -51,7 +51,7 @@ impl<'a> ChatReplay<'a> {
                 _ => {}
             }
         }
-        // Calls that a summary has replaced were the first ones: the numbers are counted from the end.
+        // Summaries replace the first calls, so the numbers are counted from the end.
         Self { workspace, answers, next_call: calls_so_far.saturating_sub(calls) + 1 }
     }
 

@@ -1,7 +1,7 @@
-//! What the client is told, in the terms of ACP.
+//! Reports the progress of a turn to the client, in the types of ACP.
 //!
-//! Invariant: reporting never fails a turn. A notification that cannot be sent means that the connection is going
-//! away, and then the turn is dropped anyway.
+//! Invariant: reporting never fails a turn. If a notification cannot be sent, the connection is closing, and the turn
+//! is dropped anyway.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const ALLOW: &str = "allow_once";
 /// The option that refuses a permission.
 const REJECT: &str = "reject_once";
 
-/// Speaks to the client about one session.
+/// Sends updates of one session to the client.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     connection: ConnectionTo<Client>,
@@ -30,12 +30,12 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter for the session on its connection.
+    /// Creates a reporter for the session on its connection.
     pub(crate) fn new(connection: ConnectionTo<Client>, session_id: SessionId) -> Self {
         Self { connection, session_id }
     }
 
-    /// Sends an update as it is.
+    /// Sends an update unchanged.
     pub(crate) fn send(&self, update: SessionUpdate) {
         let notification = SessionNotification::new(self.session_id.clone(), update);
         if let Err(error) = self.connection.send_notification(notification) {
@@ -43,28 +43,28 @@ impl Reporter {
         }
     }
 
-    /// A piece of what the agent says.
+    /// Sends a part of the agent's message.
     pub(crate) fn message(&self, text: &str) {
         self.send(SessionUpdate::AgentMessageChunk(chunk(text)));
     }
 
-    /// A piece of what the agent thinks.
+    /// Sends a part of the agent's thoughts.
     pub(crate) fn thought(&self, text: &str) {
         self.send(SessionUpdate::AgentThoughtChunk(chunk(text)));
     }
 
-    /// The plan, which replaces the one before.
+    /// Sends the plan, which replaces the previous one.
     pub(crate) fn plan(&self, entries: &[PlanEntry]) {
         self.send(SessionUpdate::Plan(Plan::new(entries.to_vec())));
     }
 
-    /// A tool call begins.
+    /// Reports the start of a tool call.
     pub(crate) fn call_started(&self, id: &str, name: &str, announcement: &Announcement, raw_input: Value) {
         let call = tool_call(id, name, announcement, raw_input).status(ToolCallStatus::InProgress);
         self.send(SessionUpdate::ToolCall(call));
     }
 
-    /// A tool call is over.
+    /// Reports the end of a tool call.
     pub(crate) fn call_finished(&self, id: &str, output: &ToolOutput) {
         let content = match &output.diff {
             Some(diff) => vec![diff_content(diff)],
@@ -74,8 +74,8 @@ impl Reporter {
         self.send(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id.to_owned(), fields)));
     }
 
-    /// Asks the user for a permission and waits for the answer. Must not be awaited in the dispatch loop. An error
-    /// and an unknown answer are refusals.
+    /// Asks the user for permission and waits for the answer. Must not be awaited in the dispatch loop. An error or an
+    /// unknown answer counts as a refusal.
     pub(crate) async fn ask(&self, id: &str, question: &str, kind: ToolKind) -> bool {
         let fields = ToolCallUpdateFields::new().title(question).kind(kind).status(ToolCallStatus::Pending);
         let request = RequestPermissionRequest::new(
@@ -92,19 +92,19 @@ impl Reporter {
                 _ => false,
             },
             Err(error) => {
-                tracing::debug!(code = ?error.code, "the question for a permission was not answered");
+                tracing::debug!(code = ?error.code, "the permission request was not answered");
                 false
             }
         }
     }
 }
 
-/// A piece of text as it is in message and thought updates.
+/// Converts text to the content of a message or thought update.
 pub(crate) fn chunk(text: &str) -> ContentChunk {
     ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
 }
 
-/// A tool call with what is known before it runs.
+/// Converts an announcement to the report of a tool call.
 pub(crate) fn tool_call(id: &str, name: &str, announcement: &Announcement, raw_input: Value) -> ToolCall {
     let id: Arc<str> = Arc::from(id);
     ToolCall::new(id, announcement.title.clone())
@@ -114,12 +114,12 @@ pub(crate) fn tool_call(id: &str, name: &str, announcement: &Announcement, raw_i
         .raw_input(raw_input)
 }
 
-/// The text of a tool call's result.
+/// Converts the text of a tool call's result to content.
 pub(crate) fn text_content(text: &str) -> ToolCallContent {
     ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(text))))
 }
 
-/// The status of a tool call that is over.
+/// Returns the status of a finished tool call.
 pub(crate) fn status(failed: bool) -> ToolCallStatus {
     if failed { ToolCallStatus::Failed } else { ToolCallStatus::Completed }
 }

@@ -1,8 +1,8 @@
-//! The connection: which message goes where.
+//! Routes the messages of the connection.
 //!
-//! Invariant: a handler runs in the dispatch loop of the connection, so it starts work and returns; whatever may take
-//! time is spawned and takes the responder with it. Methods without a handler are answered with "method not found" by
-//! the protocol crate.
+//! Invariant: a handler runs in the dispatch loop of the connection, so it starts work and returns; work that may take
+//! time is spawned as a task and takes the responder with it. The protocol crate answers methods without a handler with
+//! "method not found".
 
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::model::ModelError;
 use crate::options::Options;
 use crate::server::{Server, StartError};
 
-/// Why the agent ended other than by the end of its input.
+/// An error that ended the agent before the end of its input.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The model of the options cannot be used.
@@ -34,7 +34,7 @@ pub enum ServeError {
     StateDir {
         /// The directory.
         path: PathBuf,
-        /// What the file system said.
+        /// The error of the file system.
         source: io::Error,
     },
     /// The connection broke.
@@ -42,12 +42,12 @@ pub enum ServeError {
     Connection(Error),
 }
 
-/// Runs the agent on a pair of byte streams with one JSON-RPC message a line, until the input ends. Turns that are
-/// then still running are dropped, and their processes with them; their sessions can be loaded again.
+/// Runs the agent on a pair of byte streams, with one JSON-RPC message per line, until the input ends. Turns that are
+/// then still running are dropped together with their processes; their sessions can be loaded again.
 ///
 /// # Errors
 ///
-/// If the options cannot be used, or the connection fails.
+/// Returns an error if the options cannot be used or the connection fails.
 pub async fn serve<R, W>(options: Options, input: R, output: W) -> Result<(), ServeError>
 where
     R: AsyncRead + Send + 'static,
@@ -125,7 +125,8 @@ where
         .await
 }
 
-/// Begins the turn here, in the dispatch loop, so that a cancellation right behind it finds it; runs it beside.
+/// Claims the turn in the dispatch loop, so that a cancellation right after the prompt finds it, and runs the turn in a
+/// separate task.
 fn spawn_turn(
     server: &Arc<Server>,
     request: PromptRequest,
@@ -145,7 +146,7 @@ fn spawn_turn(
     })
 }
 
-/// Answers a request. An answer that cannot be sent is no reason to end the connection: it is ending already.
+/// Answers a request. If the answer cannot be sent, the connection is already closing, so the failure is only logged.
 fn answer<T: JsonRpcResponse>(responder: Responder<T>, result: Result<T, Error>) -> Result<(), Error> {
     if let Err(error) = responder.respond_with_result(result) {
         tracing::debug!(code = ?error.code, "an answer could not be sent");

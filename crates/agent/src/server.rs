@@ -1,6 +1,6 @@
-//! What the agent does on the requests of its client.
+//! Handles the requests of the agent's client.
 //!
-//! Invariant: a session is known here from the moment it is made, loaded or resumed; prompts for others are refused.
+//! Invariant: the server knows every session that was created, loaded or resumed, and refuses prompts for others.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,7 +27,7 @@ use crate::store::{SessionFile, SessionKey, SessionStore, StoreError};
 use crate::turn::{Turn, TurnError};
 use crate::workspace::{Workspace, WorkspaceError};
 
-/// Why the agent cannot start.
+/// An error that keeps the agent from starting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     /// The model of the options cannot be used.
@@ -38,7 +38,7 @@ pub(crate) enum StartError {
     StateDir(#[from] io::Error),
 }
 
-/// The agent behind one connection.
+/// The agent on one connection.
 pub(crate) struct Server {
     options: Arc<Options>,
     store: SessionStore,
@@ -58,7 +58,7 @@ impl Server {
         })
     }
 
-    /// What the agent can do. It always speaks version 1, whatever the client prefers.
+    /// Returns the capabilities of the agent. It always speaks version 1, even if the client prefers another one.
     pub(crate) fn initialize(&self) -> InitializeResponse {
         let sessions = SessionCapabilities::new().resume(SessionResumeCapabilities::new());
         let prompts = PromptCapabilities::new().embedded_context(true);
@@ -69,8 +69,8 @@ impl Server {
             .agent_info(Implementation::new("journeyman", self.options.version.clone()).title("Journeyman"))
     }
 
-    /// Makes a session. It is stored at once, so that it can be loaded even if the process ends before its first turn.
-    /// MCP servers in the request are not used: the agent has its own tools only.
+    /// Creates a session. It is stored at once, so that it can be loaded even if the process ends before its first
+    /// turn. MCP servers in the request are ignored: the agent has only its own tools.
     pub(crate) async fn create(&self, request: NewSessionRequest) -> Result<NewSessionResponse, Error> {
         let workspace = Workspace::open(&request.cwd).map_err(refused_cwd)?;
         let id = (self.options.new_session_id)();
@@ -81,7 +81,7 @@ impl Server {
         Ok(NewSessionResponse::new(id))
     }
 
-    /// Opens a stored session and tells its whole conversation again.
+    /// Opens a stored session and sends its whole conversation to the client again.
     pub(crate) async fn load(
         &self,
         request: LoadSessionRequest,
@@ -96,19 +96,19 @@ impl Server {
         Ok(LoadSessionResponse::new())
     }
 
-    /// Opens a stored session without telling its conversation.
+    /// Opens a stored session without sending its conversation.
     pub(crate) async fn resume(&self, request: ResumeSessionRequest) -> Result<ResumeSessionResponse, Error> {
         self.reopen(&request.session_id, &request.cwd).await?;
         Ok(ResumeSessionResponse::new())
     }
 
-    /// Takes the right to run a turn in the session. Never waits: it is called in the dispatch loop.
+    /// Claims the right to run a turn in the session. Never waits, because it is called in the dispatch loop.
     pub(crate) fn begin(&self, id: &SessionId) -> Result<Running, Error> {
         let session = self.find(id).ok_or_else(|| unknown(id))?;
         session.begin().ok_or_else(already_running)
     }
 
-    /// Runs a turn to its end. `withdrawn` is the request's own cancellation, beside `session/cancel`.
+    /// Runs a turn to its end. `withdrawn` is the cancellation of the request itself, in addition to `session/cancel`.
     pub(crate) async fn prompt(
         &self,
         running: Running,
@@ -146,7 +146,7 @@ impl Server {
         }
     }
 
-    /// Stops the turn of the session, if there is one.
+    /// Stops the turn of the session, if one is running.
     pub(crate) fn cancel(&self, id: &SessionId) {
         if let Some(session) = self.find(id) {
             session.cancel();
@@ -180,7 +180,7 @@ impl Server {
     }
 }
 
-/// The prompt as one text. What the agent did not say it can read, such as images, is named but not used.
+/// Joins the prompt into one text. Parts that the agent does not support, such as images, are named but not used.
 fn prompt_text(blocks: &[ContentBlock]) -> String {
     let texts: Vec<String> = blocks.iter().map(block_text).collect();
     texts.join("\n\n")

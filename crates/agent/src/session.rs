@@ -1,6 +1,6 @@
 //! An open session and the right to run a turn in it.
 //!
-//! Invariant: at most one [`Running`] exists for a session; it is taken in the dispatch loop, before the turn is
+//! Invariant: at most one [`Running`] exists for a session; it is created in the dispatch loop, before the turn is
 //! spawned, so a `session/cancel` that follows a prompt always finds the turn.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,22 +12,22 @@ use crate::workspace::Workspace;
 
 /// An open session.
 pub(crate) struct Session {
-    /// Its identifier, and the name of its file.
+    /// The identifier of the session, which also names its file.
     pub(crate) key: SessionKey,
-    /// Where it works.
+    /// The directory that the session works in.
     pub(crate) workspace: Workspace,
-    /// What is remembered; a turn holds it from its start to its end.
+    /// The stored state; a turn locks it from its start to its end.
     pub(crate) file: tokio::sync::Mutex<SessionFile>,
     running: Mutex<Option<CancellationToken>>,
 }
 
 impl Session {
-    /// Opens a session on what was stored of it.
+    /// Opens a session with its stored state.
     pub(crate) fn new(key: SessionKey, workspace: Workspace, file: SessionFile) -> Self {
         Self { key, workspace, file: tokio::sync::Mutex::new(file), running: Mutex::new(None) }
     }
 
-    /// Takes the right to run a turn, or `None` if a turn is running.
+    /// Claims the right to run a turn; returns `None` if a turn is running.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Running> {
         let mut running = lock(&self.running);
         if running.is_some() {
@@ -38,12 +38,12 @@ impl Session {
         Some(Running { session: Arc::clone(self), cancel })
     }
 
-    /// Whether a turn is running.
+    /// Returns whether a turn is running.
     pub(crate) fn is_running(&self) -> bool {
         lock(&self.running).is_some()
     }
 
-    /// Asks the running turn to stop; without one it does nothing.
+    /// Asks the running turn to stop; does nothing if no turn is running.
     pub(crate) fn cancel(&self) {
         if let Some(cancel) = lock(&self.running).as_ref() {
             cancel.cancel();
@@ -51,11 +51,11 @@ impl Session {
     }
 }
 
-/// The right to run a turn in a session; dropping it gives the right back.
+/// The right to run a turn in a session; dropping it releases the right.
 pub(crate) struct Running {
     /// The session of the turn.
     pub(crate) session: Arc<Session>,
-    /// Stops the turn.
+    /// Cancels the turn.
     pub(crate) cancel: CancellationToken,
 }
 
@@ -65,7 +65,7 @@ impl Drop for Running {
     }
 }
 
-/// Locks; the data behind these locks is whole after every statement, so a poisoned lock is as good as any.
+/// Locks a mutex. The data behind these locks is consistent after every statement, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

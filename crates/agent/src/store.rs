@@ -1,7 +1,7 @@
 //! Session files: `<state_dir>/<session id>.json`.
 //!
 //! Invariants: a file is replaced as a whole or not at all; an identifier from outside becomes part of a path only
-//! after it was checked; a file of an unknown version is refused, never guessed at.
+//! after validation; a file with an unknown version is refused.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,29 +17,29 @@ const VERSION: u32 = 1;
 /// The longest session identifier in characters.
 const MAX_ID_CHARS: usize = 64;
 
-/// Why a session file cannot be read or written.
+/// An error from the session store.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     /// The identifier is not 1 to 64 of `A-Z a-z 0-9 _ -`.
     #[error("the session id must be 1 to {max} of the characters A-Z a-z 0-9 _ -", max = MAX_ID_CHARS)]
     InvalidId,
-    /// There is no such session.
+    /// The session does not exist.
     #[error("there is no session `{0}`")]
     Unknown(String),
     /// The file was written by another version of this program.
-    #[error("the session file `{path}` has version {found}, but only version {known} is understood", known = VERSION)]
+    #[error("the session file `{path}` has version {found}, but only version {known} is supported", known = VERSION)]
     Version {
         /// The file.
         path: String,
         /// The version in it.
         found: u32,
     },
-    /// The file has no meaning.
-    #[error("the session file `{path}` cannot be understood: {source}")]
+    /// The file could not be decoded, or the session could not be encoded.
+    #[error("the session file `{path}` cannot be decoded or encoded: {source}")]
     Corrupt {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The error of the JSON library.
         source: serde_json::Error,
     },
     /// The file system failed.
@@ -47,7 +47,7 @@ pub(crate) enum StoreError {
     Io {
         /// The file.
         path: String,
-        /// What the file system said.
+        /// The error of the file system.
         source: io::Error,
     },
 }
@@ -57,7 +57,7 @@ pub(crate) enum StoreError {
 pub(crate) struct SessionKey(String);
 
 impl SessionKey {
-    /// Checks an identifier that came from outside.
+    /// Validates an identifier that came from outside.
     pub(crate) fn parse(id: &str) -> Result<Self, StoreError> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if id.is_empty() || id.len() > MAX_ID_CHARS || !id.bytes().all(allowed) {
@@ -66,13 +66,13 @@ impl SessionKey {
         Ok(Self(id.to_owned()))
     }
 
-    /// The identifier as text.
+    /// Returns the identifier as text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Who said a line of a scripted conversation.
+/// The speaker of a line of a scripted conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Speaker {
@@ -85,31 +85,31 @@ pub(crate) enum Speaker {
 /// A line of a scripted conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Line {
-    /// Who said it.
+    /// The speaker of the line.
     pub(crate) role: Speaker,
-    /// What was said.
+    /// The text of the line.
     pub(crate) text: String,
 }
 
-/// How large the provider found the start of the conversation to be.
+/// The provider's measurement of the size of the conversation's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// Tokens, input and output of the call together.
+    /// The number of tokens, input and output of the call together.
     pub(crate) tokens: u64,
-    /// The number of messages that these tokens stand for, counted from the first.
+    /// The number of messages, counted from the first, that these tokens cover.
     pub(crate) messages: usize,
 }
 
-/// What is kept of a session.
+/// The stored state of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SessionFile {
     version: u32,
-    /// The model that the conversation was last led with, as `prefix/name`.
+    /// The model that the conversation was last held with, as `prefix/name`.
     pub(crate) model: String,
-    /// The number of tool calls so far; it numbers the next one.
+    /// The number of tool calls so far; the next call is numbered after it.
     #[serde(default)]
     pub(crate) calls: u64,
-    /// The last measurement of the conversation in `chat`, if it still holds.
+    /// The last measurement of the conversation in `chat`, if it is still valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) measured: Option<Measured>,
     /// The conversation with the scripted model.
@@ -121,12 +121,12 @@ pub(crate) struct SessionFile {
 }
 
 impl SessionFile {
-    /// A session without a conversation.
+    /// Creates a session without a conversation.
     pub(crate) fn new(model: &str) -> Self {
         Self { version: VERSION, model: model.to_owned(), calls: 0, measured: None, lines: Vec::new(), chat: None }
     }
 
-    /// The conversation with a language model, begun if there is none.
+    /// Returns the conversation with a language model; starts one if there is none.
     pub(crate) fn chat_mut(&mut self) -> &mut ChatRequest {
         self.chat.get_or_insert_default()
     }
@@ -136,19 +136,19 @@ impl SessionFile {
         self.lines.push(Line { role, text: text.into() });
     }
 
-    /// The number of the next tool call, as an identifier that is unique in the session.
+    /// Counts the next tool call and returns its identifier, which is unique in the session.
     pub(crate) fn next_call_id(&mut self) -> String {
         self.calls += 1;
         call_id(self.calls)
     }
 }
 
-/// The identifier that tool call number `number` of a session has in ACP.
+/// Returns the ACP identifier of tool call number `number` of a session.
 pub(crate) fn call_id(number: u64) -> String {
     format!("call-{number}")
 }
 
-/// Only the version: read first, because the rest may have another shape.
+/// The version of a session file; it is read first, because the rest may have a different structure.
 #[derive(Deserialize)]
 struct Header {
     version: u32,
@@ -161,7 +161,7 @@ pub(crate) struct SessionStore {
 }
 
 impl SessionStore {
-    /// Opens the directory and makes it if it is missing.
+    /// Opens the directory; creates it if it is missing.
     pub(crate) fn open(directory: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&directory)?;
         Ok(Self { directory })
@@ -181,7 +181,7 @@ impl SessionStore {
         decode(&text, &shown)
     }
 
-    /// Writes a session; when this returns it is on disk.
+    /// Writes a session. The content is synced to disk before it replaces the old file.
     pub(crate) async fn save(&self, key: &SessionKey, file: &SessionFile) -> Result<(), StoreError> {
         let path = self.path(key);
         let shown = path.display().to_string();
@@ -207,14 +207,14 @@ fn decode(text: &str, path: &str) -> Result<SessionFile, StoreError> {
     serde_json::from_str(text).map_err(corrupt)
 }
 
-/// Writes beside the file and renames: a crash leaves the old file or the new one. Only the owner may read it, a
-/// conversation can hold anything.
+/// Writes a temporary file and renames it: a crash leaves the old file or the new one. Only the owner may read the
+/// file, because a conversation can contain secrets.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("json.tmp");
-    let mut file: File = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    let temporary = path.with_extension("json.tmp");
+    let mut file: File = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&beside, path)
+    fs::rename(&temporary, path)
 }
 
 #[cfg(test)]

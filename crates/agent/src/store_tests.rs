@@ -12,7 +12,7 @@ fn store() -> (tempfile::TempDir, SessionStore) {
 }
 
 #[test]
-fn only_harmless_identifiers_become_paths() {
+fn only_safe_identifiers_are_accepted() {
     for id in ["a", "sess_01-AZ", "x".repeat(64).as_str()] {
         assert!(SessionKey::parse(id).is_ok(), "{id}");
     }
@@ -49,7 +49,7 @@ async fn a_session_survives_the_round_trip() {
 }
 
 #[tokio::test]
-async fn unknown_and_foreign_files_are_clear_errors() {
+async fn missing_sessions_and_invalid_files_are_reported() {
     let (_directory, store) = store();
     let key = SessionKey::parse("s1").unwrap();
     assert!(matches!(store.load(&key).await, Err(StoreError::Unknown(_))));
@@ -64,7 +64,7 @@ async fn unknown_and_foreign_files_are_clear_errors() {
 }
 
 #[test]
-fn calls_are_numbered_through_the_session() {
+fn calls_are_numbered_throughout_the_session() {
     let mut file = SessionFile::new("test/scripted");
     assert_eq!(file.next_call_id(), "call-1");
     assert_eq!(file.next_call_id(), "call-2");

@@ -1,8 +1,8 @@
-//! Cutting text to a size.
+//! Shortens text to a given size.
 //!
 //! Invariant: a character is never split.
 
-/// The first `max_chars` characters of `text`, with an ellipsis if something was cut.
+/// Returns the first `max_chars` characters of `text`, with an ellipsis if something was cut.
 pub(crate) fn clip(text: &str, max_chars: usize) -> String {
     let mut chars = text.chars();
     let mut clipped: String = chars.by_ref().take(max_chars).collect();
@@ -12,8 +12,8 @@ pub(crate) fn clip(text: &str, max_chars: usize) -> String {
     clipped
 }
 
-/// `text` if it has at most `max_bytes`, else its first third and its last two thirds of that size: what is recent
-/// matters more than what was first.
+/// Returns `text` if it has at most `max_bytes`. Otherwise returns its start (a third of that size) and its end (two
+/// thirds): recent text matters more than early text.
 pub(crate) fn keep_ends(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
@@ -25,7 +25,7 @@ pub(crate) fn keep_ends(text: &str, max_bytes: usize) -> String {
     format!("{start}\n[… {} bytes left out …]\n{end}", tail - head)
 }
 
-/// The largest character boundary that is not above `index`.
+/// Returns the largest character boundary that is not above `index`.
 fn boundary_at_or_before(text: &str, index: usize) -> usize {
     let mut boundary = index.min(text.len());
     while !text.is_char_boundary(boundary) {

@@ -1,4 +1,4 @@
-//! What a brain is given for one turn, and what it gives back.
+//! The input of a brain for one turn, and its result.
 
 use agent_client_protocol::v1::schema::{StopReason, Usage};
 use tokio_util::sync::CancellationToken;
@@ -7,39 +7,39 @@ use crate::report::Reporter;
 use crate::store::{SessionFile, SessionKey, SessionStore, StoreError};
 use crate::workspace::Workspace;
 
-/// The surroundings of a turn.
+/// The context of a turn.
 pub(crate) struct Turn<'a> {
     /// The session of the turn.
     pub(crate) key: &'a SessionKey,
-    /// Where it works.
+    /// The directory that the session works in.
     pub(crate) workspace: &'a Workspace,
-    /// Tells the client what happens.
+    /// Sends updates to the client.
     pub(crate) reporter: &'a Reporter,
-    /// Where the session is kept.
+    /// The store that holds the session.
     pub(crate) store: &'a SessionStore,
     /// Makes the agent ask the client for permission before it changes a file or runs a command.
     pub(crate) asks: bool,
-    /// Set when the turn shall stop.
+    /// Cancelled when the turn must stop.
     pub(crate) cancel: &'a CancellationToken,
 }
 
 impl Turn<'_> {
-    /// Stores what is known of the session now.
+    /// Saves the current state of the session.
     pub(crate) async fn save(&self, file: &SessionFile) -> Result<(), TurnError> {
         self.store.save(self.key, file).await.map_err(TurnError::from)
     }
 }
 
-/// How a turn ended without an error.
+/// The result of a turn that ended without an error.
 #[derive(Debug)]
 pub(crate) struct TurnEnd {
-    /// Why it ended.
+    /// The reason for the end of the turn.
     pub(crate) stop: StopReason,
-    /// The tokens that it took, if the provider told.
+    /// The tokens that the turn used, if the provider reported them.
     pub(crate) usage: Option<Usage>,
 }
 
-/// Why a turn could not be ended properly. The texts are for the client and free of secrets.
+/// An error that ended a turn. The texts are for the client and contain no secrets.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TurnError {
     /// The model failed, or the script asked for a failure.

@@ -1,31 +1,31 @@
 //! The directory that a session works in, and the paths that its tools may touch.
 //!
-//! Invariant: a path that [`Workspace::resolve`] returns is below the root, also after symbolic links are followed.
-//! This keeps a model from wandering, it does not lock it in: `run_command` can do what the process can do, and what
-//! the process can do is the sandbox's business.
+//! Invariant: a path that [`Workspace::resolve`] returns is below the root, even after symbolic links are followed. The
+//! check guards against mistakes of a model and is no security boundary: `run_command` can do everything that the
+//! process can do, and the sandbox limits the process.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Why a path is not usable.
+/// An error that makes a path unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkspaceError {
     /// The working directory is relative, missing, or not a directory.
     #[error("the working directory `{0}` must be the absolute path of an existing directory")]
     NotADirectory(String),
-    /// The path leads out of the working directory, by `..`, by being absolute, or by a symbolic link.
+    /// The path leads out of the working directory: through `..`, as an absolute path, or through a symbolic link.
     #[error("`{0}` is outside of the working directory")]
     Outside(String),
-    /// The path is empty or has a NUL byte.
+    /// The path is empty or contains a NUL byte.
     #[error("the path `{0}` is not valid")]
     Invalid(String),
-    /// The file system could not tell.
+    /// The lookup in the file system failed.
     #[error("`{path}` cannot be looked up: {source}")]
     Io {
-        /// The path as it was asked for.
+        /// The path as the caller gave it.
         path: String,
-        /// What the file system said.
+        /// The error of the file system.
         source: io::Error,
     },
 }
@@ -35,7 +35,7 @@ pub(crate) enum WorkspaceError {
 pub(crate) struct Workspace {
     /// The directory with all symbolic links resolved.
     root: PathBuf,
-    /// The directory as the client named it: a model repeats this form in absolute paths.
+    /// The directory as the client named it; a model repeats this form in absolute paths.
     given: PathBuf,
 }
 
@@ -53,12 +53,12 @@ impl Workspace {
         Ok(Self { root, given: cwd.to_path_buf() })
     }
 
-    /// The directory, absolute and without symbolic links.
+    /// Returns the directory, absolute and without symbolic links.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The real path of `path`, which is relative to the root or absolute and below it. It need not exist.
+    /// Returns the real path of `path`, which is relative to the root or absolute and below it. It need not exist.
     pub(crate) fn resolve(&self, path: &str) -> Result<PathBuf, WorkspaceError> {
         if path.is_empty() || path.contains('\0') {
             return Err(WorkspaceError::Invalid(path.to_owned()));
@@ -74,7 +74,7 @@ impl Workspace {
         let mut existing = self.root.clone();
         existing.extend(parts);
         let missing = self.split_off_missing(&mut existing, path)?;
-        // A dangling link exists but has no real path: writing through it would create a file nobody checked.
+        // A dangling link exists but has no real path: a write through it would create a file at an unchecked location.
         let mut real = existing.canonicalize().map_err(|_| outside())?;
         if !real.starts_with(&self.root) {
             return Err(outside());
@@ -83,7 +83,7 @@ impl Workspace {
         Ok(real)
     }
 
-    /// Shortens `existing` to its deepest part that exists and returns the names that were cut off, in order.
+    /// Shortens `existing` to its deepest part that exists and returns the removed names, in order.
     fn split_off_missing(&self, existing: &mut PathBuf, asked: &str) -> Result<Vec<OsString>, WorkspaceError> {
         let mut missing = Vec::new();
         while *existing != self.root {
@@ -105,7 +105,7 @@ impl Workspace {
     }
 }
 
-/// The names in `path` with `.` and `..` worked out, or `None` if `..` leads above its start.
+/// Returns the names in `path` with `.` and `..` resolved; `None` if `path` is absolute or `..` leads above its start.
 fn normal_parts(path: &Path) -> Option<Vec<&OsStr>> {
     let mut parts = Vec::new();
     for component in path.components() {
@@ -121,7 +121,7 @@ fn normal_parts(path: &Path) -> Option<Vec<&OsStr>> {
     Some(parts)
 }
 
-/// A parent that is a file counts as missing too: the tool's own error then says what is wrong.
+/// Returns whether the path is missing. A path below a file counts as missing too: the tool then reports the error.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

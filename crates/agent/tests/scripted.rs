@@ -1,7 +1,4 @@
-//! The agent as its client sees it, with the test model.
-#![expect(clippy::unwrap_used, reason = "test")]
-
-mod support;
+//! Tests with the test model.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -9,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::support::Agent;
+use crate::support::Agent;
 
-struct Place {
+struct Setup {
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl Setup {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("work")).unwrap();
@@ -41,16 +38,16 @@ fn updates_of<'a>(agent: &'a Agent, kind: &str) -> Vec<&'a Value> {
 
 #[tokio::test]
 async fn directives_change_files_and_are_reported_as_tool_calls() {
-    let place = Place::new();
-    let mut agent = Agent::start(&place.state()).await;
-    let session = agent.session(&place.work()).await;
+    let setup = Setup::new();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
 
     let answer =
         agent.prompt(&session, "[[write a.txt|one]] [[append a.txt|two\\n]] [[run cat a.txt]] [[say hello]]").await;
 
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert_eq!(answer["result"]["usage"]["totalTokens"], 0, "{answer}");
-    assert_eq!(place.read("a.txt"), "one\ntwo\n");
+    assert_eq!(setup.read("a.txt"), "one\ntwo\n");
     let calls = updates_of(&agent, "tool_call");
     let kinds: Vec<_> = calls.iter().map(|call| call["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["edit", "edit", "execute"]);
@@ -68,9 +65,9 @@ async fn directives_change_files_and_are_reported_as_tool_calls() {
 
 #[tokio::test]
 async fn failing_and_unknown_directives_do_not_end_the_turn() {
-    let place = Place::new();
-    let mut agent = Agent::start(&place.state()).await;
-    let session = agent.session(&place.work()).await;
+    let setup = Setup::new();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
 
     let answer = agent.prompt(&session, "[[run exit 7]] [[write ../out|x]] [[foo bar]] [[write b|last]]").await;
 
@@ -78,29 +75,29 @@ async fn failing_and_unknown_directives_do_not_end_the_turn() {
     let results = updates_of(&agent, "tool_call_update");
     let states: Vec<_> = results.iter().map(|result| result["status"].as_str().unwrap()).collect();
     assert_eq!(states, ["failed", "failed", "completed"]);
-    assert!(agent.said().contains("unknown directive [[foo bar]], known are [[write"), "{}", agent.said());
-    assert!(!place.directory.path().join("out").exists());
-    assert_eq!(place.read("b"), "last\n");
+    assert!(agent.said().contains("unknown directive [[foo bar]]; known directives: [[write"), "{}", agent.said());
+    assert!(!setup.directory.path().join("out").exists());
+    assert_eq!(setup.read("b"), "last\n");
     agent.stop().await;
 }
 
 #[tokio::test]
-async fn a_prompt_without_directives_is_noted() {
-    let place = Place::new();
-    let mut agent = Agent::start(&place.state()).await;
-    let session = agent.session(&place.work()).await;
+async fn a_prompt_without_directives_is_added_to_the_notes() {
+    let setup = Setup::new();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
     agent.prompt(&session, "First thing.").await;
     agent.prompt(&session, "Second thing.").await;
-    assert_eq!(place.read("AGENT_NOTES.md"), "# Agent notes\n\nFirst thing.\n\nSecond thing.\n");
+    assert_eq!(setup.read("AGENT_NOTES.md"), "# Agent notes\n\nFirst thing.\n\nSecond thing.\n");
     assert!(agent.said().contains("AGENT_NOTES.md"));
     agent.stop().await;
 }
 
 #[tokio::test]
-async fn failures_and_crashes_can_be_asked_for() {
-    let place = Place::new();
-    let mut agent = Agent::start(&place.state()).await;
-    let session = agent.session(&place.work()).await;
+async fn failures_and_crashes_can_be_requested() {
+    let setup = Setup::new();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
 
     let failed = agent.prompt(&session, "[[fail on purpose]]").await;
     assert_eq!(failed["error"]["code"], -32603, "{failed}");
@@ -113,10 +110,10 @@ async fn failures_and_crashes_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn permissions_are_asked_for_while_the_connection_goes_on() {
-    let place = Place::new();
-    let mut agent = Agent::start(&place.state()).await;
-    let session = agent.session(&place.work()).await;
+async fn permissions_are_requested_while_a_turn_runs() {
+    let setup = Setup::new();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
 
     for (chosen, expected) in [("allow_once", "permission granted"), ("reject_once", "permission refused")] {
         let prompt = agent.send_prompt(&session, "[[ask may I?]]").await;
@@ -139,9 +136,9 @@ async fn permissions_are_asked_for_while_the_connection_goes_on() {
 
 #[tokio::test]
 async fn refused_calls_are_not_executed() {
-    let place = Place::new();
-    let mut agent = Agent::start_asking(&place.state()).await;
-    let session = agent.session(&place.work()).await;
+    let setup = Setup::new();
+    let mut agent = Agent::start_asking(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
     for (prompt, kind) in [("[[write a|x]]", "edit"), ("[[run touch b]]", "execute")] {
         for (chosen, done) in [("reject_once", false), ("allow_once", true)] {
             let prompt = agent.send_prompt(&session, prompt).await;
@@ -152,7 +149,7 @@ async fn refused_calls_are_not_executed() {
             let answer = agent.answer(prompt).await;
             assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
             let file = if kind == "edit" { "a" } else { "b" };
-            assert_eq!(place.work().join(file).exists(), done, "{kind}");
+            assert_eq!(setup.work().join(file).exists(), done, "{kind}");
         }
     }
     // Cancelling a turn ends it while a permission request is pending.
@@ -160,15 +157,15 @@ async fn refused_calls_are_not_executed() {
     agent.request_of_agent("session/request_permission").await;
     agent.cancel(&session).await;
     assert_eq!(agent.answer(prompt).await["result"]["stopReason"], "cancelled");
-    assert!(!place.work().join("c").exists());
+    assert!(!setup.work().join("c").exists());
     agent.stop().await;
 }
 
 #[tokio::test]
 async fn cancel_stops_sleeping_running_and_asking_at_once() {
-    let place = Place::new();
-    let mut agent = Agent::start(&place.state()).await;
-    let session = agent.session(&place.work()).await;
+    let setup = Setup::new();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
     for prompt in ["[[sleep 100]] [[write no|x]]", "[[run sleep 100]] [[write no|x]]", "[[ask x]] [[write no|x]]"] {
         let begin = Instant::now();
         let id = agent.send_prompt(&session, prompt).await;
@@ -177,9 +174,9 @@ async fn cancel_stops_sleeping_running_and_asking_at_once() {
         let answer = agent.answer(id).await;
         assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
         assert!(begin.elapsed() < Duration::from_secs(10));
-        assert!(!place.work().join("no").exists());
+        assert!(!setup.work().join("no").exists());
     }
-    // The session is free again.
+    // The session accepts prompts again.
     let answer = agent.prompt(&session, "[[say on]]").await;
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     agent.stop().await;
@@ -187,9 +184,9 @@ async fn cancel_stops_sleeping_running_and_asking_at_once() {
 
 #[tokio::test]
 async fn a_second_prompt_while_one_runs_is_an_error() {
-    let place = Place::new();
-    let mut agent = Agent::start(&place.state()).await;
-    let session = agent.session(&place.work()).await;
+    let setup = Setup::new();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
     let first = agent.send_prompt(&session, "[[say begun]] [[sleep 100]]").await;
     agent.update_where(|update| update["content"]["text"] == "begun\n\n").await;
     let second = agent.prompt(&session, "[[say too early]]").await;
@@ -202,14 +199,14 @@ async fn a_second_prompt_while_one_runs_is_an_error() {
 
 #[tokio::test]
 async fn sessions_are_loaded_and_resumed_by_another_process() {
-    let place = Place::new();
-    let mut first = Agent::start(&place.state()).await;
-    let session = first.session(&place.work()).await;
+    let setup = Setup::new();
+    let mut first = Agent::start(&setup.state()).await;
+    let session = first.session(&setup.work()).await;
     first.prompt(&session, "[[say hello]]").await;
     first.stop().await;
 
-    let mut second = Agent::start(&place.state()).await;
-    let params = json!({"sessionId": session, "cwd": place.work(), "mcpServers": []});
+    let mut second = Agent::start(&setup.state()).await;
+    let params = json!({"sessionId": session, "cwd": setup.work(), "mcpServers": []});
     let unopened = second.prompt(&session, "[[say x]]").await;
     assert_eq!(unopened["error"]["code"], -32002, "{unopened}");
     let loaded = second.request("session/load", params.clone()).await;
@@ -218,7 +215,7 @@ async fn sessions_are_loaded_and_resumed_by_another_process() {
     assert_eq!(second.texts("agent_message_chunk")[0], "hello");
     second.stop().await;
 
-    let mut third = Agent::start(&place.state()).await;
+    let mut third = Agent::start(&setup.state()).await;
     let resumed = third.request("session/resume", params).await;
     assert!(resumed.get("result").is_some(), "{resumed}");
     assert!(third.updates.is_empty());
@@ -228,11 +225,11 @@ async fn sessions_are_loaded_and_resumed_by_another_process() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
-    let place = Place::new();
-    let mut agent = Agent::start(&place.state()).await;
-    let session = agent.session(&place.work()).await;
-    let work = place.work();
+async fn invalid_requests_are_refused() {
+    let setup = Setup::new();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
+    let work = setup.work();
     for (method, params, code) in [
         ("session/load", json!({"sessionId": "none", "cwd": work, "mcpServers": []}), -32002),
         ("session/load", json!({"sessionId": "../x", "cwd": work, "mcpServers": []}), -32602),

@@ -7,31 +7,31 @@ use futures::{StreamExt, TryStreamExt};
 use journeyman_core::ports::{Blob, BlobError, Blobs};
 use journeyman_core::time::Timestamp;
 use object_store::buffered::BufWriter;
-use object_store::path::Path as Place;
+use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt, parse_url_opts};
 use std::sync::Arc;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 use url::Url;
 
-/// A bucket, or a folder of one.
+/// A bucket of an object store, or a folder in a bucket.
 #[derive(Debug)]
 pub struct Bucket {
     store: Arc<dyn ObjectStore>,
-    root: Place,
+    root: ObjectPath,
 }
 
-/// The URL names no object store that can be used.
+/// An error in the URL or in the options of an object store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the object store cannot be used: {0}")]
 pub struct BucketError(String);
 
 impl Bucket {
-    /// The bucket at `url`: `s3://bucket/folder`, `gs://bucket/folder`, `az://container/folder`. `options` are the
-    /// variables that the providers' own programs know, such as `AWS_ENDPOINT`; others are ignored.
+    /// Opens the bucket at `url`: `s3://bucket/folder`, `gs://bucket/folder`, `az://container/folder`. `options` are
+    /// the variables that the providers' own programs use, such as `AWS_ENDPOINT`; others are ignored.
     ///
     /// # Errors
-    /// The URL has another form, or an option a value that cannot be used.
+    /// Returns an error if the URL has another form, or if the value of an option is invalid.
     pub fn open(url: &str, options: impl IntoIterator<Item = (String, String)>) -> Result<Self, BucketError> {
         let failed = |error: &dyn std::fmt::Display| BucketError(error.to_string());
         let url = Url::parse(url).map_err(|error| failed(&error))?;
@@ -39,13 +39,13 @@ impl Bucket {
         Ok(Self { store: store.into(), root })
     }
 
-    fn place(&self, key: &str) -> Place {
-        key.split('/').fold(self.root.clone(), |place, part| place.join(part))
+    fn object_path(&self, key: &str) -> ObjectPath {
+        key.split('/').fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    /// The key of an object, without the bucket's folder.
-    fn key(&self, place: &Place) -> Option<String> {
-        let parts: Vec<String> = place.prefix_match(&self.root)?.map(|part| part.as_ref().to_owned()).collect();
+    /// Returns the key of an object, without the bucket's folder.
+    fn key(&self, path: &ObjectPath) -> Option<String> {
+        let parts: Vec<String> = path.prefix_match(&self.root)?.map(|part| part.as_ref().to_owned()).collect();
         Some(parts.join("/"))
     }
 }
@@ -58,15 +58,15 @@ impl Blobs for Bucket {
 
     async fn put(&self, key: &str, file: &Path) -> Result<(), BlobError> {
         let mut source = File::open(file).await.map_err(failed)?;
-        // In parts where it is large: no more than some of them are in memory.
-        let mut writer = BufWriter::new(Arc::clone(&self.store), self.place(key));
+        // Large files are uploaded in parts; only a few of the parts are in memory at a time.
+        let mut writer = BufWriter::new(Arc::clone(&self.store), self.object_path(key));
         tokio::io::copy(&mut source, &mut writer).await.map_err(failed)?;
         writer.shutdown().await.map_err(failed)?;
         tokio::fs::remove_file(file).await.map_err(failed)
     }
 
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError> {
-        let found = match self.store.get(&self.place(key)).await {
+        let found = match self.store.get(&self.object_path(key)).await {
             Ok(found) => found,
             Err(object_store::Error::NotFound { .. }) => return Ok(false),
             Err(error) => return Err(failed(error)),
@@ -81,16 +81,16 @@ impl Blobs for Bucket {
     }
 
     async fn delete(&self, key: &str) -> Result<(), BlobError> {
-        match self.store.delete(&self.place(key)).await {
+        match self.store.delete(&self.object_path(key)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(failed(error)),
         }
     }
 
     async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Blob>, BlobError> {
-        let prefix = self.place(prefix);
+        let prefix = self.object_path(prefix);
         let listing = match after {
-            Some(after) => self.store.list_with_offset(Some(&prefix), &self.place(after)),
+            Some(after) => self.store.list_with_offset(Some(&prefix), &self.object_path(after)),
             None => self.store.list(Some(&prefix)),
         };
         let found: Vec<_> = listing.take(limit).try_collect().await.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Blobs as files of a folder.
+//! Blobs as files in a folder.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use journeyman_core::ports::{Blob, BlobError, Blobs};
 use journeyman_core::time::Timestamp;
 
-/// A folder.
+/// A folder that stores blobs as files.
 #[derive(Debug, Clone)]
 pub struct Folder {
     root: PathBuf,
@@ -17,7 +17,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A folder, made when it is first written to; `shared` if other machines have it too.
+    /// Creates a blob store in a folder, which the first write creates. `shared` is true if other machines use the
+    /// folder too.
     #[must_use]
     pub const fn new(root: PathBuf, shared: bool) -> Self {
         Self { root, shared }
@@ -26,7 +27,7 @@ impl Folder {
     /// Removes drafts of killed processes: drafts that were last written before `before`. Returns their number.
     ///
     /// # Errors
-    /// A folder cannot be read.
+    /// Returns an error if a folder cannot be read or a draft cannot be removed.
     pub fn remove_drafts(&self, before: Timestamp) -> io::Result<usize> {
         remove_drafts(&self.root, before)
     }
@@ -44,8 +45,8 @@ fn remove_drafts(folder: &Path, before: Timestamp) -> io::Result<usize> {
         if entry.file_type()?.is_dir() {
             removed += remove_drafts(&entry.path(), before)?;
         } else if entry.path().extension().is_some_and(|extension| extension == "draft") {
-            // The draft may have become a blob by now.
-            let since = entry.metadata().and_then(|note| note.modified()).ok();
+            // The draft may have become a blob in the meantime.
+            let since = entry.metadata().and_then(|meta| meta.modified()).ok();
             let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
             if since.is_some_and(|since| Timestamp::default() + since < before) {
                 removed += usize::from(found(std::fs::remove_file(entry.path()))?);
@@ -75,7 +76,7 @@ impl Blobs for Folder {
         let path = self.root.join(key);
         blocking(move || {
             found(std::fs::remove_file(&path))?;
-            // The folder goes with its last file; while it has others this fails, and that is right.
+            // Removes the folder with its last file; the call fails, as intended, while the folder has other files.
             let _ = path.parent().map(std::fs::remove_dir);
             Ok(())
         })
@@ -96,7 +97,8 @@ impl Blobs for Folder {
 fn put(file: &Path, target: &Path) -> io::Result<()> {
     let folder = target.parent().ok_or_else(|| io::Error::other("a blob needs a key"))?;
     make_folder(folder)?;
-    // Beside its place, because a name is only moved within one disk; readers see the whole file or none.
+    // The draft is in the target's folder, because a rename works only within one file system. Readers see the whole
+    // file or none.
     let draft = target.with_extension("draft");
     if std::fs::rename(file, &draft).is_err() {
         std::fs::copy(file, &draft)?;
@@ -122,7 +124,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds the files below `folder` that come behind `after`, in order.
+/// Adds the files below `folder` whose keys come after `after`, in order.
 fn walk(root: &Path, folder: &str, after: &str, limit: usize, blobs: &mut Vec<Blob>) -> io::Result<()> {
     let entries = match std::fs::read_dir(root.join(folder)) {
         Ok(entries) => entries,
@@ -141,22 +143,22 @@ fn walk(root: &Path, folder: &str, after: &str, limit: usize, blobs: &mut Vec<Bl
             break;
         }
         if is_folder {
-            // A folder that is wholly behind us is not looked into.
+            // Skips a folder whose keys all come before `after`.
             if format!("{key}/\u{10ffff}").as_str() > after {
                 walk(root, &key, after, limit, blobs)?;
             }
         } else if key.as_str() > after
             && !key.ends_with(".draft")
-            && let Ok(note) = std::fs::metadata(root.join(&key))
+            && let Ok(meta) = std::fs::metadata(root.join(&key))
         {
-            let since = note.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let since = meta.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
             blobs.push(Blob { key, written_at: Timestamp::default() + since });
         }
     }
     Ok(())
 }
 
-/// Whether it was there.
+/// Returns whether the file existed.
 fn found(done: io::Result<()>) -> io::Result<bool> {
     match done {
         Ok(()) => Ok(true),

@@ -1,5 +1,5 @@
-//! Where files are kept that outlive a machine: [`Folder`] on this one (or on a disk that machines share), [`Bucket`] in
-//! S3, Google Cloud Storage, Azure Blob Storage or what speaks like one of them.
+//! Stores for files that outlive a machine: [`Folder`] on this machine (or on a disk that machines share), [`Bucket`]
+//! in S3, Google Cloud Storage, Azure Blob Storage or a compatible service.
 
 mod bucket;
 mod folder;

@@ -1,4 +1,4 @@
-//! What every blob store promises, on a folder and on an object store in memory.
+//! The contract of all blob stores, tested on a folder and on an object store in memory.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -9,22 +9,22 @@ use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::ports::Blobs;
 use tempfile::TempDir;
 
-struct Place {
+struct Setup {
     name: &'static str,
     blobs: Arc<dyn Blobs>,
     dir: TempDir,
 }
 
-fn places() -> Vec<Place> {
+fn setups() -> Vec<Setup> {
     let dir = || tempfile::tempdir().unwrap();
     let folder = dir();
     vec![
-        Place { name: "folder", blobs: Arc::new(Folder::new(folder.path().join("blobs"), false)), dir: folder },
-        Place { name: "bucket", blobs: Arc::new(Bucket::open("memory:///some/folder", []).unwrap()), dir: dir() },
+        Setup { name: "folder", blobs: Arc::new(Folder::new(folder.path().join("blobs"), false)), dir: folder },
+        Setup { name: "bucket", blobs: Arc::new(Bucket::open("memory:///some/folder", []).unwrap()), dir: dir() },
     ]
 }
 
-impl Place {
+impl Setup {
     fn file(&self, name: &str, text: &[u8]) -> PathBuf {
         let path = self.dir.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -44,31 +44,31 @@ impl Place {
 }
 
 #[tokio::test]
-async fn what_is_put_is_read_until_it_is_deleted() {
-    for place in places() {
-        let name = place.name;
-        // More than one part of an upload.
+async fn a_blob_can_be_read_until_it_is_deleted() {
+    for setup in setups() {
+        let name = setup.name;
+        // Larger than one part of an upload.
         let large: Vec<u8> = (0..12 << 20).map(|number: usize| (number % 251) as u8).collect();
         for (key, text) in [("sessions/job_1/1.tar.gz", b"a".as_slice()), ("sessions/job_1/2.tar.gz", &large)] {
-            let file = place.file("new", text);
-            place.blobs.put(key, &file).await.unwrap();
-            assert!(!file.exists(), "{name}: the file was taken");
-            assert_eq!(place.read(key).await.as_deref(), Some(text), "{name}");
+            let file = setup.file("new", text);
+            setup.blobs.put(key, &file).await.unwrap();
+            assert!(!file.exists(), "{name}: the file was moved");
+            assert_eq!(setup.read(key).await.as_deref(), Some(text), "{name}");
         }
-        place.blobs.put("sessions/job_1/1.tar.gz", &place.file("new", b"b")).await.unwrap();
-        assert_eq!(place.read("sessions/job_1/1.tar.gz").await.as_deref(), Some(b"b".as_slice()), "{name}: again");
+        setup.blobs.put("sessions/job_1/1.tar.gz", &setup.file("new", b"b")).await.unwrap();
+        assert_eq!(setup.read("sessions/job_1/1.tar.gz").await.as_deref(), Some(b"b".as_slice()), "{name}: replaced");
         for _ in 0..2 {
-            place.blobs.delete("sessions/job_1/1.tar.gz").await.unwrap();
-            assert_eq!(place.read("sessions/job_1/1.tar.gz").await, None, "{name}");
+            setup.blobs.delete("sessions/job_1/1.tar.gz").await.unwrap();
+            assert_eq!(setup.read("sessions/job_1/1.tar.gz").await, None, "{name}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_listing_goes_on_behind_a_key() {
-    for place in places() {
-        let name = place.name;
-        assert!(place.keys("sessions", None, 9).await.is_empty(), "{name}: nothing is there yet");
+async fn a_listing_continues_after_a_key() {
+    for setup in setups() {
+        let name = setup.name;
+        assert!(setup.keys("sessions", None, 9).await.is_empty(), "{name}: the store is empty");
         let all = [
             "sessions/job_1/1.tar.gz",
             "sessions/job_1/2.tar.gz",
@@ -76,21 +76,21 @@ async fn a_listing_goes_on_behind_a_key() {
             "sessions/job_2/1.tar.gz",
         ];
         for key in all.iter().rev().chain(&["bundles/job_1/1-a.bundle"]) {
-            place.blobs.put(key, &place.file("new", b"x")).await.unwrap();
+            setup.blobs.put(key, &setup.file("new", b"x")).await.unwrap();
         }
-        assert_eq!(place.keys("sessions", None, 9).await, all, "{name}");
-        assert_eq!(place.keys("sessions", None, 2).await, all[..2], "{name}");
-        assert_eq!(place.keys("sessions", Some(all[1]), 9).await, all[2..], "{name}");
-        assert_eq!(place.keys("sessions/job_1", None, 9).await, all[..2], "{name}: and not of job_10");
+        assert_eq!(setup.keys("sessions", None, 9).await, all, "{name}");
+        assert_eq!(setup.keys("sessions", None, 2).await, all[..2], "{name}");
+        assert_eq!(setup.keys("sessions", Some(all[1]), 9).await, all[2..], "{name}");
+        assert_eq!(setup.keys("sessions/job_1", None, 9).await, all[..2], "{name}: without job_10");
     }
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said() {
-    for place in places() {
-        let missing = place.dir.path().join("missing");
-        let error = place.blobs.put("a/b", &missing).await.unwrap_err();
-        assert!(error.to_string().contains("No such file"), "{}: {error}", place.name);
+async fn errors_name_their_cause() {
+    for setup in setups() {
+        let missing = setup.dir.path().join("missing");
+        let error = setup.blobs.put("a/b", &missing).await.unwrap_err();
+        assert!(error.to_string().contains("No such file"), "{}: {error}", setup.name);
     }
     for url in ["nonsense", "gopher://x/y"] {
         assert!(Bucket::open(url, []).is_err(), "{url}");

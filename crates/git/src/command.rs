@@ -1,4 +1,4 @@
-//! One git process: built, run with limits, and killed with everything that it started.
+//! Builds a git process, runs it with limits, and kills it together with its process group.
 
 mod limits;
 mod piped;
@@ -25,18 +25,18 @@ use limits::Limits;
 
 pub use piped::Piped;
 
-/// How long a command may take unless it says otherwise.
+/// The default time limit of a command.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What a command may print unless it says otherwise.
+/// The default limit of a command's output, in bytes.
 const STDOUT_BYTES: usize = 64 << 20;
 
 const STDERR_BYTES: u64 = 64 << 10;
 
-/// What a command that is asked to end has for removing its lock files.
+/// The time that a stopped command has to remove its lock files.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Settings for every command: they come last and so override what a repository's own configuration says.
+/// The settings for every command. Git reads them last, so they override the configuration of a repository.
 const CONFIG: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -51,7 +51,7 @@ const CONFIG: &[(&str, &str)] = &[
     ("safe.directory", "*"),
     ("user.name", "Journeyman"),
     ("user.email", "journeyman@localhost"),
-    // A server that stalls is given up after a minute.
+    // Git gives up a transfer that stalls for a minute.
     ("http.lowSpeedLimit", "1"),
     ("http.lowSpeedTime", "60"),
 ];
@@ -61,30 +61,30 @@ pub(crate) const FSYNC: &str = "committed,derived-metadata,reference";
 
 /// Loose objects that are written together share one disk sync, if the file system supports that.
 pub(crate) const FSYNC_METHOD: &str = "batch";
-/// Returns the settings for a git process that serves a path. It does not inherit the settings of the client's git,
-/// which git removes from its environment, and it checks the repository's owner itself.
-pub(crate) fn far_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Returns the settings for a git process that serves a path. The process does not inherit the settings of the client's
+/// git, which git removes from its environment, and it checks the repository's owner itself.
+pub(crate) fn server_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
     CONFIG.iter().chain(limits::CONFIG).copied().filter(|(key, _)| *key != "safe.directory")
 }
 
-/// Starts git. Cheap to clone.
+/// A handle that creates git commands. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Git {
     pub(crate) runner: Arc<Runner>,
-    /// Folders that must not contain a remote ([`Git::with_own_folders`]).
+    /// The folders that must not contain a remote ([`Git::with_own_folders`]).
     pub(crate) own_folders: Arc<[PathBuf]>,
 }
 
-/// What all commands share.
+/// The settings that all commands share.
 #[derive(Debug, Clone)]
 pub struct Runner {
     /// The program, such as `git`.
     pub program: OsString,
     /// The value of `PATH`.
     pub path: OsString,
-    /// Variables that git needs of the outside, such as `GIT_SSL_CAINFO` or a proxy.
+    /// The environment variables that git needs from the outside, such as `GIT_SSL_CAINFO` or a proxy.
     pub environment: Vec<(OsString, OsString)>,
-    /// A program that prints `$JOURNEYMAN_GIT_USERNAME` or `$JOURNEYMAN_GIT_PASSWORD`, as git's prompt asks.
+    /// A program that prints `$JOURNEYMAN_GIT_USERNAME` or `$JOURNEYMAN_GIT_PASSWORD`, depending on git's prompt.
     pub askpass: Option<PathBuf>,
 }
 
@@ -103,7 +103,7 @@ pub struct GitCommand {
     secret: Option<String>,
 }
 
-/// What a command printed.
+/// The output of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     command: String,
@@ -112,11 +112,11 @@ pub struct Output {
 }
 
 impl Git {
-    /// A git that is started as `runner` says.
+    /// Creates a handle whose commands run as `runner` specifies.
     #[must_use]
     pub fn new(mut runner: Runner) -> Self {
-        // By its whole path a program is started without a copy of our memory's tables (posix_spawn); a name that is
-        // looked up on another path than our own costs a fork, about a millisecond of a large process.
+        // With its full path, a program starts without a copy of this process's page tables (posix_spawn). A name that
+        // is looked up on a search path other than this process's costs a fork, about a millisecond in a large process.
         if let Some(program) = found(&runner.program, &runner.path) {
             runner.program = program.into();
         }
@@ -126,7 +126,7 @@ impl Git {
     /// Writes the program for [`Runner::askpass`] into `dir`.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write_askpass(dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join("askpass");
         let script = "#!/bin/sh\n\
@@ -139,7 +139,7 @@ impl Git {
         Ok(path)
     }
 
-    /// A command with its arguments; the first is the sub-command.
+    /// Creates a command with its arguments; the first one is the subcommand.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> GitCommand {
         GitCommand {
             runner: Arc::clone(&self.runner),
@@ -155,51 +155,51 @@ impl Git {
         }
     }
 
-    /// A command on a repository that the host holds.
+    /// Creates a command for a repository on the host.
     pub fn at<S: AsRef<OsStr>>(&self, git_dir: &Path, arguments: impl IntoIterator<Item = S>) -> GitCommand {
         self.command(arguments).env("GIT_DIR", git_dir)
     }
 }
 
-/// Where a program is on a search path; `None` where it is not, or has a path of its own.
+/// Finds a program on a search path. Returns `None` if it is not there, or if `program` is a path.
 fn found(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
     if Path::new(program).components().count() != 1 {
         return None;
     }
     let runs =
-        |file: &PathBuf| file.metadata().is_ok_and(|note| note.is_file() && note.permissions().mode() & 0o111 != 0);
+        |file: &PathBuf| file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     std::env::split_paths(path).map(|dir| dir.join(program)).find(runs)
 }
 
 impl GitCommand {
-    /// Runs in a folder.
+    /// Sets the working directory.
     #[must_use]
     pub fn directory(mut self, directory: &Path) -> Self {
         self.directory = Some(directory.to_owned());
         self
     }
 
-    /// Works on a tree, with an index of its own.
+    /// Sets the working tree, with a separate index file.
     #[must_use]
     pub fn work_tree(self, tree: &Path, index: &Path) -> Self {
         self.env("GIT_WORK_TREE", tree).env("GIT_INDEX_FILE", index).directory(tree)
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Feeds it.
+    /// Sets the input of the command.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
     }
 
-    /// Feeds it a file.
+    /// Sets a file as the input of the command.
     #[must_use]
     pub fn stdin_file(mut self, file: File) -> Self {
         self.stdin_file = Some(file);
@@ -213,21 +213,21 @@ impl GitCommand {
         self
     }
 
-    /// How long it may take.
+    /// Sets the time limit, which is 5 minutes by default.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How much it may print.
+    /// Sets the limit of the output in bytes, which is 64 MiB by default.
     #[must_use]
     pub const fn stdout_bytes(mut self, bytes: usize) -> Self {
         self.stdout_bytes = bytes;
         self
     }
 
-    /// Shows a credential when asked.
+    /// Sets the credential with which git's prompts are answered.
     #[must_use]
     pub fn credential(mut self, credential: Option<&Credential>) -> Self {
         let Some(credential) = credential else { return self };
@@ -235,10 +235,10 @@ impl GitCommand {
         self.env("JOURNEYMAN_GIT_USERNAME", &credential.username).env("JOURNEYMAN_GIT_PASSWORD", &credential.password)
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end.
     ///
     /// # Errors
-    /// It did not start, took too long, printed too much, or ended with an error.
+    /// Returns an error if the command did not start, exceeded its time limit, printed too much, or failed.
     pub async fn run(mut self) -> Result<Output, GitError> {
         let (command, timeout, limit) = (self.name(), self.timeout, self.stdout_bytes);
         let secret = self.secret.clone();
@@ -252,7 +252,8 @@ impl GitCommand {
         let input = self.stdin;
         let feed = async move {
             if let Some(mut pipe) = stdin {
-                // A command that does not read all of its input closes the pipe; its exit code says whether that is well.
+                // A command that does not read all of its input closes the pipe; its exit code says whether it
+                // succeeded.
                 let _ = pipe.write_all(&input).await;
             }
         };
@@ -278,7 +279,8 @@ impl GitCommand {
         }
     }
 
-    /// The command for a caller that drives its streams itself, such as a server. It leads a process group of its own.
+    /// Returns the process for a caller that handles its streams, such as a server. The process leads a new process
+    /// group.
     #[must_use]
     pub fn build(&self) -> Command {
         let runner = &self.runner;
@@ -331,10 +333,10 @@ impl GitCommand {
 }
 
 impl Output {
-    /// The text, without white space around it.
+    /// Returns the output as text, without white space around it.
     ///
     /// # Errors
-    /// It is not UTF-8.
+    /// Returns an error if the output is not UTF-8.
     pub fn text(self) -> Result<String, GitError> {
         let Self { command, stdout } = self;
         match String::from_utf8(stdout) {
@@ -343,19 +345,19 @@ impl Output {
         }
     }
 
-    /// A commit's or tree's name.
+    /// Returns the output as the hash of a commit or tree.
     ///
     /// # Errors
-    /// It is something else.
+    /// Returns an error if the output is not a hash.
     pub fn sha(self) -> Result<Sha, GitError> {
         let command = self.command.clone();
         self.text()?.parse().map_err(|error| GitError::Unexpected { command, detail: format!("{error}") })
     }
 
-    /// Names of commits, one a line.
+    /// Returns the output as commit hashes, one per line.
     ///
     /// # Errors
-    /// A line is something else.
+    /// Returns an error if a line is not a hash.
     pub fn shas(self) -> Result<Vec<Sha>, GitError> {
         let command = self.command.clone();
         let parse = |line: &str| {
@@ -365,7 +367,7 @@ impl Output {
     }
 }
 
-/// A process that takes its whole group with it when it is dropped.
+/// A process that kills its whole process group when it is dropped.
 struct Group(Child);
 
 impl Group {
@@ -381,15 +383,17 @@ impl Group {
         Ok(group)
     }
 
-    /// `None` once the leader was waited for: its number may then belong to somebody else.
+    /// Returns the process ID of the leader; `None` after the leader was waited for, because another process may then
+    /// have the ID.
     fn leader(&self) -> Option<Pid> {
         self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
     }
 
-    /// Asks it to end and waits; what is left after `grace` is killed when this is dropped.
+    /// Asks the group to end and waits for its leader; if the leader still runs after `grace`, the drop kills the
+    /// group.
     async fn stop(&mut self, grace: Duration) {
         if let Some(leader) = self.leader() {
-            // The group may be gone already.
+            // The group may have ended already.
             let _ = kill_process_group(leader, Signal::TERM);
         }
         let _ = tokio::time::timeout(grace, self.0.wait()).await;
@@ -399,13 +403,13 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(leader) = self.leader() {
-            // The group may be gone already.
+            // The group may have ended already.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }
 
-/// The error of a command that ended with one; without the credential, should git have repeated it.
+/// Returns the error of a failed command. Removes the credential, in case git repeated it.
 fn failed(command: String, status: ExitStatus, stderr: &[u8], secret: Option<&str>, limits: Limits) -> GitError {
     let mut stderr = String::from_utf8_lossy(stderr).trim().to_owned();
     if status.signal() == Some(Signal::XCPU.as_raw()) {
@@ -418,17 +422,17 @@ fn failed(command: String, status: ExitStatus, stderr: &[u8], secret: Option<&st
     GitError::Failed { command, code: status.code(), stderr }
 }
 
-/// All of a pipe; `None` as soon as it is more than `limit` bytes.
+/// Reads a whole pipe; returns `None` if it has more than `limit` bytes.
 async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
-        // What cannot be read is as if it was not printed; the exit code decides.
+        // Output that cannot be read counts as not printed; the exit code decides.
         let _ = pipe.take(limit as u64 + 1).read_to_end(&mut bytes).await;
     }
     (bytes.len() <= limit).then_some(bytes)
 }
 
-/// The beginning of a pipe; the rest is drained, so that the command does not wait for us for ever.
+/// Reads the beginning of a pipe and drains the rest, so that the command does not block on a full pipe.
 async fn read_some(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
@@ -451,7 +455,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hooks_and_configuration_of_a_repository_do_not_run() {
+    async fn hooks_of_a_repository_do_not_run() {
         let dir = tempfile::tempdir().unwrap();
         let (tree, seen) = (dir.path().join("tree"), dir.path().join("seen"));
         let plain = |arguments: &[&str]| git(None).command(arguments).directory(dir.path());
@@ -477,7 +481,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_askpass_program_answers_what_git_asks() {
+    async fn the_askpass_program_answers_the_prompts_of_git() {
         let dir = tempfile::tempdir().unwrap();
         let askpass = Git::write_askpass(dir.path()).unwrap();
         let credential = Credential { username: "bot".into(), password: "p w\"$".into() };

@@ -1,8 +1,8 @@
-//! The one place that starts git on the host.
+//! The only code that starts git on the host.
 //!
-//! Git reads its configuration from many places, and several of them run programs. So nothing is inherited: no
-//! configuration of the system or the user, no hooks, no replaced objects, no prompts, no transport that runs a command.
-//! A credential goes through the environment of one process and never through argv, a URL or a file.
+//! Git reads its configuration from many places, and several of them run programs. Therefore commands inherit nothing:
+//! no configuration of the system or the user, no hooks, no replaced objects, no prompts, no transport that runs a
+//! command. A credential goes through the environment of one process and never through argv, a URL or a file.
 
 mod command;
 mod failure;

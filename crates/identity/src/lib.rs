@@ -1,7 +1,7 @@
-//! Who somebody is: passwords, and sign-in by an OpenID provider.
+//! Authentication: passwords, and sign-in through an OpenID provider.
 //!
-//! Nothing here knows of users, sessions or cookies: it says whether a password is right, and whom a provider
-//! vouches for.
+//! This crate verifies passwords and the identities that a provider asserts. It knows nothing about users, sessions or
+//! cookies.
 
 pub mod oidc;
 pub mod password;

@@ -1,9 +1,10 @@
-//! Sign-in by an OpenID provider: the authorization code flow with PKCE, state and nonce.
+//! Sign-in through an OpenID provider: the authorization code flow with PKCE, state and nonce.
 //!
-//! [`Oidc::begin`] gives the address at the provider to send the browser to, and a [`Pending`] to keep until it is
-//! back. [`Oidc::finish`] takes what came back and says whom the provider vouches for, or why nobody.
+//! [`Oidc::begin`] returns the provider's URL for the browser, and a [`Pending`] to keep until the browser comes back.
+//! [`Oidc::finish`] takes the parameters that the browser brings back and returns the [`Person`] whom the provider
+//! authenticated.
 //!
-//! The provider is first asked when somebody first signs in, so that one that is down keeps no server from starting.
+//! The first sign-in makes the first request to the provider, so that the server starts even if the provider is down.
 
 mod error;
 mod http;
@@ -33,63 +34,64 @@ pub use settings::{ANY_DOMAIN, DEFAULT_SCOPES, InvalidOidcSettings, OidcSettings
 
 use self::http::Http;
 use self::provider::{Metadata, Provider, Providers};
-use self::token::Told;
+use self::token::Profile;
 
-/// How long the provider may take for an answer.
+/// The default timeout for each request to the provider.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a client is once the provider is known.
+/// The type of a client that is built from a discovery document.
 type Client =
     CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
 
-/// Somebody is to sign in.
+/// A sign-in that has begun.
 #[derive(Debug)]
 pub struct Begun {
-    /// Where the browser goes.
+    /// The provider's authorization URL, to which the browser is redirected.
     pub url: Url,
-    /// What is needed when it is back; for this browser alone, and once.
+    /// The state that [`Oidc::finish`] needs. It belongs to this browser alone and is valid for one attempt.
     pub pending: Pending,
 }
 
-/// What the browser brings back: the query of the address that the provider sent it to.
+/// The query parameters with which the provider sends the browser back.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Returned {
-    /// To be exchanged for a token.
+    /// The authorization code, which is exchanged for a token.
     pub code: Option<String>,
-    /// What [`Oidc::begin`] gave it.
+    /// The `state` parameter from the URL of [`Oidc::begin`].
     pub state: Option<String>,
-    /// The provider, if it says so (RFC 9207).
+    /// The issuer identifier of the provider, if the provider sends it (RFC 9207).
     pub iss: Option<String>,
-    /// Why there is no code.
+    /// The error code of a provider that sends no authorization code.
     pub error: Option<String>,
-    /// The same in words.
+    /// The provider's description of the error.
     pub error_description: Option<String>,
 }
 
 impl fmt::Debug for Returned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The code is worth a sign-in until it is used.
+        // The code is a credential until it is used.
         f.debug_struct("Returned").field("iss", &self.iss).field("error", &self.error).finish_non_exhaustive()
     }
 }
 
-/// Whom the provider vouches for.
+/// A person whom the provider authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
-    /// The provider.
+    /// The issuer identifier of the provider.
     pub issuer: String,
-    /// Who it is there. Issuer and subject together never change and are nobody else's: go by them, not by the email.
+    /// The provider's identifier for the person. Issuer and subject together are unique and never change: identify
+    /// people by them, not by their email address.
     pub subject: String,
-    /// The address, as the provider has it.
+    /// The email address that the provider has on record.
     pub email: Option<String>,
-    /// The provider has seen that the address is the person's. Where it has not, the address says nothing: anybody may
-    /// have typed it. Always true unless everybody whom the provider lets in is let in here.
+    /// True if the provider verified that the address belongs to the person. Do not trust an unverified address: the
+    /// person may have typed any. Always true unless [`OidcSettings::allowed_domains`] is [`ANY_DOMAIN`].
     pub email_verified: bool,
-    /// What the person is called.
+    /// The person's display name.
     pub name: Option<String>,
 }
 
-/// Sign-in by one provider.
+/// Sign-in through one provider.
 pub struct Oidc {
     settings: OidcSettings,
     http: Http,
@@ -98,40 +100,40 @@ pub struct Oidc {
 }
 
 impl Oidc {
-    /// With these settings. The provider is not asked yet.
+    /// Creates a client with these settings, without a request to the provider.
     ///
     /// # Errors
-    /// Says which setting is refused.
+    /// Returns the setting that is invalid, or the reason why the HTTP client could not be created.
     pub fn new(settings: OidcSettings, ids: Arc<dyn IdGen>) -> Result<Self, InvalidOidcSettings> {
         let settings = settings.checked()?;
         let http = Http::new(&settings.issuer, PATIENCE).map_err(InvalidOidcSettings::Client)?;
         Ok(Self { settings, http, ids, providers: Providers::default() })
     }
 
-    /// With another patience than ten seconds for each answer of the provider.
+    /// Replaces the timeout of ten seconds for each request to the provider.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.http.patience = patience;
         self
     }
 
-    /// The settings, in the form that is gone by.
+    /// Returns the settings in their checked form.
     #[must_use]
     pub fn settings(&self) -> &OidcSettings {
         &self.settings
     }
 
-    /// Begins a sign-in; the provider will send the browser back to `redirect`, which it must know.
+    /// Begins a sign-in. The provider sends the browser back to `redirect`, which must be registered there.
     ///
     /// # Errors
-    /// The provider cannot be reached, or is none.
+    /// Fails if the provider cannot be reached, or if its discovery document is not valid.
     pub async fn begin(&self, redirect: &Url, now: Timestamp) -> Result<Begun, OidcError> {
         let provider = self.provider(now).await?;
         let pending = Pending::new(&*self.ids, now);
         let client = self.client(&provider.metadata);
         let (state, nonce) = (CsrfToken::new(pending.state().to_owned()), Nonce::new(pending.nonce().to_owned()));
         let verifier = PkceCodeVerifier::new(pending.verifier().to_owned());
-        // The scope "openid" is put in by the library.
+        // The library adds the scope "openid".
         let scopes = self.settings.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new);
         let request = client
             .authorize_url(CoreAuthenticationFlow::AuthorizationCode, move || state, move || nonce)
@@ -142,12 +144,12 @@ impl Oidc {
         Ok(Begun { url, pending })
     }
 
-    /// Finishes a sign-in that [`Oidc::begin`] began with the same `redirect`. A `pending` is good for one attempt:
-    /// forget it before the call.
+    /// Finishes a sign-in that [`Oidc::begin`] began with the same `redirect`. A `pending` is valid for one attempt:
+    /// delete it before the call.
     ///
     /// # Errors
-    /// Nobody is signed in; the error's text says to the person what to do, and [`OidcError::detail`] more to the
-    /// operator.
+    /// Fails if the sign-in is not accepted. The error's text tells the person what to do; [`OidcError::detail`] has
+    /// more for the operator.
     pub async fn finish(
         &self,
         pending: &Pending,
@@ -162,19 +164,20 @@ impl Oidc {
         let provider = self.provider(now).await?;
         provider.check_issuer(returned.iss.as_deref())?;
         let code = returned.code.filter(|code| !code.is_empty());
-        let code = code.ok_or_else(|| OidcError::bad("it sent the browser back without a code"))?;
+        let code = code.ok_or_else(|| OidcError::bad("the browser came back without an authorization code"))?;
 
         let client = self.client(&provider.metadata);
         let answer = self.exchange(&client, code, pending, redirect).await?;
-        let (told, provider) = self.verify(&answer, provider, pending, now).await?;
-        let told = if told.email.is_some() { told } else { self.ask_more(&client, &answer, told).await? };
-        self.settings.admit(told.email.as_deref(), told.email_verified)?;
+        let (profile, provider) = self.verify(&answer, provider, pending, now).await?;
+        let profile =
+            if profile.email.is_some() { profile } else { self.add_user_info(&client, &answer, profile).await? };
+        self.settings.admit(profile.email.as_deref(), profile.email_verified)?;
         Ok(Person {
             issuer: provider.metadata.issuer().as_str().to_owned(),
-            subject: told.subject,
-            email: told.email,
-            email_verified: told.email_verified,
-            name: told.name,
+            subject: profile.subject,
+            email: profile.email,
+            email_verified: profile.email_verified,
+            name: profile.name,
         })
     }
 
@@ -198,48 +201,53 @@ impl Oidc {
     ) -> Result<CoreTokenResponse, OidcError> {
         let request = client
             .exchange_code(AuthorizationCode::new(code))
-            .map_err(|_| OidcError::bad("its discovery document has no token endpoint"))?
+            .map_err(|_| OidcError::bad("the provider's discovery document has no token endpoint"))?
             .set_pkce_verifier(PkceCodeVerifier::new(pending.verifier().to_owned()))
             .set_redirect_uri(Cow::Owned(RedirectUrl::from_url(redirect.clone())));
         request.request_async(&self.http).await.map_err(token::not_exchanged)
     }
 
-    /// Verifies the ID token, with new keys if it is not signed with those that are known.
+    /// Verifies the ID token. If its signature matches none of the cached keys, fetches the provider's keys again.
     async fn verify(
         &self,
         answer: &CoreTokenResponse,
         provider: Arc<Provider>,
         pending: &Pending,
         now: Timestamp,
-    ) -> Result<(Told, Arc<Provider>), OidcError> {
-        let token = answer.id_token().ok_or_else(|| OidcError::bad("it gave no ID token"))?;
+    ) -> Result<(Profile, Arc<Provider>), OidcError> {
+        let token = answer.id_token().ok_or_else(|| OidcError::bad("the provider sent no ID token"))?;
         let (id, nonce) = (self.settings.client_id.as_str(), Nonce::new(pending.nonce().to_owned()));
         match token::verify(token, &provider.metadata, id, &nonce, now) {
-            Ok(told) => Ok((told, provider)),
+            Ok(profile) => Ok((profile, provider)),
             Err(error) if error.may_be_stale => {
                 let provider = self.providers.renew(&self.http, &self.settings.issuer, &provider, now).await?;
-                let told = token::verify(token, &provider.metadata, id, &nonce, now).map_err(|error| error.error)?;
-                Ok((told, provider))
+                let profile = token::verify(token, &provider.metadata, id, &nonce, now).map_err(|error| error.error)?;
+                Ok((profile, provider))
             }
             Err(error) => Err(error.error),
         }
     }
 
-    /// Asks for what is not in the ID token: some providers tell of the email only at the endpoint for it.
-    async fn ask_more(&self, client: &Client, answer: &CoreTokenResponse, told: Told) -> Result<Told, OidcError> {
+    /// Adds the claims of the user info endpoint, if there is one: some providers send the email address only there.
+    async fn add_user_info(
+        &self,
+        client: &Client,
+        answer: &CoreTokenResponse,
+        profile: Profile,
+    ) -> Result<Profile, OidcError> {
         if client.user_info_url().is_none() {
-            return Ok(told);
+            return Ok(profile);
         }
         let access = answer.access_token();
-        // The library would panic over one that is no value of a header.
+        // The library panics on a token that is not a valid header value.
         if !access.secret().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(OidcError::bad("its access token has characters that none has"));
+            return Err(OidcError::bad("the provider's access token has characters that are not allowed"));
         }
-        let subject = SubjectIdentifier::new(told.subject.clone());
+        let subject = SubjectIdentifier::new(profile.subject.clone());
         let request = client
             .user_info(access.clone(), Some(subject))
-            .map_err(|_| OidcError::bad("its discovery document has no user info endpoint"))?;
+            .map_err(|_| OidcError::bad("the provider's discovery document has no user info endpoint"))?;
         let more: CoreUserInfoClaims = request.request_async(&self.http).await.map_err(token::not_informed)?;
-        Ok(told.with(&more))
+        Ok(profile.with(&more))
     }
 }

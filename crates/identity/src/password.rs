@@ -1,8 +1,8 @@
-//! Passwords: hashed with Argon2id, verified, and judged when they are new.
+//! Passwords: hashing with Argon2id, verification, and the policy for new passwords.
 //!
-//! A hash takes 19 MiB and some hundredths of a second of one core, on purpose. No more than [`AT_ONCE`] are made at a
-//! time, on threads of their own, so that a storm of sign-ins costs neither the memory nor the threads that
-//! serve requests.
+//! A hash deliberately takes 19 MiB and some hundredths of a second of one core. At most [`AT_ONCE`] hashes run at a
+//! time, on the threads for blocking work, so that a burst of sign-ins neither exhausts the memory nor occupies the
+//! threads that serve requests.
 
 mod common;
 mod policy;
@@ -18,10 +18,10 @@ use unicode_normalization::UnicodeNormalization;
 
 pub use policy::{MAX_CHARS, MIN_CHARS, WeakPassword, check_new};
 
-/// Passwords that are hashed at the same time.
+/// The maximum number of passwords that are hashed at the same time.
 pub const AT_ONCE: usize = 2;
 
-// What OWASP's cheat sheet on storing passwords recommends for Argon2id.
+// The values that OWASP's Password Storage Cheat Sheet recommends for Argon2id.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
@@ -29,69 +29,70 @@ const LANES: u32 = 1;
 const SALT_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
 
-/// Why no answer about a password can be given.
+/// An error that prevents the hashing or the verification of a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordError {
-    /// What is stored is no PHC string of Argon2.
-    #[error("the stored hash of this password cannot be read; have a new password set")]
+    /// The stored hash is not a PHC string of Argon2.
+    #[error("the stored hash of this password is not valid; ask an administrator to reset the password")]
     Stored,
-    /// Argon2 failed, as it does without memory.
-    #[error("the password could not be hashed; see whether the machine has 19 MiB of memory left, and try again")]
+    /// Argon2 failed, usually because there was not enough memory.
+    #[error("the password could not be hashed; check that the machine has 19 MiB of free memory, and try again")]
     Hashing,
-    /// The service is shutting down, or the thread died.
-    #[error("the password was not looked at, because the service is stopping; try again")]
+    /// The service is shutting down, or the thread panicked.
+    #[error("the password was not checked because the service is stopping; try again")]
     Stopped,
 }
 
-/// What came of a verification.
+/// The result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
-    /// The password is the one that was hashed.
+    /// True if the password matches the hash.
     pub ok: bool,
-    /// The hash was made in another way than today's: where `ok`, make a new one of the password and store it.
+    /// True if the hash has other parameters than those of new hashes. If `ok`, hash the password again and store the
+    /// new hash.
     pub outdated: bool,
 }
 
 /// Hashes and verifies passwords.
 pub struct Passwords {
     ids: Arc<dyn IdGen>,
-    // Shared: a permit goes with its hash, which runs on when its caller has gone away.
+    // Shared with the hashing threads: a hash keeps its permit and continues when its caller is dropped.
     permits: Arc<Semaphore>,
-    /// The hash of no password, for users who do not exist.
+    /// A hash that no password matches, for users who do not exist.
     dummy: String,
 }
 
 impl Passwords {
-    /// With salts of `ids`.
+    /// Creates a hasher that takes its salts from `ids`.
     #[must_use]
     pub fn new(ids: Arc<dyn IdGen>) -> Self {
         let dummy = dummy(&*ids);
         Self { ids, permits: Arc::new(Semaphore::new(AT_ONCE)), dummy }
     }
 
-    /// The hash of a password, as a PHC string.
+    /// Hashes a password and returns the hash as a PHC string.
     ///
     /// # Errors
-    /// It could not be made.
+    /// Fails if Argon2 fails, or if the service is stopping.
     pub async fn hash(&self, password: String) -> Result<String, PasswordError> {
         let mut salt = [0; SALT_BYTES];
         self.ids.fill(&mut salt);
-        self.at_work(move || hash(&password, &salt)).await
+        self.run_blocking(move || hash(&password, &salt)).await
     }
 
-    /// Whether the password is the one whose hash is `phc`. With `None`, which is a user who does not exist or has no
-    /// password, the answer is no, and takes as long as any other: nobody learns from it who exists.
+    /// Verifies a password against the hash `phc`. `None`, for a user who does not exist or has no password, never
+    /// matches; the check takes as long as any other, so that its duration does not reveal which users exist.
     ///
     /// # Errors
-    /// The hash cannot be read, or could not be made.
+    /// Fails if the stored hash is not valid, if Argon2 fails, or if the service is stopping.
     pub async fn verify(&self, password: String, phc: Option<String>) -> Result<Verified, PasswordError> {
         let known = phc.is_some();
         let phc = phc.unwrap_or_else(|| self.dummy.clone());
-        let verified = self.at_work(move || verify(&password, &phc)).await?;
+        let verified = self.run_blocking(move || verify(&password, &phc)).await?;
         Ok(if known { verified } else { Verified { ok: false, outdated: false } })
     }
 
-    async fn at_work<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, PasswordError> + Send + 'static,
     ) -> Result<T, PasswordError> {
@@ -104,8 +105,9 @@ impl Passwords {
     }
 }
 
-/// The one form of a text that looks the same: keyboards differ in how they send `ö` (NIST SP 800-63B-4, 3.1.1.2).
-fn normal(password: &str) -> String {
+/// Converts a password to Unicode normalization form C, because keyboards differ in how they send `ö` (NIST SP
+/// 800-63B-4, 3.1.1.2).
+fn normalize(password: &str) -> String {
     password.nfc().collect()
 }
 
@@ -116,7 +118,7 @@ fn params() -> Result<Params, PasswordError> {
 fn hash(password: &str, salt: &[u8]) -> Result<String, PasswordError> {
     let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params()?);
     let hash: PasswordHash =
-        argon.hash_password_with_salt(normal(password).as_bytes(), salt).map_err(|_| PasswordError::Hashing)?;
+        argon.hash_password_with_salt(normalize(password).as_bytes(), salt).map_err(|_| PasswordError::Hashing)?;
     Ok(hash.to_string())
 }
 
@@ -126,14 +128,14 @@ fn verify(password: &str, phc: &str) -> Result<Verified, PasswordError> {
         return Err(PasswordError::Stored);
     }
     let made_with = Params::try_from(&stored).map_err(|_| PasswordError::Stored)?;
-    let today = params()?;
+    let current = params()?;
     let cost = |params: &Params| (params.m_cost(), params.t_cost(), params.p_cost());
     let outdated = stored.algorithm != ARGON2ID_IDENT
         || stored.version != Some(u32::from(Version::V0x13))
         || stored.hash.as_ref().is_none_or(|hash| hash.len() != HASH_BYTES)
-        || cost(&made_with) != cost(&today);
-    // The parameters are taken from the stored hash, not from here.
-    match Argon2::default().verify_password(normal(password).as_bytes(), &stored) {
+        || cost(&made_with) != cost(&current);
+    // `verify_password` takes the parameters from the stored hash, not from `Argon2::default()`.
+    match Argon2::default().verify_password(normalize(password).as_bytes(), &stored) {
         Ok(()) => Ok(Verified { ok: true, outdated }),
         Err(argon2::password_hash::Error::PasswordInvalid) => Ok(Verified { ok: false, outdated }),
         Err(argon2::password_hash::Error::OutOfMemory) => Err(PasswordError::Hashing),
@@ -141,8 +143,8 @@ fn verify(password: &str, phc: &str) -> Result<Verified, PasswordError> {
     }
 }
 
-/// Random bytes in the place of a hash: to verify against it costs what it always does, and no password is known to
-/// fit.
+/// Returns a PHC string with random bytes as the hash. A verification against it costs as much as any other, and no
+/// matching password is known.
 fn dummy(ids: &dyn IdGen) -> String {
     let (mut salt, mut hash) = ([0; SALT_BYTES], [0; HASH_BYTES]);
     ids.fill(&mut salt);

@@ -1,4 +1,4 @@
-//! What the pages see of this crate: the ports of `core`.
+//! Implementations of the authentication ports of `core`, through which the pages use this crate.
 
 use async_trait::async_trait;
 use journeyman_core::ports::{BegunSignIn, NotProven, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider};
@@ -51,19 +51,18 @@ impl SignInProvider for Oidc {
         let ReturnedSignIn { code, state, issuer, error, error_description } = returned;
         let returned = Returned { code, state, iss: issuer, error, error_description };
         let person = Self::finish(self, &pending, returned, &address(redirect)?, now).await.map_err(not_proven)?;
-        // Where everybody is let in there may be no address, or one that anybody may have typed: then the provider's own
-        // name for the person will do.
+        // If `oidc-domains` is "*", the address can be missing or unverified. The subject then stands in for it.
         let email = person.email.filter(|_| person.email_verified).unwrap_or_else(|| person.subject.clone());
         Ok(ProvenPerson { identity: Identity { issuer: person.issuer, subject: person.subject }, email })
     }
 }
 
 fn address(text: &str) -> Result<Url, NotProven> {
-    Url::parse(text).map_err(|error| NotProven(format!("the server's public URL cannot be used: {error}")))
+    Url::parse(text).map_err(|error| NotProven(format!("the public URL of this server is invalid: {error}")))
 }
 
-/// The text is for the person; the rest is for the operator.
+/// Logs an error with its detail for the operator, and returns the text for the person who signs in.
 fn not_proven(error: OidcError) -> NotProven {
-    tracing::warn!(code = error.code(), detail = error.detail(), "somebody was not signed in by the provider");
+    tracing::warn!(code = error.code(), detail = error.detail(), "sign-in through the identity provider failed");
     NotProven(error.to_string())
 }

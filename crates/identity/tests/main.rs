@@ -1,4 +1,4 @@
-//! Sign-in by an OpenID provider, against one on the loopback.
+//! Tests of the sign-in through an OpenID provider, against a test provider on the loopback.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

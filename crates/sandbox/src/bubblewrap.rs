@@ -1,9 +1,12 @@
-//! The back end `bubblewrap`: namespaces, made by the program bwrap; inside, our shim takes away what is left
-//! ([`crate::shim`]). A program sees the system's programs read-only, its workspace and its home, and nothing else of the
-//! host; its network is a loopback of its own.
+//! The back end `bubblewrap`: runs programs in namespaces that the program bwrap makes. Inside, our shim drops the
+//! remaining rights ([`crate::shim`]). A program sees the system's programs (read-only), its workspace and its home,
+//! and nothing else of the host. Its network is a separate loopback interface.
 //!
-//! Invariants: where the service is root, bwrap never is; nothing is in the environment or the arguments of a process in
-//! the sandbox but what the program itself was given; with the first process of a sandbox all of it ends.
+//! Invariants:
+//!
+//! - If the service runs as root, bwrap does not.
+//! - A process in the sandbox has nothing in its environment or its arguments except what the program was given.
+//! - When the first process of a sandbox ends, all of the sandbox ends.
 
 mod arguments;
 mod etc;
@@ -30,68 +33,68 @@ use tokio::sync::OnceCell;
 use crate::cgroup::{Cgroups, Controller, RECORD};
 use crate::probe::{Trial, probe};
 use crate::search;
-use crate::shim::{Answer, Pass, Plan, converse};
+use crate::shim::{Answer, Pass, Plan, handshake};
 use crate::users::{UserRange, Users, disk_usage, limit_disk};
 use launcher::Launcher;
 use program::Program;
 
 pub(crate) use arguments::{HOME, WORKSPACE};
 
-/// A sandbox that is not there by then never will be.
+/// The time limit for each answer of the shim while a sandbox starts.
 const SET_UP_TIME: Duration = Duration::from_secs(30);
 
-/// What is read of what bwrap complains of, in bytes.
-const COMPLAINT_BYTES: u64 = 4096;
+/// The maximum number of bytes that are read from the error output of bwrap.
+const STDERR_BYTES: u64 = 4096;
 
-/// It has said it by then.
-const COMPLAINT_TIME: Duration = Duration::from_secs(2);
+/// The time limit for reading that output.
+const STDERR_TIME: Duration = Duration::from_secs(2);
 
-/// How the back end is mended where no sandbox comes about.
-const MEND: &str = "install bubblewrap 0.8 or later (apt-get install bubblewrap), and allow user namespaces: \
-                    sysctl user.max_user_namespaces must not be 0, and on Ubuntu \
-                    kernel.apparmor_restrict_unprivileged_userns must be 0 or bwrap have a profile";
+/// The remedy if no sandbox can be created.
+const REMEDY: &str = "install bubblewrap 0.8 or later (apt-get install bubblewrap), and allow user namespaces: \
+                      sysctl user.max_user_namespaces must not be 0, and on Ubuntu \
+                      kernel.apparmor_restrict_unprivileged_userns must be 0 or bwrap must have an AppArmor profile";
 
-/// How the back end works.
+/// The settings of the back end `bubblewrap`.
 #[derive(Debug, Clone)]
 pub struct BubblewrapSettings {
-    /// The program bwrap.
+    /// The name or the path of the program bwrap.
     pub program: PathBuf,
-    /// Where it is looked for.
+    /// The search path for bwrap and setpriv.
     pub path: String,
-    /// This program where all may run it: it is the first in a sandbox too.
+    /// The path of this program, or of a copy that all users may run. It is the first process of a sandbox.
     pub shim: PathBuf,
-    /// This program by the name under which agents are told of it.
+    /// The path of this program in the commands of agents. If programs may read this path, they find `shim` there.
     pub own_program: PathBuf,
-    /// More of the host that programs may read: toolchains.
+    /// More files and folders of the host that programs may read, such as toolchains.
     pub readable: Vec<PathBuf>,
-    /// A folder of the back end's own, whose parents all may pass.
+    /// A folder that only this back end uses, and whose parents all users may traverse.
     pub folder: PathBuf,
-    /// Whether no other process has sandboxes with that folder: then it is brought up to date.
+    /// `true` if no other process has sandboxes with this folder. The back end then updates the folder.
     pub renew: bool,
-    /// Folders of workspaces.
+    /// The folders that contain workspaces.
     pub roots: Vec<PathBuf>,
-    /// The users that sandboxes have where the service is root.
+    /// The user IDs for sandboxes, if the service runs as root.
     pub users: UserRange,
-    /// Tells the groups of this service from those of others on the machine.
+    /// The name that distinguishes the control groups of this service from others on the machine.
     pub name: String,
 }
 
-/// Starts programs in namespaces of their own.
+/// Starts programs in separate namespaces.
 pub struct Bubblewrap {
     settings: BubblewrapSettings,
     launcher: Launcher,
     cgroups: Cgroups,
-    /// Where the service is root.
+    /// The users of workspaces, if the service runs as root.
     users: Option<Arc<Users>>,
-    /// Whether the folder is as it should be: its making takes a while, so it is made when it is needed first.
+    /// Set once the folder is ready. Writing it takes a while, so it is written on first use.
     ready: OnceCell<()>,
 }
 
 impl Bubblewrap {
-    /// Prepares the back end; whether it holds what it promises, [`Sandbox::probe`] tells.
+    /// Prepares the back end. [`Sandbox::probe`] checks its guarantees.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// The thread that starts sandboxes cannot be started.
     pub fn new(settings: BubblewrapSettings) -> io::Result<Self> {
         let is_root = rustix::process::geteuid().is_root();
         let users = is_root.then(|| Arc::new(Users::new(settings.users, settings.roots.clone())));
@@ -109,17 +112,18 @@ impl Bubblewrap {
         self.ready.get_or_try_init(write).await.copied()
     }
 
-    /// The command, and our end of the shim's socket. It is a plain one, so that it is started without a copy of our
-    /// memory's tables (posix_spawn(3)); a user is changed to by a program for that. The program's own streams are not
-    /// among its: bwrap would hold them open.
+    /// Returns the command that starts bwrap, and the service's end of the shim's socket.
+    ///
+    /// The command allows posix_spawn(3), which does not copy this process's page tables; therefore setpriv(1) changes
+    /// the user. The program's own streams are not among the command's, because bwrap would hold them open.
     fn command(&self, spawn: &Spawn) -> io::Result<(Command, UnixStream)> {
         let mut words = Vec::new();
         if let Some(users) = &self.users {
             let (user, group) = (users.of(&spawn.workspace)?.to_string(), users.group().to_string());
-            words.push(self.found("setpriv".as_ref())?.into_os_string());
+            words.push(self.locate("setpriv".as_ref())?.into_os_string());
             words.extend(["--reuid", &user, "--regid", &group, "--clear-groups", "--"].map(OsString::from));
         }
-        words.push(self.found(&self.settings.program)?.into_os_string());
+        words.push(self.locate(&self.settings.program)?.into_os_string());
         words.extend(arguments::of(&self.settings, spawn));
         let mut command = Command::new(&words[0]);
         // The first process keeps the environment of bwrap, where programs can read it.
@@ -131,7 +135,7 @@ impl Bubblewrap {
         Ok((command, ours))
     }
 
-    fn found(&self, program: &Path) -> io::Result<PathBuf> {
+    fn locate(&self, program: &Path) -> io::Result<PathBuf> {
         let named = || program.is_absolute().then(|| program.to_owned()).filter(|program| program.exists());
         search::find(program, &self.settings.path).or_else(named).ok_or_else(|| {
             let text = format!("the program {} was not found; install bubblewrap and util-linux", program.display());
@@ -159,7 +163,7 @@ impl Sandbox for Bubblewrap {
             hidden,
             limits: &|controller| self.cgroups.has(controller),
             has_users: self.users.is_some(),
-            mend: MEND,
+            remedy: REMEDY,
         };
         probe(&trial).await
     }
@@ -181,7 +185,7 @@ impl Sandbox for Bubblewrap {
         let (users, folders) = (Arc::clone(users), folders.to_owned());
         let given = tokio::task::spawn_blocking(move || users.give(&folders)).await;
         given.map_err(io::Error::other).and_then(|given| given).map_err(|error| {
-            SandboxError::Unavailable(format!("the workspace could not be given to a user of its own: {error}"))
+            SandboxError::Unavailable(format!("the owner of the workspace could not be changed: {error}"))
         })
     }
 
@@ -198,23 +202,24 @@ impl Sandbox for Bubblewrap {
         }
         let (command, socket) = self.command(&spawn).map_err(failed)?;
         let group = self.cgroups.take(spawn.resources).map_err(failed)?;
-        let doors = group.doors().map_err(failed)?;
+        let entries = group.entries().map_err(failed)?;
         let mut child = self.launcher.launch(command).await.map_err(failed)?;
-        let complaints = child.stderr.take().map(OwnedFd::from);
+        let bwrap_stderr = child.stderr.take().map(OwnedFd::from);
         let running = Program::new(child, group, self.launcher.clone()).map_err(failed)?;
         let plan = Plan {
             argv: spawn.argv,
             environment: spawn.environment,
             directory: WORKSPACE.into(),
             listen: spawn.listen,
-            // A control group tells that it was come up against; this says no without a word.
+            // The limit of the shim (`RLIMIT_NPROC`) replaces only a missing control group, because it does not report
+            // that it was reached.
             processes: spawn.resources.processes.filter(|_| !self.cgroups.has(Controller::Processes)),
             file_bytes: spawn.resources.file_bytes,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
         let pipe = || std::io::pipe().map_err(failed);
         let ((input, stdin), (stdout, output), (stderr, errors)) = (pipe()?, pipe()?, pipe()?);
-        let pass = Pass { streams: [input.into(), output.into(), errors.into()], doors };
+        let pass = Pass { streams: [input.into(), output.into(), errors.into()], entries };
         let set_up = tokio::task::spawn_blocking(move || set_up(running, socket, &plan, &pass)).await;
         match set_up.map_err(io::Error::other).map_err(failed)? {
             (Ok((listeners, Answer::Started)), running) => {
@@ -225,33 +230,34 @@ impl Sandbox for Bubblewrap {
             (Ok((_, Answer::Failed { detail, .. })), _) => Err(SandboxError::Failed { program, detail }),
             (Err(error), mut running) => {
                 running.kill();
-                Err(SandboxError::Unavailable(complaint(complaints, &error).await))
+                Err(SandboxError::Unavailable(startup_failure(bwrap_stderr, &error).await))
             }
         }
     }
 }
 
-/// Waits for the shim and lets it go.
+/// Starts the program through the shim; returns the listeners and the answer of the shim.
 fn set_up(
     mut running: Program,
     mut socket: UnixStream,
     plan: &Plan,
     pass: &Pass,
 ) -> (io::Result<(Vec<OwnedFd>, Answer)>, Program) {
-    let meet = |shim: Pid| {
+    let begin = |shim: Pid| {
         running.begin(shim, pidfd_open(shim, PidfdFlags::empty())?);
         Ok(())
     };
-    let answer = converse(&mut socket, plan, pass, meet);
+    let answer = handshake(&mut socket, plan, pass, begin);
     (answer, running)
 }
 
-/// What bwrap or the shim said; they were killed.
-async fn complaint(stderr: Option<OwnedFd>, error: &io::Error) -> String {
+/// Returns the error output of bwrap and the shim, which must have been killed, or the text of `error` if there is
+/// none.
+async fn startup_failure(stderr: Option<OwnedFd>, error: &io::Error) -> String {
     let Some(stderr) = stderr else { return error.to_string() };
     let mut text = Vec::new();
-    let read = async { Receiver::from_owned_fd(stderr)?.take(COMPLAINT_BYTES).read_to_end(&mut text).await };
-    let read = tokio::time::timeout(COMPLAINT_TIME, read).await;
+    let read = async { Receiver::from_owned_fd(stderr)?.take(STDERR_BYTES).read_to_end(&mut text).await };
+    let read = tokio::time::timeout(STDERR_TIME, read).await;
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     if matches!(read, Ok(Ok(_))) && !text.is_empty() { text } else { error.to_string() }
 }

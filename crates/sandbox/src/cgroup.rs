@@ -1,6 +1,6 @@
-//! Control groups: how much the processes of a sandbox may use together, whoever of them uses it, and whether they came
-//! up against it. Both versions of the kernel's interface, 1 with a hierarchy for each controller and 2 with one for all
-//! (cgroups(7)).
+//! Control groups (cgroups(7)): limit what the processes of a sandbox may use together, and report whether they reached
+//! a limit. Supports both versions of the kernel's interface: version 1 has a hierarchy for each controller, version 2
+//! has one for all.
 
 mod freezer;
 #[cfg(test)]
@@ -22,7 +22,7 @@ use rustix::process::Pid;
 
 use version::{Version, make_dir, parent_of};
 
-/// What can be limited.
+/// A controller of control groups that sandboxes use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Controller {
     Memory,
@@ -32,14 +32,14 @@ pub(crate) enum Controller {
     Freezer,
 }
 
-/// The folder of a service's groups begins so.
+/// The prefix of the names of the folders that contain a service's groups.
 const PREFIX: &str = "journeyman-";
 
 /// The file in a back end's folder that lists the folders of the service's control groups.
 pub(crate) const RECORD: &str = "groups";
 
 /// The number of attempts to make and lock a folder, and the pause between them. A sweep of another service may remove
-/// the folder, and holds its lock for a moment.
+/// the folder, and locks it briefly.
 const ATTEMPTS: usize = 100;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -57,10 +57,10 @@ pub fn can_limit() -> bool {
         .all(|controller| parent_of(controller).is_some_and(|(version, group)| version.may_make(&group, controller)))
 }
 
-/// The groups of a service, one for each sandbox that there is at a time.
+/// The pool of a service's control groups, one for each sandbox that runs at the same time.
 ///
-/// They are used again and again: a group that is removed lives on in the kernel as long as a file that was read in it is
-/// cached, and thousands of such make a machine slow.
+/// Groups are reused: a removed group stays in the kernel as long as a file that was read in it is cached, and
+/// thousands of removed groups slow down the machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Cgroups(Arc<Pool>);
 
@@ -83,14 +83,14 @@ struct Found {
     parents: Vec<(Controller, Version, PathBuf)>,
 }
 
-/// Numbers of groups.
+/// The numbers of the pool's groups.
 #[derive(Debug, Default)]
 struct Slots {
     free: Vec<usize>,
     made: usize,
 }
 
-/// A folder in which a controller has groups, or a group.
+/// A folder of a controller: the parent of groups, or one group.
 #[derive(Debug, Clone)]
 struct Place {
     controller: Controller,
@@ -172,14 +172,15 @@ impl Cgroups {
             if let Err(error) = made.and_then(|()| std::fs::write(record, folders)) {
                 tracing::warn!(
                     file = %record.display(), %error,
-                    "the control groups of this service could not be recorded"
+                    "the control groups of this service could not be recorded; if it crashes, the next start may not \
+                     remove them"
                 );
             }
         }
         Self(Arc::new(Pool { name: name.to_owned(), found: Mutex::new(found), slots: Mutex::default() }))
     }
 
-    /// Looks again for the controllers that were missing at startup: the cause may have passed.
+    /// Searches again for the controllers that were missing at startup: the cause may have passed.
     pub(crate) async fn find_missing(&self) {
         let pool = Arc::clone(&self.0);
         // The search may wait for another process. `spawn_blocking` fails only when the runtime shuts down.
@@ -196,7 +197,7 @@ impl Cgroups {
         self.0.found().has(controller)
     }
 
-    /// An empty group with limits.
+    /// Takes an idle group, or makes one, and sets its limits.
     pub(crate) fn take(&self, resources: Resources) -> io::Result<Cgroup> {
         let slot = {
             let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,7 +232,8 @@ impl Drop for Pool {
     }
 }
 
-/// The group of one sandbox. Dropped, it is free for another, if nothing is left in it.
+/// The control group of one sandbox. When dropped, it returns to the pool, unless it is incomplete or still has
+/// processes.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     pool: Arc<Pool>,
@@ -239,21 +241,22 @@ pub(crate) struct Cgroup {
     places: Vec<Place>,
     /// The number of places of a complete group.
     whole: usize,
-    /// What others that had it have come up against.
+    /// The refusals that were counted before this sandbox took the group.
     before: [u64; 2],
 }
 
 impl Cgroup {
-    /// The files into which a process with one thread writes `0` to enter.
+    /// Opens the files into which a process with one thread writes `0` to enter the group.
     ///
-    /// The process enters by itself, because the kernel then does not wait for all processors: 0.1 ms instead of 25 in
-    /// version 1 (`cgroup_procs_write_start` in kernel/cgroup/cgroup.c). Version 2 moves whole processes only, and always
-    /// waits: 10 to 20 ms, unless its file system is mounted with `favordynmods` (Linux 6.0 and later).
-    pub(crate) fn doors(&self) -> io::Result<Vec<File>> {
-        let open = |door: PathBuf| File::options().write(true).open(door);
+    /// The process enters by itself, because the kernel then does not wait for all processors: this takes 0.1 ms
+    /// instead of 25 in version 1 (`cgroup_procs_write_start` in kernel/cgroup/cgroup.c). Version 2 moves whole
+    /// processes only, and always waits: 10 to 20 ms, unless its file system is mounted with `favordynmods` (Linux 6.0
+    /// and later).
+    pub(crate) fn entries(&self) -> io::Result<Vec<File>> {
+        let open = |entry: PathBuf| File::options().write(true).open(entry);
         // In version 2, all controllers share one group.
-        let doors: BTreeSet<_> = self.places.iter().map(|place| place.folder.join(place.version.door())).collect();
-        doors.into_iter().map(open).collect()
+        let entries: BTreeSet<_> = self.places.iter().map(|place| place.folder.join(place.version.entry())).collect();
+        entries.into_iter().map(open).collect()
     }
 
     /// Returns the processes in the group; empty if there is no group.
@@ -261,7 +264,7 @@ impl Cgroup {
         self.places.first().map(|place| members(&place.folder)).unwrap_or_default()
     }
 
-    /// The limit that its processes have come up against.
+    /// Returns the limit that processes of the group have reached, if any.
     pub(crate) fn exhausted(&self) -> Option<Exhausted> {
         let now = self.refusals();
         if now[0] > self.before[0] {
@@ -273,7 +276,7 @@ impl Cgroup {
         }
     }
 
-    /// How often memory and processes were refused.
+    /// Returns two counts: of processes that were killed for lack of memory, and of process starts that were refused.
     fn refusals(&self) -> [u64; 2] {
         [Controller::Memory, Controller::Processes].map(|controller| {
             let place = self.places.iter().find(|place| place.controller == controller);
@@ -290,7 +293,8 @@ impl Drop for Cgroup {
     }
 }
 
-/// Locks a folder against those who look for groups that are nobody's.
+/// Locks a folder, which shows other services that it is in use. Returns `None` if another process holds the lock, or
+/// if the folder cannot be opened.
 fn lock(folder: &Path) -> Option<File> {
     let file = File::open(folder).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;

@@ -1,12 +1,16 @@
-//! The back end `container`: containers of Docker or Podman. What a program finds as its system is an image; the engine
-//! makes namespaces, a read-only root and limits, and inside, our shim is the first process and takes away what is left, as
-//! in the other back end ([`crate::shim`]). No network, no capability.
+//! The back end `container`: runs programs in containers of Docker or Podman. An image provides the system that a
+//! program sees. The engine makes namespaces, a read-only root and limits. Inside, our shim is the first process and
+//! drops the remaining rights, as in the other back end ([`crate::shim`]). A container has no network and no
+//! capabilities.
 //!
-//! Invariants: nothing is in the environment or the arguments of the first process but what the image itself says; who
-//! comes through the door is the first process of the container that was started for it; what the image says of a
-//! loader is not asked; with the service a container ends.
+//! Invariants:
+//!
+//! - The first process gets only the variables of the image, with those of the dynamic loader emptied, and the command
+//!   line of the shim.
+//! - The service talks only to the first process of the container that a socket was made for.
+//! - The shim ignores the image's settings for the dynamic loader.
+//! - When the service ends, its containers end.
 
-mod door;
 mod engine;
 mod image;
 mod info;
@@ -14,6 +18,7 @@ mod order;
 mod program;
 mod rootfs;
 mod runtime;
+mod shim_socket;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,46 +37,47 @@ use tokio::sync::OnceCell;
 use crate::bubblewrap::{HOME, WORKSPACE};
 use crate::cgroup::{Cgroup, Cgroups, Controller, RECORD};
 use crate::probe::{Trial, none_holds, probe};
-use crate::shim::{Answer, Pass, Plan, converse};
+use crate::shim::{Answer, Pass, Plan, handshake};
 use crate::users::{UserRange, Users, disk_usage, limit_disk};
-use door::Door;
 use engine::Engine;
 use order::Order;
 use program::Program;
 use runtime::Runtime;
+use shim_socket::ShimSocket;
 
-/// A container that is not there by then never will be.
+/// The time limit for a container to start, and then for each answer of its shim.
 const SET_UP_TIME: Duration = Duration::from_secs(60);
 
-/// Programs are looked for here, unless the image says otherwise.
+/// The search path of programs if the image does not set `PATH`.
 const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How the back end is mended where no container comes about.
-const MEND: &str = "the service must be able to use the socket of Docker or Podman (container-engine), and container-image \
-                    must name an image that is there or can be fetched; podman system service serves such a socket";
+/// The remedy if no container can be started.
+const REMEDY: &str = "set container-engine to a socket of Docker or Podman that the service can use (podman system \
+                      service serves one), and container-image to an image that the engine has or can pull";
 
-/// How the back end works.
+/// The settings of the back end `container`.
 #[derive(Debug, Clone)]
 pub struct ContainerSettings {
     /// The engine's socket.
     pub socket: PathBuf,
-    /// The image for those who name none.
+    /// The image for projects that do not name one.
     pub image: Option<String>,
-    /// This program, which is the first in a container too.
+    /// The path of this program, which is also a container's first process.
     pub program: PathBuf,
-    /// More of the host that programs may read.
+    /// More files and folders of the host that programs may read.
     pub readable: Vec<PathBuf>,
-    /// A folder of the back end's own.
+    /// A folder that only this back end uses.
     pub folder: PathBuf,
-    /// Whether no other process has containers with that folder: then what a dead one has left is removed.
+    /// `true` if no other process has containers with this folder. The back end then removes what dead processes left
+    /// behind.
     pub renew: bool,
-    /// Folders of workspaces.
+    /// The folders that contain workspaces.
     pub roots: Vec<PathBuf>,
-    /// The users that containers have where the service is root.
+    /// The user IDs for containers, if the service runs as root.
     pub users: UserRange,
-    /// Tells the groups and containers of this service from those of others on the machine.
+    /// The name that distinguishes the control groups of this service from others on the machine.
     pub name: String,
-    /// The same for all processes with this data directory.
+    /// The value of the label on containers. It is the same for all processes with this data directory.
     pub owner: String,
 }
 
@@ -79,19 +85,19 @@ pub struct ContainerSettings {
 pub struct Container {
     settings: ContainerSettings,
     cgroups: Cgroups,
-    /// Where the service is root.
+    /// The users of workspaces, if the service runs as root.
     users: Option<Arc<Users>>,
     ready: OnceCell<Ready>,
 }
 
-/// What is made when it is needed first.
+/// The parts of the back end that are made on first use.
 struct Ready {
     engine: Engine,
     runtime: Runtime,
 }
 
 impl Container {
-    /// Prepares the back end; whether it holds what it promises, [`Sandbox::probe`] tells.
+    /// Prepares the back end. [`Sandbox::probe`] checks its guarantees.
     #[must_use]
     pub fn new(settings: ContainerSettings) -> Self {
         let is_root = rustix::process::geteuid().is_root();
@@ -110,7 +116,8 @@ impl Container {
             }
             if *renew {
                 engine.remove_all().await?;
-                Door::remove_all(folder).map_err(|error| unavailable("old sockets could not be removed", &error))?;
+                ShimSocket::remove_all(folder)
+                    .map_err(|error| unavailable("old sockets could not be removed", &error))?;
             }
             let runtime = Runtime::write(folder, program);
             let runtime =
@@ -123,7 +130,7 @@ impl Container {
     fn image(&self, spawn: &Spawn) -> Result<Image, SandboxError> {
         let own = || Some(Image { name: self.settings.image.clone()?, pull: PullPolicy::Missing });
         spawn.image.clone().or_else(own).ok_or_else(|| {
-            let text = "no image is named: give the project one as sandbox.image, or the server as container-image";
+            let text = "no image is configured; set sandbox.image of the project, or container-image of the server";
             SandboxError::Unavailable(text.to_owned())
         })
     }
@@ -138,10 +145,10 @@ impl Container {
         })
     }
 
-    /// The words with which this program is started inside.
-    fn started(&self, runtime: &Runtime, argv: Vec<String>) -> Vec<String> {
+    /// Returns the arguments that start a program inside. If it is this program, they name its copy in the container.
+    fn inner_argv(&self, runtime: &Runtime, argv: Vec<String>) -> Vec<String> {
         let is_ours = argv.first().is_some_and(|program| Path::new(program) == self.settings.program);
-        if is_ours { runtime.words().into_iter().chain(argv.into_iter().skip(1)).collect() } else { argv }
+        if is_ours { runtime.command_line().into_iter().chain(argv.into_iter().skip(1)).collect() } else { argv }
     }
 }
 
@@ -157,12 +164,12 @@ impl Sandbox for Container {
         let engines = ["/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from);
         let trial = Trial {
             back_end: self,
-            program: Runtime::usual_words(&self.settings.program),
+            program: Runtime::host_command_line(&self.settings.program),
             folder: folder.join("probe"),
             hidden: engines.into_iter().chain([folder.clone(), socket.clone()]).collect(),
             limits: &|controller| self.groups_are_used() && self.cgroups.has(controller),
             has_users: self.users.is_some(),
-            mend: MEND,
+            remedy: REMEDY,
         };
         match self.available().await {
             Ok(()) => probe(&trial).await,
@@ -189,7 +196,7 @@ impl Sandbox for Container {
 
     async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError> {
         let Some(users) = &self.users else { return Ok(()) };
-        // What a dead service has left running may be at work in them.
+        // Removes the containers of dead services first: their programs may still write to the folders.
         self.ready().await?;
         let (users, folders) = (Arc::clone(users), folders.to_owned());
         let given = tokio::task::spawn_blocking(move || users.give(&folders)).await;
@@ -212,34 +219,34 @@ impl Sandbox for Container {
             let limited = limit_disk(users, &spawn).await;
             limited.map_err(|error| unavailable("the disk limit of a container could not be set", &error))?;
         }
-        let door = Door::make(&self.settings.folder, user);
-        let door = door.map_err(|error| unavailable("the socket of a container could not be created", &error))?;
+        let socket = ShimSocket::make(&self.settings.folder, user);
+        let socket = socket.map_err(|error| unavailable("the socket of a container could not be created", &error))?;
         let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose();
         let group = group.map_err(|error| unavailable("no control group could be created", &error))?;
         let (readable, has_users) = (&self.settings.readable[..], self.users.is_some());
-        let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, door: &door };
+        let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, socket: &socket };
         let container = engine.start(&order).await?;
-        let (stream, first, handle) = match self.meet(engine, &container.id, &order).await {
-            Ok(met) => met,
+        let (stream, first, handle) = match self.accept_shim(engine, &container.id, &order).await {
+            Ok(shim) => shim,
             Err(error) => {
                 container.remove().await;
                 return Err(error);
             }
         };
-        let doors = group.as_ref().map_or(Ok(Vec::new()), Cgroup::doors).map_err(failed)?;
+        let entries = group.as_ref().map_or(Ok(Vec::new()), Cgroup::entries).map_err(failed)?;
         let mut running = Program::new(container, first, handle, group).map_err(failed)?;
         let plan = Plan {
-            argv: self.started(runtime, spawn.argv),
+            argv: self.inner_argv(runtime, spawn.argv),
             environment: environment(&image.environment, spawn.environment),
             directory: WORKSPACE.into(),
             listen: spawn.listen,
-            processes: spawn.resources.processes.filter(|_| doors.is_empty()),
+            processes: spawn.resources.processes.filter(|_| entries.is_empty()),
             file_bytes: spawn.resources.file_bytes,
             writable: [WORKSPACE.into(), HOME.into()].into_iter().chain(spawn.writable).collect(),
         };
         let pipe = || std::io::pipe().map_err(failed);
         let ((input, stdin), (stdout, output), (stderr, errors)) = (pipe()?, pipe()?, pipe()?);
-        let pass = Pass { streams: [input.into(), output.into(), errors.into()], doors };
+        let pass = Pass { streams: [input.into(), output.into(), errors.into()], entries };
         let set_up = tokio::task::spawn_blocking(move || set_up(stream, &plan, &pass, first)).await;
         match set_up.map_err(io::Error::other).and_then(|answer| answer) {
             Ok((listeners, Answer::Started, stream)) => {
@@ -249,36 +256,37 @@ impl Sandbox for Container {
             }
             Ok((_, Answer::Failed { not_found: true, .. }, _)) => Err(SandboxError::NotFound(program)),
             Ok((_, Answer::Failed { detail, .. }, _)) => Err(SandboxError::Failed { program, detail }),
-            Err(error) => Err(SandboxError::Unavailable(running.complaint(&error).await)),
+            Err(error) => Err(SandboxError::Unavailable(running.startup_failure(&error).await)),
         }
     }
 }
 
 impl Container {
-    /// Whether the groups that we make take the engine's place, and nothing of its limits is lost by that.
+    /// Returns whether processes enter our control groups instead of the engine's. Our groups must then have all
+    /// controllers, so that no limit is lost.
     fn groups_are_used(&self) -> bool {
         let all = [Controller::Memory, Controller::Processes, Controller::Cpu];
         self.users.is_some() && all.into_iter().all(|controller| self.cgroups.has(controller))
     }
 
-    /// Waits for whoever comes through the door, who must be the container's first process, and looks where it is.
-    async fn meet(
+    /// Accepts the connection of the container's first process, and checks the container's files.
+    async fn accept_shim(
         &self,
         engine: &Engine,
         container: &str,
         order: &Order<'_>,
     ) -> Result<(UnixStream, Pid, OwnedFd), SandboxError> {
-        let come = tokio::select! {
-            come = tokio::time::timeout(SET_UP_TIME, order.door.open()) => come,
+        let accepted = tokio::select! {
+            accepted = tokio::time::timeout(SET_UP_TIME, order.socket.accept()) => accepted,
             error = engine.ended(container) => return Err(error),
         };
-        let (stream, peer) = match come {
-            Ok(come) => come.map_err(|error| unavailable("the container did not connect", &error))?,
-            Err(_) => return Err(SandboxError::Unavailable("the container did not begin in a minute".to_owned())),
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted.map_err(|error| unavailable("the container did not connect", &error))?,
+            Err(_) => return Err(SandboxError::Unavailable("the container did not start within a minute".to_owned())),
         };
         let first = engine.first_process(container).await?;
         if peer != first {
-            return Err(SandboxError::Unavailable("somebody else came in the container's place".to_owned()));
+            return Err(SandboxError::Unavailable("the shim's socket was used by another process".to_owned()));
         }
         stream
             .set_read_timeout(Some(SET_UP_TIME))
@@ -297,12 +305,14 @@ fn set_up(
     pass: &Pass,
     first: Pid,
 ) -> io::Result<(Vec<OwnedFd>, Answer, UnixStream)> {
-    let is_it = |shim: Pid| if shim == first { Ok(()) } else { Err(io::Error::other("it is not the first process")) };
-    let (listeners, answer) = converse(&mut socket, plan, pass, is_it)?;
+    let check =
+        |shim: Pid| if shim == first { Ok(()) } else { Err(io::Error::other("the shim is not the first process")) };
+    let (listeners, answer) = handshake(&mut socket, plan, pass, check)?;
     Ok((listeners, answer, socket))
 }
 
-/// What the image sets, and over it what the program is given; of two search paths the image's where ours is the usual one.
+/// Returns the image's variables, overridden by the program's own. The image's `PATH` takes precedence over the default
+/// search path.
 fn environment(image: &BTreeMap<String, String>, own: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut all = image.clone();
     for (name, value) in own {
@@ -333,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_knows_where_its_programs_are() {
+    fn the_path_of_an_image_replaces_only_the_default_search_path() {
         let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };

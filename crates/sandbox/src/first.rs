@@ -1,5 +1,5 @@
-//! The first process of a sandbox, as the host holds it: with it all others end, before it is over itself
-//! (pid_namespaces(7)).
+//! The host's handle of a sandbox's first process. When this process ends, the kernel kills all other processes of the
+//! sandbox before it reports the end (pid_namespaces(7)).
 
 use std::os::fd::OwnedFd;
 
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, pidfd_send_signal};
 
 use crate::tree::Tree;
 
-/// It, and all below.
+/// The first process of a sandbox, and its descendants.
 #[derive(Debug)]
 pub(crate) struct First {
     handle: OwnedFd,
@@ -15,13 +15,13 @@ pub(crate) struct First {
 }
 
 impl First {
-    /// `handle` is the process's descriptor (pidfd_open(2)).
+    /// Wraps a process, whose descriptor is `handle` (pidfd_open(2)).
     pub(crate) fn of(pid: Pid, handle: OwnedFd) -> Self {
         Self { handle, tree: Tree::of(pid) }
     }
 
     pub(crate) fn kill(&self) {
-        // It is gone already, then.
+        // This fails only if the process has already exited.
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
@@ -34,8 +34,8 @@ impl First {
         self.tree.descendants().into_iter().chain([self.pid()]).collect()
     }
 
-    /// Asks all below to end.
-    pub(crate) fn ask_to_end(&self) {
+    /// Asks all descendants to exit, with TERM.
+    pub(crate) fn terminate(&self) {
         self.tree.signal(Signal::TERM);
         // A stopped process handles the TERM only once it continues.
         self.tree.signal(Signal::CONT);

@@ -1,5 +1,5 @@
-//! What a program sees and may do where it is: the inside of a probe. It runs as `journeyman sandbox-inspect` in a sandbox
-//! that the probe has made, tries, and prints what it found.
+//! The part of a probe that runs in the sandbox, as `journeyman sandbox-inspect`: tries what a program can see and do
+//! there, and prints its findings.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -10,63 +10,63 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The argument that makes this program look around.
+/// The argument that makes this program inspect its sandbox.
 pub(crate) const SUBCOMMAND: &str = "sandbox-inspect";
 
-/// What to try.
+/// The checks that a probe makes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// Files of the host that must not be seen.
     pub(crate) hidden: Vec<PathBuf>,
-    /// Somebody listens here on the host's loopback.
+    /// A port on the host's loopback on which the probe listens.
     pub(crate) port: u16,
-    /// Threads to start; fewer must come.
+    /// The number of threads to start; the sandbox must allow fewer.
     pub(crate) threads: usize,
-    /// Bytes of memory to fill; it must not get that far.
+    /// The number of bytes of memory to fill; the sandbox must allow fewer.
     pub(crate) memory_bytes: usize,
-    /// The number of bytes to write to the workspace, the last of which the kernel must refuse; `None` if it is known
-    /// that the kernel does not.
+    /// The number of bytes to write to the workspace, which the kernel must not allow; `None` if it is known that the
+    /// kernel enforces no quota.
     pub(crate) disk_bytes: Option<u64>,
 }
 
-/// What was found, before memory is tried.
+/// The findings of all checks except the one of memory, which comes after them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Findings {
     /// Files of the host that can be seen.
     pub(crate) seen: Vec<PathBuf>,
     /// Folders of the system that can be written.
     pub(crate) writable: Vec<PathBuf>,
-    /// Whether the workspace can be written.
+    /// `true` if the workspace can be written.
     pub(crate) has_workspace: bool,
-    /// Whether the host's loopback was reached.
+    /// `true` if the host's loopback was reached.
     pub(crate) reached: bool,
-    /// Network interfaces.
+    /// The names of the network interfaces.
     pub(crate) interfaces: Vec<String>,
-    /// What /proc/1/environ says, if it may be read.
+    /// The content of `/proc/1/environ`, if it can be read.
     pub(crate) first_environment: Option<String>,
-    /// Of /proc/self/status.
+    /// The lines of `/proc/self/status`.
     pub(crate) status: Vec<String>,
-    /// Threads that came.
+    /// The number of threads that could be started.
     pub(crate) threads: usize,
-    /// Whether the kernel refused to exceed the disk quota.
+    /// `true` if the kernel refused to exceed the disk quota.
     pub(crate) has_quota: bool,
 }
 
-/// Looks around if the arguments say so.
+/// Makes the checks of `task`, prints the findings, and then fills memory.
 pub(crate) fn run(task: &str) -> ExitCode {
-    let looked = serde_json::from_str(task).map_err(io::Error::other).and_then(|task: Task| {
-        let findings = serde_json::to_string(&look(&task))?;
+    let result = serde_json::from_str(task).map_err(io::Error::other).and_then(|task: Task| {
+        let findings = serde_json::to_string(&inspect(&task))?;
         writeln!(io::stdout(), "{findings}")?;
         Ok(fill(task.memory_bytes))
     });
-    match looked {
-        // Somebody has to read the sum, or nothing need be filled.
+    match result {
+        // The sum is used, so that the compiler does not remove the writes.
         Ok(sum) if sum > 0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }
 
-fn look(task: &Task) -> Findings {
+fn inspect(task: &Task) -> Findings {
     let can_write = |dir: &PathBuf| {
         let file = dir.join(".journeyman-probe");
         let made = OpenOptions::new().write(true).create(true).truncate(true).open(&file).is_ok();
@@ -90,7 +90,7 @@ fn look(task: &Task) -> Findings {
     }
 }
 
-/// Returns whether this many bytes exceed the user's disk quota here.
+/// Returns whether the kernel refuses to let the user own this many bytes here.
 fn has_quota(bytes: u64) -> bool {
     const PIECE: usize = 64 << 10;
     let name = ".journeyman-probe-disk";
@@ -103,13 +103,13 @@ fn has_quota(bytes: u64) -> bool {
     refused
 }
 
-/// Starts threads that wait; how many came.
+/// Starts threads that sleep; returns the number that could be started.
 fn start(threads: usize) -> usize {
     let wait = || std::thread::sleep(Duration::from_secs(60));
     (0..threads).take_while(|_| std::thread::Builder::new().stack_size(64 << 10).spawn(wait).is_ok()).count()
 }
 
-/// Takes memory page by page.
+/// Fills memory page by page; returns the number of pages.
 fn fill(bytes: usize) -> usize {
     let mut memory = vec![0_u8; bytes];
     memory.iter_mut().step_by(4096).for_each(|page| *page = 1);

@@ -1,4 +1,5 @@
-//! Where agents run: [`Bubblewrap`] and [`Container`] contain them, [`NoSandbox`] does not and is named so.
+//! Sandboxes in which agents run. [`Bubblewrap`] and [`Container`] isolate programs from the host; [`NoSandbox`] does
+//! not.
 
 mod bubblewrap;
 mod cgroup;
@@ -21,7 +22,7 @@ pub use none::NoSandbox;
 pub use shim::run_if_asked;
 pub use users::UserRange;
 
-/// The names of what a sandbox promises.
+/// The names of all guarantees that a sandbox can give.
 pub const GUARANTEES: [&str; 10] = [
     "files",
     "network",

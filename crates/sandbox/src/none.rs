@@ -1,5 +1,6 @@
-//! The back end `none`: a process group of its own and an environment of its own, and that is all. The program sees
-//! the host's files and network as the service does. For trying things out and for agents that are trusted.
+//! The back end `none`: runs programs in a separate process group with a separate environment, and without any other
+//! isolation. A program sees the host's files and network as the service does. It is meant for experiments and for
+//! trusted agents.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +19,7 @@ use crate::open_files::deleted_bytes;
 use crate::search;
 use crate::tree::Tree;
 
-/// How long a program has between TERM and KILL.
+/// The time that a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Starts programs without containing them.
@@ -34,18 +35,18 @@ impl Sandbox for NoSandbox {
     async fn probe(&self) -> Vec<Guarantee> {
         let lost = |name, note: &str| Guarantee { name, holds: false, note: note.to_owned() };
         vec![
-            lost("files", "programs see every file that the service may read"),
-            lost("network", "programs reach everything that the service may reach"),
+            lost("files", "programs can read every file that the service can read"),
+            lost("network", "programs can reach everything that the service can reach"),
             Guarantee {
                 name: "environment",
                 holds: true,
                 note: "nothing of the service's environment is passed on".into(),
             },
             lost("lifetime", "a program that leaves its process group outlives its run"),
-            lost("privileges", "programs have those of the service"),
-            lost("system-calls", "programs have all that the service has"),
+            lost("privileges", "programs have the privileges of the service"),
+            lost("system-calls", "programs have all system calls that the service has"),
             lost("memory", "programs may use all of the machine's memory"),
-            lost("process-count", "programs may start as many as the service"),
+            lost("process-count", "programs may start as many processes as the service"),
             lost("cpu", "programs may use all processors"),
             Guarantee { name: "disk", holds: true, note: DISK_NOTE.to_owned() },
         ]
@@ -95,12 +96,13 @@ fn pipes(child: &mut Child) -> io::Result<(OwnedFd, OwnedFd, OwnedFd)> {
 
 struct Group {
     child: Child,
-    /// `None` once the whole group was killed: its number may then belong to somebody else.
+    /// `None` after the leader was waited for and the rest of the group was killed: the group's ID may then belong to
+    /// another group.
     leader: Option<Pid>,
 }
 
 impl Group {
-    /// False if the group is gone.
+    /// Sends a signal to all processes of the group. Returns false if the group no longer exists.
     fn signal(&self, signal: Signal) -> bool {
         self.leader.is_some_and(|leader| kill_process_group(leader, signal).is_ok())
     }
@@ -111,7 +113,7 @@ impl Group {
                 (Some(code), _) => Exit::Code(code),
                 (None, signal) => Exit::Signal(signal.unwrap_or(0)),
             },
-            // Only if somebody else has waited for our child: it is gone all the same.
+            // Something else has reaped our child, which has exited in any case.
             Err(_) => Exit::Signal(0),
         }
     }
@@ -120,11 +122,17 @@ impl Group {
 #[async_trait]
 impl Process for Group {
     async fn wait(&mut self) -> Exit {
-        Self::exit(self.child.wait().await)
+        let status = self.child.wait().await;
+        // Processes that the leader started may still run. The kernel does not reuse the group's ID while the group has
+        // members, but may do so later.
+        self.signal(Signal::KILL);
+        self.leader = None;
+        Self::exit(status)
     }
 
     async fn pause(&mut self) -> bool {
-        // Stopped processes can schedule a signal that continues them (timer_create(2)), and nothing else holds them.
+        // Stopped processes can schedule a signal that continues them (timer_create(2)), and nothing else can hold
+        // them.
         false
     }
 
@@ -147,16 +155,11 @@ impl Process for Group {
         self.signal(Signal::TERM);
         // A stopped program handles the TERM only once it continues.
         self.signal(Signal::CONT);
-        let ended = tokio::time::timeout(GRACE, self.child.wait()).await;
-        // Also after a leader that went by itself: what it started may still be there. While one member of a group
-        // lives, its number is not given to another.
+        if let Ok(exit) = tokio::time::timeout(GRACE, self.wait()).await {
+            return exit;
+        }
         self.signal(Signal::KILL);
-        let status = match ended {
-            Ok(status) => status,
-            Err(_) => self.child.wait().await,
-        };
-        self.leader = None;
-        Self::exit(status)
+        self.wait().await
     }
 }
 
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_held_is_not_paused_and_hears_of_its_end_also_where_it_has_stopped() {
+    async fn a_program_cannot_be_paused_and_a_stopped_one_ends_by_term() {
         let (mut spawned, dir) = shell("touch begun; kill -STOP $$").await;
         while !dir.path().join("begun").exists() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -203,11 +206,11 @@ mod tests {
         assert!(!spawned.process.pause().await);
         let begun = Instant::now();
         assert_eq!(spawned.process.end().await, Exit::Signal(15));
-        assert!(begun.elapsed() < GRACE, "it heard of its end");
+        assert!(begun.elapsed() < GRACE, "it ended by TERM");
     }
 
     #[tokio::test]
-    async fn nothing_of_our_environment_is_passed_on() {
+    async fn the_environment_of_the_service_is_not_passed_on() {
         let (mut spawned, _dir) = shell("env; exit 3").await;
         let seen = text(spawned.stdout).await;
         assert!(seen.contains("GIVEN=yes"), "{seen}");
@@ -216,15 +219,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_takes_children_and_those_who_ignore_term() {
+    async fn ending_a_program_kills_its_children_even_if_they_ignore_term() {
         let (mut spawned, dir) = shell("trap '' TERM; (sleep 60; touch late) & sleep 60; touch later").await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         let begun = Instant::now();
         spawned.process.end().await;
         assert!(begun.elapsed() < Duration::from_secs(20));
-        // The pipe is closed only when nobody holds its other end any more: the child is gone too.
+        // The pipe closes only when no process has its other end open, so the child has exited too.
         assert_eq!(text(spawned.stdout).await, "");
         assert!(!dir.path().join("late").exists());
+    }
+
+    #[tokio::test]
+    async fn a_wait_leaves_no_process_and_no_group_to_signal() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "sleep 60 & exit 3"]).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().unwrap().into_owned_fd().unwrap();
+        let leader = Pid::from_raw(child.id().unwrap().try_into().unwrap());
+        let mut group = Group { child, leader };
+        let begun = Instant::now();
+        assert_eq!(group.wait().await, Exit::Code(3));
+        // The pipe closes only when no process has its other end open.
+        assert_eq!(text(stdout).await, "");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert_eq!(group.leader, None, "the ID may belong to another group by now");
+        assert_eq!(group.end().await, Exit::Code(3));
     }
 
     #[tokio::test]

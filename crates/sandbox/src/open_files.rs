@@ -1,5 +1,5 @@
-//! Counts the disk space of files that were removed while processes have them open or mapped. No walk over folders sees
-//! these files, and the kernel frees them when the last process that has them lets go of them.
+//! Counts the disk space of removed files that processes still have open or mapped. A walk over folders does not find
+//! these files, and the kernel frees them when the last process closes them.
 //!
 //! Two kinds of files are not found: files whose only descriptor is in flight through a socket (unix(7), `SCM_RIGHTS`),
 //! and, if the service runs as an ordinary user, files that are only mapped and files of processes that have made
@@ -50,12 +50,13 @@ struct Files {
 
 impl Files {
     fn add(&mut self, link: &Path) {
-        // The link of a descriptor leads to the open file itself, whatever has that path now (proc_pid_fd(5)).
-        let is_deleted = |note: &Metadata| note.nlink() == 0 && note.dev() == self.device;
-        if let Some(note) = std::fs::metadata(link).ok().filter(is_deleted)
-            && self.seen.insert(note.ino())
+        // The link of a descriptor leads to the open file itself, even if another file has its path now
+        // (proc_pid_fd(5)).
+        let is_deleted = |meta: &Metadata| meta.nlink() == 0 && meta.dev() == self.device;
+        if let Some(meta) = std::fs::metadata(link).ok().filter(is_deleted)
+            && self.seen.insert(meta.ino())
         {
-            self.bytes += note.blocks() * BLOCK_BYTES;
+            self.bytes += meta.blocks() * BLOCK_BYTES;
         }
     }
 }
@@ -75,13 +76,13 @@ mod tests {
     #[test]
     fn a_removed_file_that_is_only_mapped_counts() {
         if !rustix::process::geteuid().is_root() {
-            // Only root may look at mapped files.
+            // Only root may read `map_files`.
             return;
         }
         let dir = tempfile::tempdir().unwrap();
         let device = dir.path().metadata().unwrap().dev();
-        // Map the file at a low address, which the two places write differently (system call 9 is mmap, and 16 is its
-        // `MAP_FIXED`).
+        // Map the file at a low address, which `maps` and `map_files` write differently (system call 9 is mmap, and 16
+        // is its `MAP_FIXED`).
         let script = r#"open(F, "+>", "gone"); print F "x" x 4194304; close(F); open(F, "<", "gone");
             ($at, $long, $read, $how, $f, $none) = (0x1000000, 4194304, 1, 17, fileno(F), 0);
             syscall(9, $at, $long, $read, $how, $f, $none) == $at or die; close(F); unlink("gone"); sleep(60)"#;
@@ -107,12 +108,12 @@ mod tests {
         let mut file = File::create(&path).unwrap();
         file.write_all(&vec![1; 4 << 20]).unwrap();
         file.sync_all().unwrap();
-        assert!(deleted_bytes(&own, device) < before + (1 << 20), "its folder has it");
+        assert!(deleted_bytes(&own, device) < before + (1 << 20), "it still has a name");
         std::fs::remove_file(&path).unwrap();
         let other = file.try_clone().unwrap();
         let after = deleted_bytes(&own, device);
         assert!((before + (4 << 20)..before + (5 << 20)).contains(&after), "{before} before, {after} after");
-        assert_eq!(deleted_bytes(&own, device + 1), 0, "of another disk");
+        assert_eq!(deleted_bytes(&own, device + 1), 0, "it is not on another disk");
         drop((file, other));
         assert!(deleted_bytes(&own, device) < before + (1 << 20));
     }

@@ -1,4 +1,4 @@
-//! Runs a real sandbox of a back end and looks at what holds in it.
+//! Probes a back end: runs a program in a real sandbox, and checks each guarantee there.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,79 +14,85 @@ use crate::cgroup::Controller;
 use crate::inspect::{self, Findings, Task};
 use crate::{DISK_NOTE, GUARANTEES};
 
-/// Memory that the probe may use, and tries to: half of it more.
+/// The probe's memory limit in bytes. The probe tries to fill half as much again.
 const MEMORY: u64 = 256 << 20;
 
-/// Threads that it may have.
+/// The probe's limit of threads. The probe tries to start 16 more.
 const PROCESSES: u32 = 48;
 
-/// The disk limit of the probe in bytes, if the kernel counts them, and the number of bytes that the probe tries to
-/// write.
+/// The probe's disk limit in bytes, and the number of bytes that it tries to write if the kernel counts them.
 const DISK: u64 = 1 << 20;
 const TOO_MUCH_DISK: u64 = 4 << 20;
 
-/// How long it may take.
+/// The time limit of a probe.
 const TIME: Duration = Duration::from_secs(60);
 
-/// How it is mended where a folder is closed.
-const PASS: &str = "the users that sandboxes have must be able to pass all folders above the data directory (chmod o+x): \
-                    choose another data-dir, such as /var/lib/journeyman";
+/// The remedy if the users of sandboxes cannot traverse a folder.
+const FOLDER_REMEDY: &str = "the users of sandboxes must be able to traverse all folders above the data directory; run \
+                             chmod o+x on these folders, or choose another data-dir, such as /var/lib/journeyman";
 
-/// How limits are mended.
-const GROUPS: &str = "no control group can be created for sandboxes; start the service with systemd-run --user --scope \
-                      --property=Delegate=yes journeyman serve, or install a unit with Delegate=yes \
-                      (docs/install.md), or run the service as root";
+/// The remedy if the service may not use the socket of the container engine.
+const SOCKET_REMEDY: &str = "the user of the service must be allowed to write to the socket of the container engine; \
+                             add the user to the group of the socket (for Docker: usermod --append --groups docker \
+                             USER) and restart the service, or set container-engine to the socket of a rootless engine \
+                             of this user";
+
+/// The remedy if limits cannot be enforced.
+const LIMITS_REMEDY: &str = "no control group can be created for sandboxes; start the service with systemd-run --user \
+                             --scope --property=Delegate=yes journeyman serve, or install a unit with Delegate=yes \
+                             (docs/install.md), or run the service as root";
 
 /// The remedy for a sandbox that fails with ENOSYS.
-const NO_SYSTEM_CALL: &str = "the kernel, or the container that the service runs in, does not have a system call that \
-                              sandboxes need: use Linux 5.10 or later, run the service outside of that container, or \
-                              set sandbox = \"container\" with Docker or Podman";
+const KERNEL_REMEDY: &str = "the kernel, or the container that the service runs in, does not have a system call that \
+                             sandboxes need; use Linux 5.10 or later, run the service outside of that container, or \
+                             set sandbox = \"container\" with Docker or Podman";
 
-/// What a back end tells of itself.
+/// The properties of a back end that a probe needs.
 pub(crate) struct Trial<'a> {
     pub(crate) back_end: &'a dyn Sandbox,
-    /// This program, with the words before it that start it inside.
+    /// The command line that starts this program in a sandbox.
     pub(crate) program: Vec<String>,
-    /// A folder of the probe's own.
+    /// A folder that only the probe uses.
     pub(crate) folder: PathBuf,
-    /// What programs must not see.
+    /// The files and folders of the host that programs must not see.
     pub(crate) hidden: Vec<PathBuf>,
-    /// Whose limits there are groups for.
+    /// Returns whether the back end has control groups with a controller.
     pub(crate) limits: &'a (dyn Fn(Controller) -> bool + Send + Sync),
-    /// Whether each workspace has a user of its own.
+    /// `true` if each workspace has a separate user.
     pub(crate) has_users: bool,
-    /// How it is mended where no sandbox comes about.
-    pub(crate) mend: &'static str,
+    /// The remedy if no sandbox can be created.
+    pub(crate) remedy: &'static str,
 }
 
-/// What the back end promises, as it was found.
+/// Probes a back end; returns its guarantees.
 pub(crate) async fn probe(trial: &Trial<'_>) -> Vec<Guarantee> {
-    match tokio::time::timeout(TIME, look(trial)).await {
+    match tokio::time::timeout(TIME, try_sandbox(trial)).await {
         Ok(Ok((findings, exhausted))) => judge(trial, &findings, exhausted),
         Ok(Err(detail)) => none_holds(trial, &detail),
-        Err(_) => none_holds(trial, "it takes longer than a minute"),
+        Err(_) => none_holds(trial, "the probe did not end within a minute"),
     }
 }
 
 /// Returns the remedy for a failure to create a sandbox; `usual` is that of the back end.
-fn mend<'a>(detail: &str, usual: &'a str) -> &'a str {
+fn remedy<'a>(detail: &str, usual: &'a str) -> &'a str {
     match detail {
-        _ if detail.contains("Function not implemented") || detail.contains("os error 38") => NO_SYSTEM_CALL,
-        _ if detail.contains("Permission denied") => PASS,
+        _ if detail.contains("Function not implemented") || detail.contains("os error 38") => KERNEL_REMEDY,
+        _ if detail.contains("Permission denied") && detail.contains("the container engine at") => SOCKET_REMEDY,
+        _ if detail.contains("Permission denied") => FOLDER_REMEDY,
         _ => usual,
     }
 }
 
 /// Returns all guarantees as not held, for a back end that cannot make a sandbox.
 pub(crate) fn none_holds(trial: &Trial<'_>, detail: &str) -> Vec<Guarantee> {
-    let mend = mend(detail, trial.mend);
-    let note = format!("{detail}; {mend}");
+    let remedy = remedy(detail, trial.remedy);
+    let note = format!("{detail}; {remedy}");
     GUARANTEES.into_iter().map(|name| Guarantee { name, holds: false, note: note.clone() }).collect()
 }
 
-async fn look(trial: &Trial<'_>) -> Result<(Findings, Option<Exhausted>), String> {
+async fn try_sandbox(trial: &Trial<'_>) -> Result<(Findings, Option<Exhausted>), String> {
     let text = |error: std::io::Error| error.to_string();
-    // On the host's loopback, where nothing from a sandbox may come.
+    // A sandbox must not reach this listener on the host's loopback.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
     let port = listener.local_addr().map_err(text)?.port();
     let (workspace, home) = (trial.folder.join("tree"), trial.folder.join("home"));
@@ -121,22 +127,23 @@ async fn look(trial: &Trial<'_>) -> Result<(Findings, Option<Exhausted>), String
         ..Spawn::default()
     };
     let spawned = trial.back_end.spawn(spawn).await.map_err(|error| error.to_string())?;
-    hear(spawned).await
+    read_findings(spawned).await
 }
 
-async fn hear(spawned: Spawned) -> Result<(Findings, Option<Exhausted>), String> {
+async fn read_findings(spawned: Spawned) -> Result<(Findings, Option<Exhausted>), String> {
     let Spawned { stdin, stdout, stderr, mut process, .. } = spawned;
     drop(stdin);
-    let (mut said, mut complaint) = (String::new(), String::new());
+    let (mut output, mut complaint) = (String::new(), String::new());
     let read = async {
         let (mut stdout, mut stderr) = (Receiver::from_owned_fd(stdout)?, Receiver::from_owned_fd(stderr)?);
-        tokio::try_join!(stdout.read_to_string(&mut said), stderr.read_to_string(&mut complaint))
+        tokio::try_join!(stdout.read_to_string(&mut output), stderr.read_to_string(&mut complaint))
     };
     read.await.map_err(|error| error.to_string())?;
     let exit = process.wait().await;
     let exhausted = process.exhausted();
     process.end().await;
-    let findings = serde_json::from_str(&said).map_err(|_| format!("it ended with {exit}: {}", complaint.trim()))?;
+    let findings =
+        serde_json::from_str(&output).map_err(|_| format!("the probe ended with {exit}: {}", complaint.trim()))?;
     Ok((findings, exhausted))
 }
 
@@ -151,75 +158,76 @@ fn judge(trial: &Trial<'_>, found: &Findings, exhausted: Option<Exhausted>) -> V
         let has = (trial.limits)(controller);
         let note = match (has, seen) {
             (true, true) => holds.to_owned(),
-            (true, false) => "a control group was made, but its limit was not kept".to_owned(),
-            (false, _) => GROUPS.to_owned(),
+            (true, false) => "a control group was created, but the kernel did not enforce its limit".to_owned(),
+            (false, _) => LIMITS_REMEDY.to_owned(),
         };
         Guarantee { name, holds: has && seen, note }
     };
-    let told = |name, holds, good: &str, bad: String| Guarantee {
+    let checked = |name, holds, good: &str, bad: String| Guarantee {
         name,
         holds,
         note: if holds { good.to_owned() } else { bad },
     };
     vec![
-        told(
+        checked(
             "files",
             found.seen.is_empty() && found.writable.is_empty() && found.has_workspace,
-            "the system's programs read-only, the workspace and the home, nothing else of the host",
+            "the system's programs (read-only), the workspace and the home, and nothing else of the host",
             format!(
                 "seen: {:?}, writable: {:?}, workspace writable: {}",
                 found.seen, found.writable, found.has_workspace
             ),
         ),
-        told(
+        checked(
             "network",
             !found.reached && found.interfaces == ["lo"],
-            "a loopback of its own and nothing else",
+            "a separate loopback interface and nothing else",
             format!("the host's loopback was reached: {}, interfaces: {:?}", found.reached, found.interfaces),
         ),
-        told(
+        checked(
             "environment",
             found.first_environment.as_deref().is_none_or(str::is_empty),
-            "nothing of the service's environment is there",
+            "nothing of the service's environment is passed on",
             "the environment of the first process can be read".to_owned(),
         ),
-        // The kernel ends a namespace of processes with its first one, which has ended here: else we would wait still.
-        told(
+        // The kernel ends a PID namespace with its first process. That process has exited: otherwise this probe would
+        // still wait.
+        checked(
             "lifetime",
             true,
             if (trial.limits)(Controller::Freezer) {
                 "all processes end with the run, or are frozen between turns"
             } else {
-                "all processes end with the run; no agent is kept between turns, because no control group that can be \
-                 frozen can be created"
+                "all processes end with the run; no idle agent is kept between turns, because no control group with a \
+                 freezer can be created"
             },
             String::new(),
         ),
-        told(
+        checked(
             "privileges",
             no_privileges,
-            if trial.has_users { "none, and a user of its own on the host" } else { "none" },
-            format!("its state is {:?}", found.status),
+            if trial.has_users { "none, and each workspace has a separate user on the host" } else { "none" },
+            format!("the status of the probe is {:?}", found.status),
         ),
-        told(
+        checked(
             "system-calls",
             status("Seccomp") == "2",
-            "only those that programs need",
+            "only the calls that programs need",
             "no filter is set; the kernel must have CONFIG_SECCOMP_FILTER".to_owned(),
         ),
-        limits(Controller::Memory, exhausted == Some(Exhausted::Memory), "memory", "limited, and its end is told"),
+        limits(Controller::Memory, exhausted == Some(Exhausted::Memory), "memory", "limited; reported when reached"),
         limits(
             Controller::Processes,
             found.threads < PROCESSES as usize,
             "process-count",
-            "limited, and its end is told",
+            "limited; reported when reached",
         ),
         limits(Controller::Cpu, true, "cpu", "limited"),
         Guarantee { name: "disk", holds: true, note: disk_note(found.has_quota, trial.has_users) },
     ]
 }
 
-/// Describes who enforces disk limits, and how to have the kernel enforce them.
+/// Returns the note about disk limits: whether the kernel enforces them, and how to make it do so.
 fn disk_note(has_quota: bool, has_users: bool) -> String {
     if has_quota {
         return "enforced by the kernel (user quota)".to_owned();
@@ -238,17 +246,22 @@ fn is_zero(hexadecimal: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::container::unreachable;
 
     #[test]
     fn the_remedy_fits_the_failure() {
+        let engine = unreachable(Path::new("/run/docker.sock"), &"Permission denied (os error 13)").to_string();
         for (detail, expected) in [
-            ("Function not implemented (os error 38)", NO_SYSTEM_CALL),
-            ("bwrap: Creating new namespace failed: Function not implemented", NO_SYSTEM_CALL),
-            ("bwrap: Can't find source path /root/x: Permission denied", PASS),
+            ("Function not implemented (os error 38)", KERNEL_REMEDY),
+            ("bwrap: Creating new namespace failed: Function not implemented", KERNEL_REMEDY),
+            ("bwrap: Can't find source path /root/x: Permission denied", FOLDER_REMEDY),
+            (&engine, SOCKET_REMEDY),
             ("the program bwrap was not found", "usual"),
         ] {
-            assert_eq!(mend(detail, "usual"), expected, "{detail}");
+            assert_eq!(remedy(detail, "usual"), expected, "{detail}");
         }
     }
 }

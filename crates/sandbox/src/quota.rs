@@ -1,5 +1,5 @@
-//! User quotas (quotactl(2)): the kernel counts what a user owns on a file system, and refuses more than a limit. No
-//! program can hide a byte from it: removed files that are still open count, and so does every inode.
+//! User quotas (quotactl(2)): the kernel counts what a user owns on a file system, and refuses more than a limit. A
+//! program cannot hide a byte from this count, which includes removed files that are still open, and every inode.
 //!
 //! Quotas require that the service runs as root, that the file system has user quotas, and that the kernel has
 //! `quotactl_fd` (Linux 5.14). Otherwise there is no limit, and the usage of a user is unknown.
@@ -18,14 +18,14 @@ const BLOCK_BYTES: u64 = 1024;
 const ENTRY_BYTES: u64 = 4096;
 
 /// The minimum margin of the kernel's limit above the project's limit, in bytes.
-const LEAST_MARGIN: u64 = 1 << 20;
+const MIN_MARGIN: u64 = 1 << 20;
 
 /// The margin as a fraction of the project's limit: one twentieth. With the margin, a program to which the kernel
 /// refuses one more page has already used more than the project's limit, so its run ends for that reason.
 const MARGIN_PART: u64 = 20;
 
 /// The highest limit that file systems accept, in bytes.
-const MOST: u64 = i64::MAX.cast_unsigned();
+const MAX_LIMIT: u64 = i64::MAX.cast_unsigned();
 
 /// The quotas of one file system.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Limits {
 impl Limits {
     fn of(disk_bytes: Option<u64>) -> Self {
         let Some(bytes) = disk_bytes else { return Self::default() };
-        let most = bytes.saturating_add((bytes / MARGIN_PART).max(LEAST_MARGIN)).min(MOST);
+        let most = bytes.saturating_add((bytes / MARGIN_PART).max(MIN_MARGIN)).min(MAX_LIMIT);
         Self { blocks: most / BLOCK_BYTES, entries: most / ENTRY_BYTES }
     }
 }
@@ -138,10 +138,10 @@ impl Quotas {
     }
 }
 
-/// Returns whether there are quotas that we may set; an error if the call failed for another reason.
+/// Returns whether quotas exist and this process may set them; an error if the call failed for another reason.
 fn is_there(called: io::Result<()>) -> io::Result<bool> {
-    // ENOSYS: no such system call, or no quotas on this kind of file system. ESRCH: quotas are not turned on. EPERM: we
-    // are root only in a container. EINVAL: no quotas for users.
+    // ENOSYS: no such system call, or no quotas on this kind of file system. ESRCH: quotas are not turned on. EPERM:
+    // this process is root only in a container. EINVAL: no quotas for users.
     const NONE: [i32; 5] = [libc::ENOSYS, libc::ESRCH, libc::EOPNOTSUPP, libc::EPERM, libc::EINVAL];
     match called {
         Ok(()) => Ok(true),
@@ -190,23 +190,23 @@ mod tests {
     /// Runs a script in a shell of the user; returns its output.
     fn shell(dir: &Path, script: &str) -> String {
         let mut command = Command::new("/bin/sh");
-        let said = command.args(["-c", script]).current_dir(dir).uid(USER).gid(USER).output().unwrap();
-        format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr))
+        let output = command.args(["-c", script]).current_dir(dir).uid(USER).gid(USER).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
     #[test]
-    fn the_kernel_has_a_little_more_than_the_project_and_no_limit_without_one() {
+    fn the_kernel_limit_has_a_margin_and_is_absent_without_a_project_limit() {
         assert_eq!(Limits::of(None), Limits { blocks: 0, entries: 0 });
         let mib = |count: u64| count << 20;
         for (bytes, most) in [(0, mib(1)), (mib(4), mib(5)), (mib(1000), mib(1050))] {
             let expected = Limits { blocks: most / 1024, entries: most / 4096 };
             assert_eq!(Limits::of(Some(bytes)), expected, "{bytes}");
         }
-        assert_eq!(Limits::of(Some(u64::MAX)), Limits::of(Some(MOST)));
+        assert_eq!(Limits::of(Some(u64::MAX)), Limits::of(Some(MAX_LIMIT)));
     }
 
     #[test]
-    fn a_file_system_without_quotas_is_no_error() {
+    fn a_file_system_without_quotas_is_not_an_error() {
         for code in [libc::ENOSYS, libc::ESRCH, libc::EOPNOTSUPP, libc::EPERM] {
             assert!(!is_there(Err(io::Error::from_raw_os_error(code))).unwrap(), "{code}");
         }
@@ -218,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_refuses_more_than_the_limit_whatever_a_program_does() {
+    fn the_kernel_refuses_to_exceed_the_limit_for_every_kind_of_file() {
         let Some((dir, quotas)) = limited() else { return };
         let used = || quotas.used(USER).unwrap().unwrap();
         let empty = used();
-        let most = LIMIT + LEAST_MARGIN;
+        let most = LIMIT + MIN_MARGIN;
         // Each script leaves nothing behind. The one below waits for a line, so that its usage can be read in the
         // meantime.
         for (how, script) in [
@@ -235,8 +235,8 @@ mod tests {
             ),
             ("inodes", "i=0; while [ $i -lt 2000 ]; do touch f$i || break; i=$((i + 1)); done; rm f*"),
         ] {
-            let said = shell(dir.path(), script).to_lowercase();
-            assert!(said.contains("quota exceeded"), "{how}: {said}");
+            let output = shell(dir.path(), script).to_lowercase();
+            assert!(output.contains("quota exceeded"), "{how}: {output}");
         }
         let held = "exec 9> gone; rm gone; dd if=/dev/zero bs=4k count=4096 >&9 2>&1; echo full; read word";
         let mut command = Command::new("/bin/sh");
@@ -246,20 +246,20 @@ mod tests {
         let mut lines = io::BufRead::lines(io::BufReader::new(holder.stdout.take().unwrap()));
         assert!(lines.any(|line| line.unwrap() == "full"));
         let full = used();
-        assert!(dir.path().read_dir().unwrap().next().is_none(), "no look at folders sees it");
-        assert!(full > LIMIT && full <= most, "{full} of {most}: the project's limit is passed, the kernel's is not");
+        assert!(dir.path().read_dir().unwrap().next().is_none(), "the folder has no entry for the file");
+        assert!(full > LIMIT && full <= most, "{full} of {most}: above the project's limit, within the kernel's");
         drop(holder.stdin.take());
         holder.wait().unwrap();
-        // XFS frees the space of a removed file a moment later, and a folder keeps the size that it had with many
+        // XFS frees the space of a removed file with a delay, and a folder keeps the size that it had with many
         // entries.
-        let is_given_back = (0..1000).any(|_| {
+        let is_freed = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
-            used() < empty + LEAST_MARGIN
+            used() < empty + MIN_MARGIN
         });
-        assert!(is_given_back, "{} and {empty} before", used());
-        assert!(quotas.limit(USER, Some(u64::MAX)).unwrap(), "the file system takes the highest one");
+        assert!(is_freed, "{} and {empty} before", used());
+        assert!(quotas.limit(USER, Some(u64::MAX)).unwrap(), "the file system accepts the highest limit");
         assert!(quotas.limit(USER, None).unwrap());
-        let said = shell(dir.path(), "dd if=/dev/zero of=x bs=4k count=4096 && rm x && echo done");
-        assert!(said.contains("done"), "{said}");
+        let output = shell(dir.path(), "dd if=/dev/zero of=x bs=4k count=4096 && rm x && echo done");
+        assert!(output.contains("done"), "{output}");
     }
 }

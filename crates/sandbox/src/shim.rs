@@ -1,9 +1,15 @@
-//! The first program inside a sandbox: `journeyman sandbox-shim`.
+//! The first program in a sandbox: `journeyman sandbox-shim`.
 //!
-//! It is process 1 of its namespace. It learns what to start from a socket, at its input or at a path, so that neither its arguments nor its
-//! environment hold anything; opens the listeners of the sandbox's loopback and gives them to the service, which so
-//! needs no path into the sandbox; takes away from itself what programs have no use for; starts the one program, and
-//! reaps whatever is left behind. With its end the kernel ends everything in the namespace.
+//! The shim is process 1 of its namespace. In this order, it:
+//!
+//! 1. reads from a socket what to start, so that neither its arguments nor its environment contain anything of the job;
+//!    the socket is its standard input, or is at a path;
+//! 2. opens the listeners on the sandbox's loopback and sends them to the service, which therefore needs no path into
+//!    the sandbox;
+//! 3. drops the rights that programs do not need;
+//! 4. starts the program, and reaps orphans.
+//!
+//! When the shim exits, the kernel kills everything in the namespace.
 
 mod confine;
 mod syscalls;
@@ -19,20 +25,22 @@ use std::process::{Command, ExitCode};
 use rustix::process::{Pid, WaitOptions, wait};
 
 use crate::inspect;
-pub(crate) use wire::{Answer, Pass, Plan, converse};
+pub(crate) use wire::{Answer, Pass, Plan, handshake};
 
-/// The exit code of a sandbox whose service is gone.
-const GONE: u8 = 1;
+/// The exit code of a sandbox whose service has exited.
+const SERVICE_EXITED: u8 = 1;
 
-/// Enough to wait with.
-const EAR_STACK_BYTES: usize = 64 << 10;
+/// The stack size of the thread that waits for the service to exit.
+const WATCHER_STACK_BYTES: usize = 64 << 10;
 
 /// The argument that makes this program the shim.
 pub(crate) const SUBCOMMAND: &str = "sandbox-shim";
 
-/// Runs as the program that a sandbox has inside, if the arguments say so; they are those of the program, without its
-/// name. To be asked before anything else begins: there must be one thread, and no descriptor but the standard streams
-/// and those inherited.
+/// Runs the shim, or the inspection of a probe, if the arguments ask for it. `arguments` are those of the process,
+/// without the name of the program.
+///
+/// Call this before anything else: the process must have one thread, and no descriptors except the standard streams and
+/// inherited ones.
 pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let asked = arguments.next()?;
     if asked == inspect::SUBCOMMAND {
@@ -50,17 +58,17 @@ pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<Exi
     })
 }
 
-/// The service's end of the socket is where others have their input, or at the path that is given.
-fn serve(door: Option<OsString>) -> io::Result<u8> {
-    // Whatever the service was started with stays outside.
+/// Runs the shim. The service is at the other end of the socket at a path, or of the standard input.
+fn serve(socket: Option<OsString>) -> io::Result<u8> {
+    // Descriptors of the service must not reach the program.
     // SAFETY: the call only marks descriptors; none is used or closed here.
     #[expect(unsafe_code, reason = "the call has no safe form")]
     let marked = unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
     if marked != 0 {
         return Err(io::Error::last_os_error());
     }
-    let is_container = door.is_some();
-    let mut service = match door {
+    let is_container = socket.is_some();
+    let mut service = match socket {
         Some(path) => UnixStream::connect(path)?,
         None => UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?),
     };
@@ -68,9 +76,9 @@ fn serve(door: Option<OsString>) -> io::Result<u8> {
     let listeners = listen(&plan.listen)?;
     let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
     wire::hello(&service, &sockets)?;
-    let Pass { streams, doors } = wire::wait_for_go(&service)?;
-    for mut door in doors {
-        door.write_all(b"0")?;
+    let Pass { streams, entries } = wire::wait_for_go(&service)?;
+    for mut entry in entries {
+        entry.write_all(b"0")?;
     }
     drop(listeners);
     let child = match start(&plan, streams) {
@@ -83,22 +91,22 @@ fn serve(door: Option<OsString>) -> io::Result<u8> {
     };
     wire::write(&mut service, &Answer::Started)?;
     if !is_container {
-        // The other back end ends with the service by itself.
+        // bwrap kills the sandbox when the service exits (`--die-with-parent`).
         drop(service);
         return reap_until(child);
     }
-    let ear = service.try_clone()?;
-    std::thread::Builder::new().stack_size(EAR_STACK_BYTES).spawn(move || end_with(ear))?;
+    let watched = service.try_clone()?;
+    std::thread::Builder::new().stack_size(WATCHER_STACK_BYTES).spawn(move || exit_with(watched))?;
     let code = reap_until(child)?;
-    // It may be gone.
+    // The service may have exited.
     let _ = service.write_all(&[code]);
     Ok(code)
 }
 
-/// Ends the sandbox when the service does, which says nothing more.
-fn end_with(mut service: UnixStream) {
+/// Exits when the service closes its end of the socket. The service sends nothing more on it.
+fn exit_with(mut service: UnixStream) {
     let _ = service.read(&mut [0]);
-    std::process::exit(GONE.into());
+    std::process::exit(SERVICE_EXITED.into());
 }
 
 fn listen(ports: &[u16]) -> io::Result<Vec<TcpListener>> {
@@ -112,10 +120,11 @@ fn start(plan: &Plan, [stdin, stdout, stderr]: [OwnedFd; 3]) -> io::Result<Pid> 
     command.args(arguments).env_clear().envs(&plan.environment).current_dir(&plan.directory);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
     let child = command.spawn()?;
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("a process without a number"))
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("the program has no ID"))
 }
 
-/// Waits for the program, and for orphans meanwhile; its exit code, as shells give it.
+/// Reaps processes until the program exits. Returns its exit code by the convention of shells: 128 + the signal's
+/// number, if a signal killed it.
 fn reap_until(child: Pid) -> io::Result<u8> {
     loop {
         let Some((pid, status)) = wait(WaitOptions::empty())? else { continue };

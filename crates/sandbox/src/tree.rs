@@ -1,5 +1,5 @@
-//! All processes of a sandbox, seen from outside: whatever they do, they stay descendants of its first process, which
-//! gets the orphans.
+//! The processes of a sandbox, as the host sees them. Whatever they do, they stay descendants of the first process,
+//! which adopts orphans.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 #[derive(Debug)]
 pub(crate) struct Tree {
     first: Pid,
-    /// Its namespace of processes, where it may be known: a number that was given to another process of the host is told
-    /// by it.
+    /// The PID namespace of the first process, if this process may read it. It reveals an ID that the host has reused
+    /// for a process outside of the sandbox.
     namespace: Option<PathBuf>,
 }
 
@@ -24,7 +24,7 @@ impl Tree {
         self.first
     }
 
-    /// Sends a signal to all of them.
+    /// Sends a signal to all descendants of the first process.
     pub(crate) fn signal(&self, signal: Signal) {
         for pid in self.descendants() {
             self.send(pid, signal);
@@ -32,7 +32,8 @@ impl Tree {
     }
 
     fn send(&self, pid: Pid, signal: Signal) {
-        // It may have ended by itself; from here on the descriptor is of one process.
+        // The process may have exited. The descriptor always refers to one process, so the namespace is checked after
+        // it is opened.
         if let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
             && self.has(pid)
         {
@@ -40,8 +41,8 @@ impl Tree {
         }
     }
 
-    /// Whether a process is in the same namespace. What an ordinary user may not know of, he may not signal either, unless
-    /// it is his own.
+    /// Returns whether a process is in the sandbox's namespace; true if one of the two namespaces cannot be read. An
+    /// ordinary user cannot signal a process whose namespace it may not read either, unless it owns the process.
     fn has(&self, pid: Pid) -> bool {
         match (&self.namespace, namespace(pid)) {
             (Some(ours), Some(its)) => *ours == its,
@@ -67,7 +68,7 @@ fn namespace(pid: Pid) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{}/ns/pid", pid.as_raw_pid())).ok()
 }
 
-/// The children of all threads of a process.
+/// Returns the children of all threads of a process.
 fn children(pid: Pid) -> Vec<Pid> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())) else { return Vec::new() };
     let lists = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());

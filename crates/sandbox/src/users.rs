@@ -1,7 +1,7 @@
-//! The users that sandboxes have on the host, where the service is root: one for each workspace, all in one group. So
-//! even what breaks out of a sandbox cannot touch the files and processes of another.
+//! The user IDs of sandboxes on the host, if the service runs as root: one for each workspace, and one group for all.
+//! Thus even a program that breaks out of its sandbox cannot touch the files and processes of another.
 //!
-//! Invariant: nothing but the folders themselves says whose they are.
+//! Invariant: only the owner of a folder records which user the folder belongs to.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -18,17 +18,17 @@ use rustix::process::{Gid, Uid};
 
 use crate::quota::Quotas;
 
-/// Numbers of users that nobody else on the machine has.
+/// A range of user IDs that nothing else on the machine uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UserRange {
-    /// The first; as a group it is that of all.
+    /// The first ID of the range, which is also the ID of the common group.
     pub first: u32,
-    /// How many.
+    /// The number of IDs.
     pub count: u32,
 }
 
 impl Default for UserRange {
-    /// Above those that systemd knows a use for (its `UIDS-GIDS.md`).
+    /// Returns a range above the IDs that systemd assigns a use (its `UIDS-GIDS.md`).
     fn default() -> Self {
         Self { first: 2_000_000_000, count: Self::COUNT }
     }
@@ -65,19 +65,19 @@ impl UserRange {
     }
 }
 
-/// Gives them out.
+/// Assigns user IDs to workspaces.
 #[derive(Debug)]
 pub(crate) struct Users {
     range: UserRange,
-    /// Folders whose folders, or theirs, belong to users of sandboxes.
+    /// The folders whose entries, one or two levels below, belong to users of sandboxes.
     roots: Vec<PathBuf>,
     round: Mutex<Option<Round>>,
 }
 
-/// One way through the numbers.
+/// A pass through the range of IDs.
 #[derive(Debug)]
 struct Round {
-    /// Those that had folders when it began.
+    /// The IDs that owned folders when the pass began.
     taken: HashSet<u32>,
     next: u32,
 }
@@ -91,13 +91,14 @@ impl Users {
         self.range.first
     }
 
-    /// The user whose folder it is.
+    /// Returns the user that owns a folder.
     pub(crate) fn of(&self, folder: &Path) -> io::Result<u32> {
         let owner = folder.symlink_metadata()?.uid();
-        if self.range.has(owner) { Ok(owner) } else { Err(io::Error::other("the workspace belongs to no sandbox")) }
+        if self.range.has(owner) { Ok(owner) } else { Err(io::Error::other("no sandbox user owns the workspace")) }
     }
 
-    /// Gives folders with all that is in them to the user of the first of them; to a fresh one if it has none yet.
+    /// Gives folders with all their content to the user of the first folder, or to the next free user if it has none
+    /// yet.
     pub(crate) fn give(&self, folders: &[PathBuf]) -> io::Result<()> {
         let Some(first) = folders.first() else { return Ok(()) };
         let user = match self.of(first) {
@@ -119,8 +120,8 @@ impl Users {
         Quotas::of(workspace).ok()?.used(user).ok()?
     }
 
-    /// Returns the next free user. Users are given out in order, so that the folders need to be scanned only when all
-    /// have been given out once. A user that owns something elsewhere on the disk is skipped, because that would count
+    /// Returns the next free user. IDs are assigned in order, so that the folders need to be scanned only after all IDs
+    /// have been assigned once. A user that owns something elsewhere on the disk is skipped, because that would count
     /// against its workspace.
     fn fresh(&self, quotas: &Quotas) -> io::Result<u32> {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +137,7 @@ impl Users {
                 return Ok(user);
             }
         }
-        Err(io::Error::other("all users for sandboxes are taken; shorten workspace-idle"))
+        Err(io::Error::other("all user IDs for sandboxes are in use; shorten workspace-idle"))
     }
 }
 
@@ -155,17 +156,17 @@ pub(crate) async fn disk_usage(users: &Arc<Users>, workspace: &Path) -> Option<u
     tokio::task::spawn_blocking(move || users.disk_usage(&workspace)).await.ok()?
 }
 
-/// The owners of what lies one and two levels below.
+/// Returns the owners of all entries one and two levels below the roots.
 fn owners(roots: &[PathBuf]) -> HashSet<u32> {
     let entries = |folder: &Path| folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let below: Vec<PathBuf> = roots.iter().flat_map(|root| entries(root)).collect();
     let further = below.iter().flat_map(|folder| entries(folder));
-    let owner = |path: &PathBuf| path.symlink_metadata().ok().map(|note| note.uid());
+    let owner = |path: &PathBuf| path.symlink_metadata().ok().map(|meta| meta.uid());
     below.iter().cloned().chain(further).filter_map(|path| owner(&path)).collect()
 }
 
-/// Returns the error for a folder that could not be given to a user; says what to do if the kernel does not know the
-/// ID.
+/// Returns the error for a folder whose owner could not be changed. If the kernel does not know the ID, the text says
+/// what to do.
 fn refused(error: Errno, user: Uid) -> io::Error {
     if error != Errno::INVAL {
         return error.into();
@@ -176,17 +177,18 @@ fn refused(error: Errno, user: Uid) -> io::Error {
     ))
 }
 
-/// Gives a folder and all in it to somebody, without following a link. The folder itself is closed to all others.
+/// Changes the owner of a folder and all its content, without following links. Denies all other users access to the
+/// folder itself.
 fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
     let top = openat(CWD, folder, flags, Mode::empty())?;
     rustix::fs::fchmod(&top, Mode::RWXU)?;
     rustix::fs::fchown(&top, Some(user), Some(group)).map_err(|error| refused(error, user))?;
-    // By paths from the top, because a descriptor for each level is too many for some repositories.
+    // Open folders by their paths from the top: a descriptor for each level would be too many for some repositories.
     let mut next = vec![PathBuf::from(".")];
     while let Some(path) = next.pop() {
-        // Whatever may have become a link meanwhile.
+        // A folder may have been replaced by a link in the meantime.
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let mut dir = Dir::new(openat2(&top, &path, flags, Mode::empty(), within)?)?;
         while let Some(entry) = dir.read() {
@@ -195,9 +197,9 @@ fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
             if name == c"." || name == c".." {
                 continue;
             }
-            // What is theirs already stays as it is, and git need not look at it again.
-            let note = statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            if (note.st_uid, note.st_gid) != (user.as_raw(), group.as_raw()) {
+            // Skip entries that already have the owner, so that git does not need to check them again.
+            let meta = statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if (meta.st_uid, meta.st_gid) != (user.as_raw(), group.as_raw()) {
                 chownat(dir.fd()?, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
             }
             if entry.file_type() == FileType::Directory {
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_has_no_number_of_the_machine_and_none_that_is_negative_to_others() {
+    fn a_range_has_no_id_of_the_system_and_none_that_looks_negative() {
         for first in [0, 1000, 65_535, 2_147_418_113, 2_147_483_648, 4_294_900_000, u32::MAX] {
             assert_eq!(UserRange::beginning_with(first), None, "{first}");
         }
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn all_users_are_given_out_and_no_more() {
+    fn all_users_of_a_range_are_assigned_in_turn() {
         let root = tempfile::tempdir().unwrap();
         let users = Users::new(UserRange { first: 100_000, count: 5 }, vec![root.path().to_owned()]);
         // The users are free again in the next round, because none of them owns a folder.
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_that_owns_something_elsewhere_on_the_disk_is_passed_over() {
+    fn a_user_that_owns_something_elsewhere_on_the_disk_is_skipped() {
         let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
         let quotas = Quotas::of(root.path()).unwrap();
         if quotas.used(200_001).unwrap().is_none() {
@@ -252,16 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_the_kernel_does_not_know_is_told_with_the_setting() {
-        let told = refused(Errno::INVAL, Uid::from_raw(2_000_000_001)).to_string();
-        assert!(told.contains("sandbox-users") && told.contains("2000000001"), "{told}");
+    fn an_id_that_the_kernel_does_not_know_is_reported_with_the_setting() {
+        let text = refused(Errno::INVAL, Uid::from_raw(2_000_000_001)).to_string();
+        assert!(text.contains("sandbox-users") && text.contains("2000000001"), "{text}");
         assert_eq!(refused(Errno::PERM, Uid::from_raw(1)).raw_os_error(), Some(Errno::PERM.raw_os_error()));
     }
 
     #[test]
-    fn each_workspace_has_a_user_of_its_own() {
+    fn each_workspace_has_a_separate_user() {
         if !rustix::process::geteuid().is_root() {
-            // Only root can give folders away.
+            // Only root can change owners.
             return;
         }
         let root = tempfile::tempdir().unwrap();
@@ -275,7 +277,7 @@ mod tests {
         let (one, two) = (folder("one/tree"), folder("two/tree"));
         let (first, later) = (users(), users());
         first.give(std::slice::from_ref(&one)).unwrap();
-        // One that has just started knows nothing but the folders.
+        // A service that has just started knows only the folders.
         later.give(std::slice::from_ref(&two)).unwrap();
         let (a, b) = (first.of(&one).unwrap(), first.of(&two).unwrap());
         assert_ne!(a, b);
@@ -283,7 +285,7 @@ mod tests {
             assert_eq!(one.join(inner).symlink_metadata().unwrap().uid(), a, "{inner}");
         }
         assert_eq!(std::fs::metadata("/etc/passwd").unwrap().uid(), 0, "a link is not followed");
-        // What is added later gets the same one.
+        // A folder that is added later gets the same user.
         let home = folder("one/home");
         later.give(&[one, home.clone()]).unwrap();
         assert_eq!(later.of(&home).unwrap(), a);

@@ -1,7 +1,7 @@
-//! One answer of the model, cleaned for the conversation.
+//! An answer of the model, normalized for the conversation.
 //!
-//! Invariants: the arguments of every tool call are a JSON object, which providers insist on when they get it back;
-//! no part is one that a provider refuses or that cannot be stored.
+//! Invariants: the arguments of every tool call are a JSON object, because providers insist on one when the call is
+//! sent back; the answer has no part that a provider refuses or that cannot be stored.
 
 use agent_client_protocol::v1::schema::StopReason as TurnStop;
 use genai::chat::{ContentPart, MessageContent, StopReason, StreamEnd, Usage};
@@ -13,9 +13,9 @@ use super::usage::count;
 /// An answer of the model.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// What it said, thought and wants to be run, in order.
+    /// The texts, thoughts and tool calls of the answer, in order.
     pub(crate) content: MessageContent,
-    /// The tokens of the call, if the provider told.
+    /// The tokens of the call, if the provider reported them.
     pub(crate) usage: Option<Usage>,
     stop: Option<StopReason>,
 }
@@ -44,7 +44,7 @@ impl Answer {
         })
     }
 
-    /// Why the turn ends, if it ends with this answer.
+    /// Returns the reason for the end of the turn, if the turn ends with this answer.
     pub(crate) fn stop_reason(&self) -> TurnStop {
         match self.stop {
             Some(StopReason::MaxTokens(_)) => TurnStop::MaxTokens,
@@ -56,14 +56,14 @@ impl Answer {
         }
     }
 
-    /// The size of the conversation up to and with this answer in tokens, if the provider told.
+    /// Returns the size of the conversation in tokens, including this answer, if the provider reported it.
     pub(crate) fn context_tokens(&self) -> Option<u64> {
         let usage = self.usage.as_ref()?;
         let input = usage.prompt_tokens?;
         Some(count(Some(input)) + count(usage.completion_tokens))
     }
 
-    /// All the text of the answer.
+    /// Returns all text of the answer.
     pub(crate) fn text(&self) -> String {
         self.content.joined_texts().unwrap_or_default()
     }
@@ -77,7 +77,7 @@ fn clean(part: ContentPart) -> Option<ContentPart> {
             call.fn_arguments = object(call.fn_arguments);
             Some(ContentPart::ToolCall(call))
         }
-        // genai writes this name in a form that it cannot read again, and sending does not need it.
+        // genai serializes this name in a form that it cannot deserialize, and does not need the name for sending.
         ContentPart::Custom(mut custom) => {
             custom.model_iden = None;
             Some(ContentPart::Custom(custom))
@@ -86,7 +86,7 @@ fn clean(part: ContentPart) -> Option<ContentPart> {
     }
 }
 
-/// The arguments as an object. Arguments that were cut off become empty; the tool then says what is missing.
+/// Converts the arguments to an object. Truncated arguments become empty; the tool then reports what is missing.
 fn object(arguments: Value) -> Value {
     match arguments {
         Value::Object(_) => arguments,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_or_stored_is_dropped() {
+    fn parts_that_cannot_be_sent_or_stored_are_dropped() {
         let custom = CustomPart {
             model_iden: Some(genai::ModelIden::new(genai::adapter::AdapterKind::Anthropic, "m")),
             data: json!({"type": "redacted_thinking"}),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_said_nothing_is_no_answer() {
+    fn an_empty_stream_is_not_an_answer() {
         assert!(Answer::from_stream_end(StreamEnd::default(), Dialect::OpenAi).is_none());
         let stopped =
             StreamEnd { captured_stop_reason: Some(StopReason::from("end_turn".to_owned())), ..StreamEnd::default() };
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_to_stop_are_translated() {
+    fn stop_reasons_are_translated() {
         for (provider, expected) in [
             ("stop", TurnStop::EndTurn),
             ("max_tokens", TurnStop::MaxTokens),
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn an_ollama_stream_without_its_last_line_is_incomplete() {
-        let said = || end(vec![ContentPart::Text("It begins well".to_owned())]);
-        assert!(Answer::from_stream_end(said(), Dialect::Ollama).is_none());
-        let whole = StreamEnd { captured_usage: Some(Usage::default()), ..said() };
+        let partial = || end(vec![ContentPart::Text("It begins well".to_owned())]);
+        assert!(Answer::from_stream_end(partial(), Dialect::Ollama).is_none());
+        let whole = StreamEnd { captured_usage: Some(Usage::default()), ..partial() };
         assert!(Answer::from_stream_end(whole, Dialect::Ollama).is_some());
     }
 }

@@ -1,6 +1,6 @@
-//! Calling the model: one streamed answer, tried again while the trouble passes.
+//! Calls the model for one streamed answer, and retries failures that may pass.
 //!
-//! Invariants: a cancellation ends the call at once, also while it waits; texts of failures are redacted.
+//! Invariants: a cancellation ends the call at once, even between two attempts; the texts of failures are redacted.
 
 use std::time::Duration;
 
@@ -16,24 +16,25 @@ use super::retry;
 use crate::model::{ModelError, Target};
 use crate::report::Reporter;
 
-/// The longest wait for a connection.
+/// The time limit for connecting to the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest silence of the server before and in an answer. Local models may take minutes to load and to read.
+/// The longest silence of the server before and during an answer. Local models may take minutes to load and to read
+/// the prompt.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How a call ended.
+/// The outcome of a call.
 pub(crate) enum Reply {
-    /// With an answer.
+    /// The model answered.
     Answer(Answer),
-    /// It was cancelled.
+    /// The call was cancelled.
     Cancelled {
-        /// The text that the client was already shown.
+        /// The text of the last attempt, which the client has already seen.
         partial: String,
     },
 }
 
-/// Calls one model.
+/// A client for one model.
 pub(crate) struct Caller {
     client: Client,
     target: Target,
@@ -41,11 +42,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Prepares the calls.
+    /// Builds the HTTP client and the options of the calls.
     pub(crate) fn new(target: Target) -> Result<Self, ModelError> {
         let mut web = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
         if !target.has_tls() {
-            // A machine without certificates has no use for them.
+            // A connection without TLS needs no certificates, and the machine may have none.
             web = web.tls_certs_only([]);
         }
         let web = web.build().map_err(|error| ModelError::Client(format!("{error:?}")))?;
@@ -55,17 +56,17 @@ impl Caller {
         Ok(Self { client, target, options })
     }
 
-    /// What the model's server speaks.
+    /// Returns the wire format that the model's server speaks.
     pub(crate) fn dialect(&self) -> Dialect {
         self.target.dialect
     }
 
-    /// What is missing before the model can be called.
+    /// Returns a message for the user if the model needs a key and has none.
     pub(crate) fn missing_key(&self) -> Option<String> {
         self.target.missing_key()
     }
 
-    /// Calls the model. With a reporter the answer is shown as it comes.
+    /// Calls the model. With a reporter, the client sees the answer as it arrives.
     pub(crate) async fn call(
         &self,
         request: ChatRequest,
@@ -89,8 +90,8 @@ impl Caller {
                 return Err(Failure { text, ..failure });
             }
             let wait = retry::wait(attempt, failure.retry_after);
-            tracing::warn!(attempt, wait_s = wait.as_secs(), reason = %failure.text, "the call of the model failed");
-            tell_retry(reporter, &failure, wait, !partial.is_empty());
+            tracing::warn!(attempt, wait_s = wait.as_secs(), reason = %failure.text, "the model call failed; retrying");
+            report_retry(reporter, &failure, wait, !partial.is_empty());
             if cancel.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return Ok(Reply::Cancelled { partial });
             }
@@ -98,7 +99,7 @@ impl Caller {
         }
     }
 
-    /// One attempt; `partial` gets the text as it comes.
+    /// Makes one attempt; appends the text to `partial` as it arrives.
     async fn attempt(
         &self,
         request: ChatRequest,
@@ -124,7 +125,7 @@ impl Caller {
                         reporter.thought(&chunk.content);
                     }
                 }
-                // Tool calls are taken whole from the end, where their arguments are complete.
+                // Tool calls are taken from the end event, where their arguments are complete.
                 ChatStreamEvent::Start
                 | ChatStreamEvent::ThoughtSignatureChunk(_)
                 | ChatStreamEvent::ToolCallChunk(_)
@@ -142,15 +143,15 @@ impl Caller {
     }
 }
 
-fn tell_retry(reporter: Option<&Reporter>, failure: &Failure, wait: Duration, was_speaking: bool) {
+fn report_retry(reporter: Option<&Reporter>, failure: &Failure, wait: Duration, answer_had_begun: bool) {
     let Some(reporter) = reporter else {
         return;
     };
-    if was_speaking {
+    if answer_had_begun {
         reporter.message("\n\n[The connection was lost here; the answer begins again.]\n\n");
     }
     let seconds = wait.as_secs();
-    reporter.thought(&format!("Trying again in {seconds} s: {}.\n", failure.text));
+    reporter.thought(&format!("Retrying in {seconds} s: {}.\n", failure.text));
 }
 
 fn options(target: &Target) -> ChatOptions {
@@ -163,9 +164,9 @@ fn options(target: &Target) -> ChatOptions {
         .with_stream_read_timeout(SILENCE_TIMEOUT);
     match target.dialect {
         // genai reads an ending such as "-max" as a reasoning effort and cuts it off, but here it may belong to the
-        // name. A budget has no meaning in this dialect: it is not sent, and the name stays whole.
+        // name. A budget has no meaning in this dialect: it is not sent, and the name stays complete.
         Dialect::Compatible => options.with_reasoning_effort(ReasoningEffort::Budget(0)),
-        // The adapter sends no key by itself, because a server of one's own has none; one behind a proxy has.
+        // The adapter sends no key, because self-hosted servers usually need none; one behind a proxy may need it.
         Dialect::Ollama => match target.key() {
             Some(key) => options.with_extra_headers(("authorization", format!("Bearer {key}"))),
             None => options,
@@ -174,7 +175,8 @@ fn options(target: &Target) -> ChatOptions {
     }
 }
 
-/// In the responses dialect capturing also asks for a summary, which models that do not reason refuse.
+/// Returns whether to capture the reasoning. In the responses dialect, capturing also requests a summary, which models
+/// without reasoning refuse.
 fn may_ask_for_reasoning(dialect: Dialect, name: &str) -> bool {
     match dialect {
         Dialect::OpenAiResponses => ["gpt-5", "gpt-6", "o1", "o3", "o4"].iter().any(|family| name.starts_with(family)),

@@ -1,8 +1,8 @@
-//! Making a conversation fit the model's window: its older part becomes a summary.
+//! Makes a conversation fit the model's window by replacing its older part with a summary.
 //!
 //! Invariants: a tool call is never separated from its answer, because the cut is before a message of the user; the
-//! system prompt is not touched; after a compaction the conversation ends as it did before, or with a request of the
-//! user to go on.
+//! system prompt does not change; after a compaction, the conversation ends as it did before, or with a request of the
+//! user to continue.
 
 use genai::chat::{ChatMessage, ChatRequest, ChatRole, ContentPart};
 
@@ -13,30 +13,30 @@ use crate::text;
 use crate::tools;
 use crate::turn::Turn;
 
-/// How full the window may be before a call, in percent.
+/// The share of the window, in percent, above which the conversation is compacted before a call.
 const LIMIT_PERCENT: u64 = 80;
 
-/// How much of the window the messages that stay may take, in percent.
+/// The largest share of the window, in percent, that the remaining messages may take.
 const KEEP_PERCENT: u64 = 30;
 
-/// How much of the window the text to be summarised may take, in percent.
-const SUMMARISE_PERCENT: u64 = 60;
+/// The largest share of the window, in percent, that the text to summarize may take.
+const SUMMARIZE_PERCENT: u64 = 60;
 
-/// Bytes in a token, roughly, in all languages and models: good enough to decide when to make room.
+/// The approximate number of bytes in a token, for all languages and models: precise enough to decide when to compact.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// The most bytes of a single tool call's input or output that the summary is made of.
-const MAX_SUMMARISED_TOOL_BYTES: usize = 2_000;
+/// The maximum number of bytes of a single tool call's input or output that go into the summary.
+const MAX_SUMMARIZED_TOOL_BYTES: usize = 2_000;
 
-/// The most bytes of the user's last request that are kept word for word.
+/// The maximum number of bytes of the user's last request that are repeated verbatim.
 const MAX_REQUEST_BYTES: usize = 16 * 1024;
 
-/// What a message with a summary begins with.
+/// The heading of a message with a summary; [`is_summary`] recognizes summaries in stored conversations by it.
 const SUMMARY_HEADING: &str = "Summary of the work so far, because the conversation became too long:\n\n";
 
 const ACKNOWLEDGEMENT: &str = "I go on from this summary.";
 
-/// What takes the place of a tool's output that was dropped.
+/// The text that replaces a dropped tool output.
 const DROPPED: &str = "[This output was dropped because the conversation became too long.]";
 
 const INSTRUCTIONS: &str = "\
@@ -45,35 +45,35 @@ Keep: what the user asked for, word for word where it matters; decisions and the
 changed, and how; commands, results and errors that still matter; what is done and what is left. Leave out what is \
 obsolete. Write nothing but the summary.";
 
-/// Whether a message of the user is in truth a summary.
+/// Returns whether a message of the user is a summary.
 pub(crate) fn is_summary(text: &str) -> bool {
     text.starts_with(SUMMARY_HEADING)
 }
 
-/// Watches the size of conversations with one model.
+/// Decides when the conversations with one model need compaction, and compacts them.
 pub(crate) struct Compactor {
     /// The size of the model's window in tokens.
     window: u64,
 }
 
 impl Compactor {
-    /// For a model with a window of so many tokens.
+    /// Creates a compactor for a model with a window of `window` tokens.
     pub(crate) fn new(window: u64) -> Self {
         Self { window }
     }
 
-    /// Whether room must be made before the next call.
+    /// Returns whether the conversation must be compacted before the next call.
     pub(crate) fn is_due(&self, file: &SessionFile) -> bool {
         estimate(file) > self.percent(LIMIT_PERCENT)
     }
 
-    /// Makes room. If no summary can be had, the oldest outputs of tools are dropped instead; if the turn is
-    /// cancelled, nothing is changed.
+    /// Compacts the conversation. If the model returns no summary, the oldest tool outputs are dropped instead; if the
+    /// turn is cancelled, nothing changes.
     pub(crate) async fn compact(&self, caller: &Caller, turn: &Turn<'_>, file: &mut SessionFile, tokens: &mut Tokens) {
         let chat = file.chat_mut();
         let cut = cut(&chat.messages, self.percent(KEEP_PERCENT));
         let older = chat.messages.get(..cut).unwrap_or_default();
-        let log = log(older, bytes(self.percent(SUMMARISE_PERCENT)));
+        let log = log(older, bytes(self.percent(SUMMARIZE_PERCENT)));
         let request = ChatRequest::from_system(INSTRUCTIONS).append_message(ChatMessage::user(log));
         let summary = match caller.call(request, None, turn.cancel).await {
             Ok(Reply::Cancelled { .. }) => return,
@@ -82,18 +82,18 @@ impl Compactor {
                 Some(answer.text()).filter(|summary| !summary.trim().is_empty())
             }
             Err(failure) => {
-                tracing::warn!(reason = %failure.text, "the conversation could not be summarised");
+                tracing::warn!(reason = %failure.text, "summarizing the conversation failed; dropping old outputs");
                 None
             }
         };
         match summary {
             Some(summary) => {
                 replace(&mut chat.messages, cut, &summary);
-                turn.reporter.thought("The conversation became long and was summarised.\n");
+                turn.reporter.thought("The conversation became long and was summarized.\n");
             }
             None => {
-                drop_outputs(&mut chat.messages, bytes(self.percent(SUMMARISE_PERCENT)));
-                turn.reporter.thought("The conversation became long; old outputs of tools were dropped.\n");
+                drop_outputs(&mut chat.messages, bytes(self.percent(SUMMARIZE_PERCENT)));
+                turn.reporter.thought("The conversation became long; old tool outputs were dropped.\n");
             }
         }
         file.measured = None;
@@ -104,7 +104,8 @@ impl Compactor {
     }
 }
 
-/// The size of the conversation in tokens: measured by the provider as far as that goes, the rest by its bytes.
+/// Estimates the size of the conversation in tokens: the provider's measurement where there is one, and the size in
+/// bytes for the rest.
 fn estimate(file: &SessionFile) -> u64 {
     let Some(chat) = &file.chat else {
         return 0;
@@ -128,8 +129,8 @@ fn bytes(tokens: u64) -> usize {
     usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX)
 }
 
-/// The index of the first message that stays: the earliest message of the user (but not the first message) from which
-/// on the messages take at most `keep` tokens. If there is none, as in a single long turn, no message stays.
+/// Returns the index of the first message that stays: the earliest message of the user (but not the first message) from
+/// which the messages take at most `keep` tokens. If there is none, as in a single long turn, no message stays.
 fn cut(messages: &[ChatMessage], keep: u64) -> usize {
     (1..messages.len())
         .filter(|&index| messages.get(index).is_some_and(|message| message.role == ChatRole::User))
@@ -137,11 +138,11 @@ fn cut(messages: &[ChatMessage], keep: u64) -> usize {
         .unwrap_or(messages.len())
 }
 
-/// Puts the summary in the place of the messages before `cut`.
+/// Replaces the messages before `cut` with the summary.
 fn replace(messages: &mut Vec<ChatMessage>, cut: usize, summary: &str) {
-    let kept = messages.split_off(cut.min(messages.len()));
+    let remaining = messages.split_off(cut.min(messages.len()));
     let mut text = format!("{SUMMARY_HEADING}{summary}");
-    if kept.is_empty() {
+    if remaining.is_empty() {
         if let Some(request) = last_request(messages) {
             text.push_str("\n\nThe last request of the user, word for word:\n\n");
             text.push_str(&text::keep_ends(request, MAX_REQUEST_BYTES));
@@ -151,7 +152,7 @@ fn replace(messages: &mut Vec<ChatMessage>, cut: usize, summary: &str) {
         return;
     }
     *messages = vec![ChatMessage::user(text), ChatMessage::assistant(ACKNOWLEDGEMENT)];
-    messages.extend(kept);
+    messages.extend(remaining);
 }
 
 fn last_request(messages: &[ChatMessage]) -> Option<&str> {
@@ -163,8 +164,8 @@ fn last_request(messages: &[ChatMessage]) -> Option<&str> {
         .find(|text| !is_summary(text))
 }
 
-/// Drops outputs of tools, the oldest first, until the messages have at most `target` bytes. The last message stays:
-/// the model has not seen it yet.
+/// Drops tool outputs, the oldest first, until the messages have at most `target` bytes. The last message stays: the
+/// model has not seen it yet.
 fn drop_outputs(messages: &mut [ChatMessage], target: usize) {
     let mut excess = messages.iter().map(ChatMessage::size).sum::<usize>().saturating_sub(target);
     let last = messages.len().saturating_sub(1);
@@ -181,7 +182,7 @@ fn drop_outputs(messages: &mut [ChatMessage], target: usize) {
     }
 }
 
-/// The messages as one text of at most about `max_bytes`.
+/// Renders the messages as one text of approximately `max_bytes` or less.
 fn log(messages: &[ChatMessage], max_bytes: usize) -> String {
     let mut log = String::new();
     for message in messages {
@@ -192,10 +193,10 @@ fn log(messages: &[ChatMessage], max_bytes: usize) -> String {
                 (_, ContentPart::ToolCall(call)) => format!(
                     "## Agent calls {}\n{}",
                     call.fn_name,
-                    text::keep_ends(&call.fn_arguments.to_string(), MAX_SUMMARISED_TOOL_BYTES)
+                    text::keep_ends(&call.fn_arguments.to_string(), MAX_SUMMARIZED_TOOL_BYTES)
                 ),
                 (_, ContentPart::ToolResponse(answer)) => {
-                    format!("## Result\n{}", text::keep_ends(&answer.content, MAX_SUMMARISED_TOOL_BYTES))
+                    format!("## Result\n{}", text::keep_ends(&answer.content, MAX_SUMMARIZED_TOOL_BYTES))
                 }
                 _ => continue,
             };

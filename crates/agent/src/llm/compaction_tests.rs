@@ -1,4 +1,4 @@
-//! Tests of making room in a conversation.
+//! Tests of the compaction of conversations.
 
 use genai::chat::{ToolCall, ToolResponse};
 use serde_json::json;
@@ -44,12 +44,12 @@ fn the_cut_is_before_the_earliest_request_that_fits() {
     ];
     assert_eq!(cut(&messages, 10_000), 4);
     assert_eq!(cut(&messages, 50), 8);
-    // Not even the last request fits: nothing stays.
+    // Not even the last request fits: no message stays.
     assert_eq!(cut(&messages, 0), 9);
 }
 
 #[test]
-fn a_single_long_turn_is_summarised_whole() {
+fn a_single_long_turn_is_summarized_completely() {
     let messages = vec![ChatMessage::user("only"), call(), output(4_000)];
     assert_eq!(cut(&messages, 1_000_000), 3);
     assert_eq!(cut(&[], 10), 0);
@@ -71,14 +71,14 @@ fn calls_and_answers_stay_together() {
 }
 
 #[test]
-fn without_kept_messages_the_last_request_is_repeated() {
+fn the_last_request_is_repeated_if_no_message_stays() {
     let mut messages = vec![ChatMessage::user("first"), ChatMessage::user("second"), call(), output(10)];
     replace(&mut messages, 4, "the summary");
     assert_eq!(roles(&messages), [ChatRole::User]);
     let text = messages[0].content.first_text().unwrap();
     assert!(text.contains("the summary") && text.contains("second"), "{text}");
 
-    // A second time: the summary itself is not taken for a request.
+    // The second compaction does not mistake the first summary for a request.
     messages.push(call());
     messages.push(output(10));
     replace(&mut messages, 3, "the next summary");
@@ -101,7 +101,7 @@ fn the_oldest_outputs_are_dropped_first_and_the_newest_stays() {
 }
 
 #[test]
-fn the_provider_is_believed_as_far_as_it_measured() {
+fn the_estimate_uses_the_measurement_of_the_provider_where_it_applies() {
     let mut file = file(vec![ChatMessage::user("a"), output(4_000)]);
     let by_bytes = estimate(&file);
     assert!(by_bytes >= 1_000, "{by_bytes}");
@@ -113,7 +113,7 @@ fn the_provider_is_believed_as_far_as_it_measured() {
 }
 
 #[test]
-fn room_is_made_above_four_fifths_of_the_window() {
+fn compaction_is_due_above_four_fifths_of_the_window() {
     let mut file = file(vec![ChatMessage::user("a")]);
     let compactor = Compactor::new(1_000);
     for (tokens, due) in [(800, false), (801, true)] {
@@ -123,7 +123,7 @@ fn room_is_made_above_four_fifths_of_the_window() {
 }
 
 #[test]
-fn the_log_names_who_said_what_and_is_bounded() {
+fn the_log_names_the_speakers_and_is_bounded() {
     let messages = [ChatMessage::user("do"), ChatMessage::assistant("yes"), call(), output(50_000)];
     let text = log(&messages, 100_000);
     for expected in ["## User\ndo", "## Agent\nyes", "## Agent calls read_file", "## Result\nxxx"] {

@@ -1,6 +1,7 @@
-//! What a failed call means: whether it may succeed later, and how to say it.
+//! Classifies failed calls: whether the call may succeed later, and the text for the user.
 //!
-//! Invariant: only HTTP statuses and error codes that the providers document as passing are tried again.
+//! Invariant: an error that the server reports is retried only if the providers document its HTTP status or code as
+//! temporary.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use serde_json::Value;
 use super::retry;
 use crate::text;
 
-/// The most characters of a server's answer that are shown.
+/// The maximum number of characters of a server's answer that are shown.
 const MAX_SHOWN_CHARS: usize = 500;
 
-/// Codes of errors in the middle of a stream that pass.
-const PASSING_CODES: [&str; 13] = [
+/// The codes of temporary errors in the middle of a stream.
+const TRANSIENT_CODES: [&str; 13] = [
     "overloaded_error",
     "overloaded",
     "rate_limit_error",
@@ -30,26 +31,26 @@ const PASSING_CODES: [&str; 13] = [
     "DEADLINE_EXCEEDED",
 ];
 
-/// Why a call of the model failed.
+/// A failed call to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// For the user; it may still contain the key.
+    /// The text for the user; it may still contain the key.
     pub(crate) text: String,
-    /// Whether the call may succeed later.
+    /// Set if the call may succeed later.
     pub(crate) transient: bool,
-    /// Whether the conversation was too long for the model.
+    /// Set if the conversation was too long for the model.
     pub(crate) too_long: bool,
-    /// How long the server asks to wait.
+    /// The time that the server asks the client to wait.
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// The stream ended before the answer did.
+    /// Returns the failure of a stream that ended before the answer was complete.
     pub(crate) fn ended_early() -> Self {
-        Self::passing("the connection to the model ended in the middle of an answer".to_owned())
+        Self::transient("the connection to the model ended in the middle of an answer".to_owned())
     }
 
-    /// Works out what an error of `genai` means. In a stream a refused call arrives as an error within an error.
+    /// Classifies an error of `genai`. In a stream, a refused call arrives as an error within an error.
     pub(crate) fn of(error: &genai::Error) -> Self {
         let retry_after = error
             .headers()
@@ -66,17 +67,17 @@ impl Failure {
         match error {
             genai::Error::WebStream { error: inner, .. } => match inner.downcast_ref::<genai::Error>() {
                 Some(refused) => Self::of(refused),
-                None => Self::passing(format!("the connection to the model failed: {}", with_sources(&**inner))),
+                None => Self::transient(format!("the connection to the model failed: {}", with_sources(&**inner))),
             },
             genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
-                Self::passing(format!("the connection to the model failed: {webc_error}"))
+                Self::transient(format!("the connection to the model failed: {webc_error}"))
             }
             genai::Error::ChatResponse { body, .. } => Self::in_stream(body),
             // The responses adapter also reports "response.failed" in this shape.
             genai::Error::StreamParse { serde_error, .. } => {
-                Self::passing(format!("the model's server sent a broken answer: {serde_error}"))
+                Self::transient(format!("the model's server sent an invalid answer: {serde_error}"))
             }
-            other => Self::lasting(format!(
+            other => Self::permanent(format!(
                 "the model could not be called: {}",
                 text::clip(&other.to_string(), MAX_SHOWN_CHARS)
             )),
@@ -89,8 +90,8 @@ impl Failure {
             .and_then(|body| message(&body))
             .unwrap_or_else(|| text::clip(body.trim(), MAX_SHOWN_CHARS));
         let hint = match status {
-            401 | 403 => " (is the key of the model right?)",
-            404 => " (are the model's name and address right?)",
+            401 | 403 => " (check the key of the model)",
+            404 => " (check the name and the address of the model)",
             _ => "",
         };
         Self {
@@ -101,38 +102,38 @@ impl Failure {
         }
     }
 
-    /// An error event in a stream that began well.
+    /// Classifies an error event in a stream that began without an error.
     fn in_stream(body: &Value) -> Self {
         let message = message(body).unwrap_or_else(|| text::clip(&body.to_string(), MAX_SHOWN_CHARS));
         Self {
             text: format!("the model's server failed: {message}"),
-            transient: is_passing(body),
+            transient: is_transient(body),
             too_long: sounds_too_long(&message),
             retry_after: None,
         }
     }
 
-    fn passing(text: String) -> Self {
+    fn transient(text: String) -> Self {
         Self { text, transient: true, too_long: false, retry_after: None }
     }
 
-    fn lasting(text: String) -> Self {
-        Self { transient: false, ..Self::passing(text) }
+    fn permanent(text: String) -> Self {
+        Self { transient: false, ..Self::transient(text) }
     }
 }
 
-/// The message in an error body, in the shapes of the providers.
+/// Returns the message in an error body; the providers use different shapes.
 fn message(body: &Value) -> Option<String> {
     let found = ["/error/message", "/message", "/error"].iter().find_map(|pointer| body.pointer(pointer)?.as_str())?;
     Some(text::clip(found, MAX_SHOWN_CHARS))
 }
 
-fn is_passing(body: &Value) -> bool {
+fn is_transient(body: &Value) -> bool {
     ["/error/type", "/error/status", "/error/code", "/type", "/status", "/code"]
         .iter()
         .filter_map(|pointer| body.pointer(pointer))
         .any(|code| match code {
-            Value::String(code) => PASSING_CODES.contains(&code.as_str()),
+            Value::String(code) => TRANSIENT_CODES.contains(&code.as_str()),
             Value::Number(number) => {
                 number.as_u64().and_then(|status| u16::try_from(status).ok()).is_some_and(retry::is_transient)
             }
@@ -140,7 +141,8 @@ fn is_passing(body: &Value) -> bool {
         })
 }
 
-/// There is no common code for this, only texts.
+/// Returns whether an error says that the conversation is too long. The providers share no code for this error, so the
+/// text decides.
 fn sounds_too_long(text: &str) -> bool {
     let text = text.to_lowercase();
     ["context length", "context_length", "context window", "prompt is too long", "too many tokens"]
@@ -148,7 +150,7 @@ fn sounds_too_long(text: &str) -> bool {
         .any(|sign| text.contains(sign))
 }
 
-/// The error with what caused it; the outermost text of a connection error says nothing.
+/// Returns the error with its causes; the outermost text of a connection error says nothing useful.
 fn with_sources(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -179,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_passes() {
+    fn a_lost_connection_is_transient() {
         let failure = in_a_stream(Box::new(io::Error::other("reset")));
         assert!(failure.transient);
         assert!(failure.text.contains("reset"), "{}", failure.text);
     }
 
     #[test]
-    fn statuses_decide_and_messages_are_found() {
+    fn the_status_decides_and_the_message_is_extracted() {
         let overloaded = Failure::http(529, r#"{"error":{"message":"busy"}}"#, Some(Duration::from_secs(2)));
         assert!(overloaded.transient);
         assert_eq!(overloaded.retry_after, Some(Duration::from_secs(2)));
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_in_the_stream_are_judged_by_their_code() {
+    fn errors_in_the_stream_are_classified_by_their_code() {
         for (body, transient) in [
             (json!({"type": "error", "error": {"type": "overloaded_error", "message": "x"}}), true),
             (json!({"message": "x", "type": "server_error"}), true),
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_last() {
+    fn other_errors_are_permanent() {
         assert!(!Failure::of(&genai::Error::Internal("x".to_owned())).transient);
     }
 }

@@ -1,4 +1,4 @@
-//! Keeping a conversation in the shape that every provider accepts.
+//! Keeps a conversation in the form that every provider accepts.
 //!
 //! Invariant: a message with tool calls is followed by exactly one message that answers all of them.
 
@@ -7,23 +7,23 @@ use genai::chat::{ChatMessage, ChatRequest, ChatRole, ContentPart, ToolCall, Too
 use super::answer::Answer;
 use crate::store::{Measured, SessionFile};
 
-/// The answer to a call that a cancellation kept from running.
-pub(crate) const NOT_RUN: &str = "Error: the call was not run, the turn was cancelled";
+/// The answer to a call that did not run because the turn was cancelled.
+pub(crate) const NOT_RUN: &str = "Error: the call did not run because the turn was cancelled";
 
-/// The answer to a call of which nothing is known, because the process ended while it ran.
-const INTERRUPTED: &str = "Error: the call was interrupted, its effect is unknown";
+/// The answer to a call whose outcome is unknown because the process ended while the call ran.
+const INTERRUPTED: &str = "Error: the call was interrupted; its effect is unknown";
 
 /// A tool call with its identifier in ACP.
 #[derive(Debug)]
 pub(crate) struct NumberedCall {
-    /// Unique in the session, unlike what some providers give.
+    /// An identifier that is unique in the session, unlike the identifiers of some providers.
     pub(crate) id: String,
     /// The call.
     pub(crate) call: ToolCall,
 }
 
-/// Appends an answer and returns the calls in it. An answer without text and calls is not kept: as a message of its own
-/// it would be refused.
+/// Appends an answer and returns the calls in it. An answer with neither text nor calls is not stored: providers would
+/// refuse it as a message.
 pub(crate) fn record(file: &mut SessionFile, answer: Answer) -> Vec<NumberedCall> {
     let tokens = answer.context_tokens();
     let content = answer.content;
@@ -37,7 +37,7 @@ pub(crate) fn record(file: &mut SessionFile, answer: Answer) -> Vec<NumberedCall
     calls.into_iter().map(|call| NumberedCall { id: file.next_call_id(), call }).collect()
 }
 
-/// Keeps what a cancelled answer had said, because the user has seen it.
+/// Stores the text of a cancelled answer, because the user has seen it.
 pub(crate) fn keep_partial(chat: &mut ChatRequest, partial: String) {
     if !partial.trim().is_empty() {
         chat.messages.push(ChatMessage::assistant(partial));
@@ -64,7 +64,7 @@ pub(crate) fn repair(chat: &mut ChatRequest) {
     chat.messages = repaired;
 }
 
-/// Removes what only the model that wrote it understands: thoughts, their signatures, and parts of its own kind.
+/// Removes the parts that only the model that wrote them understands: thoughts, their signatures, and custom parts.
 pub(crate) fn strip_private_parts(chat: &mut ChatRequest) {
     for message in &mut chat.messages {
         let parts = std::mem::take(&mut message.content).into_parts();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_recorded_with_numbered_calls_and_their_measure() {
+    fn answers_are_recorded_with_numbered_calls_and_their_size() {
         let mut file = SessionFile::new("openai/m");
         file.chat_mut().messages.push(ChatMessage::user("do"));
         let parts = vec![ContentPart::ToolCall(call("x")), ContentPart::ToolCall(call("x"))];
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_thoughts_only_is_not_kept() {
+    fn an_answer_with_only_thoughts_is_not_stored() {
         let mut file = SessionFile::new("openai/m");
         let thought = vec![ContentPart::ReasoningContent("hm".to_owned())];
         assert!(record(&mut file, answer(thought, None)).is_empty());

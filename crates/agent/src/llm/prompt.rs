@@ -1,6 +1,6 @@
 //! The system prompt.
 //!
-//! Invariant: what a repository adds to it is bounded and comes from inside the working directory.
+//! Invariant: the instructions of a repository are bounded in size and come from inside the working directory.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 /// The file with the instructions of a repository.
 const INSTRUCTIONS: &str = "AGENTS.md";
 
-/// The most bytes of the instructions that are used: 64 KiB.
+/// The maximum number of bytes of the instructions that are used: 64 KiB.
 const MAX_INSTRUCTION_BYTES: u64 = 64 * 1024;
 
 const SYSTEM: &str = "\
@@ -29,7 +29,7 @@ cause; never weaken a test to make it pass.
 
 End with a short message: what you changed and why, how you checked it, and what is left open.";
 
-/// The system prompt for work in this directory, with the repository's own instructions if it has some.
+/// Returns the system prompt for work in this directory, with the repository's instructions if it has any.
 pub(crate) fn system(workspace: &Workspace) -> String {
     let root = workspace.root().display();
     let mut prompt = format!("{SYSTEM}\n\nThe working directory is {root}.");
@@ -40,7 +40,7 @@ pub(crate) fn system(workspace: &Workspace) -> String {
     prompt
 }
 
-/// The repository's instructions. One that cannot be read, or links out of the repository, is as good as none.
+/// Returns the repository's instructions. A file that cannot be read, or is a link out of the repository, is ignored.
 fn instructions(workspace: &Workspace) -> Option<String> {
     let path = workspace.resolve(INSTRUCTIONS).ok()?;
     if !path.is_file() {

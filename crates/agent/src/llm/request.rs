@@ -1,4 +1,4 @@
-//! The conversation as it is sent: with the tools, and in the shape that the dialect needs.
+//! Builds the request from the conversation: adds the tools, and adapts the messages to the dialect.
 //!
 //! Invariant: the stored conversation is not changed.
 
@@ -7,11 +7,11 @@ use journeyman_core::model::Dialect;
 
 use crate::tools;
 
-/// How many messages are marked for Anthropic's cache: the newest, for the next call, and the one before it, which the
-/// last call has written.
+/// The number of messages that are marked for Anthropic's cache: the newest, which the next call will read, and the one
+/// before it, which the previous call has written.
 const CACHE_MARKS: usize = 2;
 
-/// The request for the next answer.
+/// Returns the request for the next answer.
 pub(crate) fn with_tools(dialect: Dialect, chat: &ChatRequest) -> ChatRequest {
     let mut request = chat.clone().with_tools(tools::definitions());
     match dialect {
@@ -31,7 +31,7 @@ fn mark_for_cache(messages: &mut [ChatMessage]) {
         .for_each(|message| message.options = Some(CacheControl::Ephemeral.into()));
 }
 
-/// The adapter for Ollama sends only the last answer of a message.
+/// Splits messages with several answers: the adapter for Ollama sends only the last answer of a message.
 fn one_answer_per_message(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     let mut split = Vec::with_capacity(messages.len());
     for message in messages {

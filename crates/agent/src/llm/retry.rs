@@ -1,27 +1,28 @@
-//! When to try a failed call again.
+//! Decides whether and when to retry a failed call.
 //!
-//! Invariant: at most [`MAX_ATTEMPTS`] attempts, and at most [`MAX_WAIT`] between two.
+//! Invariant: a call has at most [`MAX_ATTEMPTS`] attempts, and at most [`MAX_WAIT`] passes between two of them.
 
 use std::time::Duration;
 
-/// The most attempts for one call.
+/// The maximum number of attempts for one call.
 pub(crate) const MAX_ATTEMPTS: u32 = 5;
 
-/// The longest wait between two attempts, whatever the server asks for.
+/// The longest wait between two attempts, even if the server asks for more.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Whether a call that was answered with this HTTP status may succeed later: too many requests, overload (529), an
-/// error of the server, or a request that did not arrive in time.
+/// Returns whether a call with this HTTP status may succeed later: too many requests, overload (529), an error of the
+/// server, or a request that did not arrive in time.
 pub(crate) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }
 
-/// The wait that a `Retry-After` header asks for, if it gives seconds; dates are not used by the providers.
+/// Parses a `Retry-After` header that gives seconds; the providers do not use dates.
 pub(crate) fn parse_retry_after(value: &str) -> Option<Duration> {
     value.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// The wait after attempt number `attempt`, counted from 1: what the server asks for, else 1, 2, 4, 8 … seconds.
+/// Returns the wait after attempt number `attempt`, counted from 1: the time that the server asks for, or 1, 2, 4, 8 …
+/// seconds.
 pub(crate) fn wait(attempt: u32, retry_after: Option<Duration>) -> Duration {
     let doubling = Duration::from_secs(1_u64 << attempt.saturating_sub(1).min(6));
     retry_after.unwrap_or(doubling).min(MAX_WAIT)
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn only_overload_and_server_errors_are_tried_again() {
+    fn only_overload_and_server_errors_are_retried() {
         for status in [408, 429, 500, 502, 503, 529] {
             assert!(is_transient(status), "{status}");
         }

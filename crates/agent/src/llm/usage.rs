@@ -1,12 +1,12 @@
-//! The tokens of a turn.
+//! The token counts of a turn.
 //!
-//! Invariant: what no provider has told is not told on, rather than told as zero.
+//! Invariant: if no provider reported token counts, the turn has no usage, rather than a usage of zero.
 
 use agent_client_protocol::v1::schema::{StopReason, Usage};
 
 use crate::turn::TurnEnd;
 
-/// The tokens of all calls of a turn together, summaries included.
+/// The tokens of all calls of a turn, including the calls for summaries.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tokens {
     input: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Adds what a provider told of one call.
+    /// Adds the counts that a provider reported for one call.
     pub(crate) fn add(&mut self, usage: Option<&genai::chat::Usage>) {
         let Some(usage) = usage else {
             return;
@@ -36,7 +36,7 @@ impl Tokens {
         }
     }
 
-    /// The end of the turn with these tokens.
+    /// Returns the end of the turn with these token counts.
     pub(crate) fn end(&self, stop: StopReason) -> TurnEnd {
         let nonzero = |tokens: u64| (tokens > 0).then_some(tokens);
         let usage = self.known.then(|| {
@@ -49,7 +49,7 @@ impl Tokens {
     }
 }
 
-/// A number of tokens as `genai` has it; providers never mean a negative one.
+/// Converts a token count of `genai`. Providers never send a meaningful negative count, so it becomes 0.
 pub(crate) fn count(tokens: Option<i32>) -> u64 {
     tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0)
 }

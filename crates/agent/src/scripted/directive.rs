@@ -1,53 +1,53 @@
-//! The directives of the test model, as they are written in a prompt: `[[name text]]`.
+//! The directives of the test model, written in a prompt as `[[name text]]`.
 //!
-//! Invariant: every `[[…]]` of a prompt becomes exactly one directive, in order; what makes no sense becomes one that
-//! says so. The text of a directive ends at the first `]]`.
+//! Invariant: every `[[…]]` outside of quoted lines becomes exactly one directive, in order; an invalid one becomes
+//! [`Directive::Unknown`]. The text of a directive ends at the first `]]`.
 
 use std::time::Duration;
 
-/// All forms, for the person whose directive was not understood.
+/// The syntax of all directives, for the message about an unknown directive.
 pub(crate) const KNOWN: &str = "[[write path|text]], [[append path|text]], [[run command]], [[say text]], [[sleep seconds]], \
                          [[ask text]], [[fail text]], [[die]]";
 
-/// One thing to do.
+/// An instruction in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Directive {
     /// Writes a file.
     Write {
         /// The file.
         path: String,
-        /// Its text, with a newline at the end.
+        /// The text of the file, with a newline at the end.
         text: String,
     },
-    /// Adds to the end of a file.
+    /// Appends to a file.
     Append {
         /// The file.
         path: String,
-        /// What is added, with a newline at the end.
+        /// The text to append, with a newline at the end.
         text: String,
     },
     /// Runs a shell command.
     Run(String),
-    /// Says something.
+    /// Sends a message of the agent.
     Say(String),
-    /// Does nothing for a time.
+    /// Waits for a duration.
     Sleep(Duration),
-    /// Asks the user for a permission.
+    /// Asks the user for permission.
     Ask(String),
-    /// Lets the prompt fail with this text.
+    /// Fails the prompt with this text.
     Fail(String),
     /// Ends the process.
     Die,
-    /// No directive, or one with text that it cannot use.
+    /// A directive with an unknown name, or with text that the directive does not accept.
     Unknown(String),
 }
 
-/// The directives in `prompt`. Lines that begin with `> ` are quotations and hold none.
+/// Returns the directives in `prompt`. Lines that begin with `> ` are quotations; directives in them are ignored.
 pub(crate) fn parse(prompt: &str) -> Vec<Directive> {
     let mut directives = Vec::new();
     let mut rest = prompt;
     while let Some((_, after)) = rest.split_once("[[") {
-        // A quoted line repeats what was asked earlier.
+        // A quoted line repeats an earlier request.
         if prompt[..prompt.len() - after.len()].rsplit('\n').next().is_some_and(|line| line.starts_with("> ")) {
             rest = after.split_once('\n').map_or("", |(_, after)| after);
             continue;
@@ -77,7 +77,7 @@ fn directive(body: &str) -> Directive {
     known.unwrap_or_else(|| Directive::Unknown(body.to_owned()))
 }
 
-/// `path|text` with the escapes of the text decoded and a newline at its end.
+/// Splits `path|text`, decodes the escapes in the text, and ends the text with a newline.
 fn file_text(text: &str) -> Option<(String, String)> {
     let (path, text) = text.split_once('|')?;
     let path = path.trim();
@@ -95,7 +95,7 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// Decodes `\n`, `\t` and `\\`; any other backslash stays as it is.
+/// Decodes `\n`, `\t` and `\\`; leaves any other backslash unchanged.
 fn unescape(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_directive_is_understood() {
+    fn every_directive_is_parsed() {
         let write = |path: &str, text: &str| Directive::Write { path: path.to_owned(), text: text.to_owned() };
         let append = |path: &str, text: &str| Directive::Append { path: path.to_owned(), text: text.to_owned() };
         let unknown = |text: &str| Directive::Unknown(text.to_owned());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_lines_hold_no_directives() {
+    fn directives_in_quoted_lines_are_ignored() {
         let prompt = "Before:\n> [[die]] and\n> [[fail x]]\nnow: [[write a|> [[b]]\n[[say c]]";
         let file = Directive::Write { path: "a".into(), text: "> [[b\n".into() };
         assert_eq!(parse(prompt), [file, Directive::Say("c".into())]);

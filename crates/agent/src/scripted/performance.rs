@@ -1,7 +1,7 @@
-//! Carrying out the directives of one prompt.
+//! Carries out the directives of one prompt.
 //!
-//! Invariant: every directive is told to the client, as a tool call or as a message, and a last message sums up what
-//! was done, unless the turn was cancelled or failed.
+//! Invariant: the client learns of every directive through a tool call, a message, or the final message, which
+//! summarizes the actions. A turn that was cancelled or failed has no final message.
 
 use agent_client_protocol::v1::schema::ToolKind;
 use serde_json::json;
@@ -12,37 +12,37 @@ use crate::store::{SessionFile, Speaker};
 use crate::tools::ToolRequest;
 use crate::turn::{Turn, TurnError};
 
-/// The file that takes prompts without a directive.
+/// The file that receives prompts without a directive.
 const NOTES: &str = "AGENT_NOTES.md";
 
 /// The first line of a new notes file.
 const NOTES_HEADING: &str = "# Agent notes\n";
 
-/// Whether the turn goes on.
+/// The outcome of a prompt that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// It does.
+    /// Every directive was carried out.
     Continue,
-    /// It was cancelled.
+    /// The turn was cancelled.
     Cancelled,
 }
 
-/// One prompt on its way.
+/// The execution of one prompt.
 pub(crate) struct Performance<'a> {
     turn: &'a Turn<'a>,
     file: &'a mut SessionFile,
     die: &'a (dyn Fn() + Send + Sync),
-    /// What was done, each in a few words.
-    deeds: Vec<String>,
+    /// A short description of each action, for the summary.
+    actions: Vec<String>,
 }
 
 impl<'a> Performance<'a> {
-    /// Begins; `die` ends the process.
+    /// Prepares the execution; `die` ends the process.
     pub(crate) fn new(turn: &'a Turn<'a>, file: &'a mut SessionFile, die: &'a (dyn Fn() + Send + Sync)) -> Self {
-        Self { turn, file, die, deeds: Vec::new() }
+        Self { turn, file, die, actions: Vec::new() }
     }
 
-    /// Does what the prompt says.
+    /// Carries out the directives of the prompt, or adds the prompt to the notes if it has none.
     pub(crate) async fn perform(&mut self, prompt: &str) -> Result<Flow, TurnError> {
         let directives = directive::parse(prompt);
         if directives.is_empty() {
@@ -57,9 +57,9 @@ impl<'a> Performance<'a> {
         if self.turn.cancel.is_cancelled() {
             return Ok(Flow::Cancelled);
         }
-        let summary = match self.deeds.as_slice() {
+        let summary = match self.actions.as_slice() {
             [] => "There was nothing to do.".to_owned(),
-            deeds => format!("Done: {}.", deeds.join("; ")),
+            actions => format!("Done: {}.", actions.join("; ")),
         };
         self.say(&summary);
         Ok(Flow::Continue)
@@ -75,20 +75,20 @@ impl<'a> Performance<'a> {
             Directive::Run(command) => self.run(&command).await,
             Directive::Say(text) => {
                 self.say(&text);
-                self.deeds.push("said something".to_owned());
+                self.actions.push("said something".to_owned());
             }
             Directive::Sleep(time) => {
                 self.turn.cancel.run_until_cancelled(tokio::time::sleep(time)).await;
-                self.deeds.push(format!("slept for {} s", time.as_secs_f64()));
+                self.actions.push(format!("slept for {} s", time.as_secs_f64()));
             }
             Directive::Ask(question) => self.ask(&question).await,
             Directive::Fail(text) => return Err(TurnError::Failed(text)),
             Directive::Die => {
                 (self.die)();
-                return Err(TurnError::Failed("the process was told to die and did not".to_owned()));
+                return Err(TurnError::Failed("the process did not end on [[die]]".to_owned()));
             }
             Directive::Unknown(body) => {
-                self.say(&format!("unknown directive [[{body}]], known are {KNOWN}"));
+                self.say(&format!("unknown directive [[{body}]]; known directives: {KNOWN}"));
             }
         }
         Ok(())
@@ -105,7 +105,8 @@ impl<'a> Performance<'a> {
         self.write(NOTES, notes, "added the message as a paragraph to").await;
     }
 
-    /// The text of a file, or `None` if there is none or it may not be read: the writing then says what is wrong.
+    /// Returns the text of a file, or `None` if it does not exist or cannot be read. The write that follows then
+    /// reports the error.
     fn present_text(&self, path: &str) -> Option<String> {
         let path = self.turn.workspace.resolve(path).ok()?;
         if !path.is_file() {
@@ -115,14 +116,14 @@ impl<'a> Performance<'a> {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    async fn write(&mut self, path: &str, text: String, deed: &str) {
+    async fn write(&mut self, path: &str, text: String, action: &str) {
         let input = json!({"path": path, "content": text});
         let id = self.file.next_call_id();
         let output = execute::run(self.turn, &id, ToolRequest::write_file(path, text), input).await;
-        self.deeds.push(if output.failed {
+        self.actions.push(if output.failed {
             format!("could not write `{path}` ({})", output.text)
         } else {
-            format!("{deed} `{path}`")
+            format!("{action} `{path}`")
         });
     }
 
@@ -131,7 +132,7 @@ impl<'a> Performance<'a> {
         let id = self.file.next_call_id();
         let output = execute::run(self.turn, &id, ToolRequest::run_command(command), input).await;
         let outcome = if output.failed { ", which failed" } else { "" };
-        self.deeds.push(format!("ran `{command}`{outcome}"));
+        self.actions.push(format!("ran `{command}`{outcome}"));
     }
 
     async fn ask(&mut self, question: &str) {
@@ -142,10 +143,11 @@ impl<'a> Performance<'a> {
         };
         let answer = if granted { "permission granted" } else { "permission refused" };
         self.say(answer);
-        self.deeds.push(format!("asked \"{question}\", {answer}"));
+        self.actions.push(format!("asked \"{question}\", {answer}"));
     }
 
-    /// Says a whole message; the empty line makes the next one a paragraph of its own, also where it is read as Markdown.
+    /// Sends a whole message. The empty line at its end separates it from the next message, even where the messages are
+    /// rendered as Markdown.
     fn say(&mut self, text: &str) {
         self.turn.reporter.message(&format!("{text}\n\n"));
         self.file.push_line(Speaker::Agent, text);

@@ -1,6 +1,6 @@
-//! `edit_file`: one exact replacement in a file.
+//! `edit_file`: replaces one exact text in a file.
 //!
-//! Invariant: a file is changed only if the text to be replaced is in it exactly once.
+//! Invariant: a file is changed only if it contains the text to replace exactly once.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// The name of the tool.
 pub(crate) const NAME: &str = "edit_file";
 
-/// The largest file in bytes that is edited: 4 MiB.
+/// The size of the largest file that is edited, in bytes: 4 MiB.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The arguments of the tool.
@@ -24,20 +24,20 @@ const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) struct Args {
     /// The file.
     pub(crate) path: String,
-    /// The text to be replaced, exactly as it is in the file.
+    /// The text to replace, exactly as it is in the file.
     pub(crate) old_text: String,
-    /// The text that takes its place.
+    /// The text that replaces it.
     pub(crate) new_text: String,
 }
 
 impl Args {
-    /// What to tell about the call before it runs.
+    /// Describes the call before it runs.
     pub(crate) fn announcement(&self, workspace: &Workspace) -> Announcement {
         Announcement::new(ToolKind::Edit, format!("Edit {}", self.path)).at(workspace, &self.path)
     }
 }
 
-/// The tool as a model is told of it.
+/// Returns the definition of the tool for a model.
 pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description(
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, workspace: &Workspace) -> Result<ToolOutput, Tool
     Ok(changed(text, &path, OldText::Known(old), &new))
 }
 
-/// `content` with the only occurrence of `old` replaced.
+/// Returns `content` with the only occurrence of `old` replaced.
 fn replace_once(content: &str, old: &str, new: &str) -> Result<String, ToolError> {
     let refused = |reason: &str| Err(ToolError::Refused(reason.to_owned()));
     if old.is_empty() {
@@ -81,7 +81,7 @@ fn replace_once(content: &str, old: &str, new: &str) -> Result<String, ToolError
     let Some(start) = content.find(old) else {
         return refused("old_text is not in the file: read the file and give its exact text");
     };
-    // From the next character on, so that occurrences that overlap are found too.
+    // The search continues at the next character, so that it also finds overlapping occurrences.
     let next = start + old.chars().next().map_or(1, char::len_utf8);
     if content.get(next..).is_some_and(|rest| rest.contains(old)) {
         return refused("old_text is in the file more than once: give more of the text around it");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_edited_and_the_diff_told() {
+    fn a_file_is_edited_and_the_diff_is_returned() {
         let directory = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(directory.path()).unwrap();
         fs::write(directory.path().join("a"), "one\ntwo\n").unwrap();

@@ -1,4 +1,4 @@
-//! `list_dir`: the names in a directory.
+//! `list_dir`: lists the names in a directory.
 //!
 //! Invariant: at most [`MAX_ENTRIES`] names are shown, in a stable order.
 
@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 /// The name of the tool.
 pub(crate) const NAME: &str = "list_dir";
 
-/// The most names that one call shows.
+/// The maximum number of names that one call shows.
 const MAX_ENTRIES: usize = 1_000;
 
 /// The arguments of the tool.
@@ -30,13 +30,13 @@ impl Args {
         self.path.as_deref().unwrap_or(".")
     }
 
-    /// What to tell about the call before it runs.
+    /// Describes the call before it runs.
     pub(crate) fn announcement(&self, workspace: &Workspace) -> Announcement {
         Announcement::new(ToolKind::Read, format!("List {}", self.path())).at(workspace, self.path())
     }
 }
 
-/// The tool as a model is told of it.
+/// Returns the definition of the tool for a model.
 pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description("List the names in a directory; a slash marks a directory, an @ a symbolic link.")
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_cut_and_say_so() {
+    fn long_lists_are_truncated_with_a_note() {
         let names = (0..=MAX_ENTRIES).map(|number| number.to_string()).collect();
         assert!(shown(names).ends_with("[1 more are not shown.]"));
         assert_eq!(shown(Vec::new()), "[The directory is empty.]");

@@ -1,15 +1,15 @@
-//! What came of a tool call.
+//! The results of tool calls.
 //!
-//! Invariant: a diff is shown only if both texts are known and small; otherwise there is none, rather than a part of one.
+//! Invariant: a diff is shown only if both texts are known and small; otherwise it is omitted, never truncated.
 
 use std::path::{Path, PathBuf};
 
 use agent_client_protocol::v1::schema::PlanEntry;
 
-/// The largest text in bytes that is shown to the client as a diff; larger changes are told without their text.
+/// The size of the largest text that is shown as a diff, in bytes; the diff of a larger change is omitted.
 pub(crate) const MAX_DIFF_BYTES: usize = 256 * 1024;
 
-/// What the text of a failed call begins with, so that a stored conversation still tells which calls failed.
+/// The start of the text of a failed call, so that a stored conversation shows which calls failed.
 const FAILURE_PREFIX: &str = "Error: ";
 
 /// A file before and after a change.
@@ -17,43 +17,43 @@ const FAILURE_PREFIX: &str = "Error: ";
 pub(crate) struct FileDiff {
     /// The file, absolute.
     pub(crate) path: PathBuf,
-    /// Its text before, `None` if it is new.
+    /// The text before the change; `None` if the file is new.
     pub(crate) old_text: Option<String>,
-    /// Its text after.
+    /// The text after the change.
     pub(crate) new_text: String,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct ToolOutput {
-    /// What the model is told.
+    /// The text for the model.
     pub(crate) text: String,
-    /// Whether the call failed.
+    /// Set if the call failed.
     pub(crate) failed: bool,
-    /// What was changed, if it is small enough to be shown.
+    /// The changed file, if the change is small enough to be shown.
     pub(crate) diff: Option<FileDiff>,
     /// The new plan, if the call set one.
     pub(crate) plan: Option<Vec<PlanEntry>>,
 }
 
 impl ToolOutput {
-    /// A success with a text.
+    /// Creates a successful result with a text.
     pub(crate) fn text(text: String) -> Self {
         Self { text, ..Self::default() }
     }
 
-    /// A failure with its reason.
+    /// Creates a failed result with its reason.
     pub(crate) fn failure(reason: &str) -> Self {
         Self { text: format!("{FAILURE_PREFIX}{reason}"), failed: true, ..Self::default() }
     }
 
-    /// Whether a text was made by [`ToolOutput::failure`].
+    /// Returns whether a text begins like those of [`ToolOutput::failure`].
     pub(crate) fn is_failure_text(text: &str) -> bool {
         text.starts_with(FAILURE_PREFIX)
     }
 }
 
-/// The success of a change, with the diff if both texts are known and small.
+/// Creates the result of a change, with the diff if both texts are known and small.
 pub(crate) fn changed(text: String, path: &Path, old: OldText, new_text: &str) -> ToolOutput {
     let old_text = match old {
         OldText::NewFile => Some(None),
@@ -68,13 +68,13 @@ pub(crate) fn changed(text: String, path: &Path, old: OldText, new_text: &str) -
     ToolOutput { text, diff, ..ToolOutput::default() }
 }
 
-/// What is known of a file before a change.
+/// The text of a file before a change, as far as it is known.
 pub(crate) enum OldText {
-    /// There was none.
+    /// The file did not exist.
     NewFile,
-    /// Its text.
+    /// The text of the file.
     Known(String),
-    /// It is too large to be read or not a text.
+    /// The file is too large to be read, or it is not text.
     Unknown,
 }
 

@@ -1,6 +1,6 @@
-//! `read_file`: a slice of a text file by lines.
+//! `read_file`: reads a slice of a text file by lines.
 //!
-//! Invariant: never more than [`SLICE_BYTES`] are read into memory or shown.
+//! Invariant: a call never reads more than [`SLICE_BYTES`] into memory, and never shows more.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// The name of the tool.
 pub(crate) const NAME: &str = "read_file";
 
-/// The most bytes of a file that one call shows: 256 KiB.
+/// The maximum number of bytes of a file that one call shows: 256 KiB.
 const SLICE_BYTES: usize = 256 * 1024;
 
 /// The arguments of the tool.
@@ -26,18 +26,18 @@ pub(crate) struct Args {
     pub(crate) path: String,
     /// The first line to show, counted from 1. Default: 1.
     pub(crate) offset: Option<u64>,
-    /// The most lines to show. Default: as many as fit.
+    /// The maximum number of lines to show. Default: as many as fit.
     pub(crate) limit: Option<u64>,
 }
 
 impl Args {
-    /// What to tell about the call before it runs.
+    /// Describes the call before it runs.
     pub(crate) fn announcement(&self, workspace: &Workspace) -> Announcement {
         Announcement::new(ToolKind::Read, format!("Read {}", self.path)).at(workspace, &self.path)
     }
 }
 
-/// The tool as a model is told of it.
+/// Returns the definition of the tool for a model.
 pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description(
@@ -77,9 +77,9 @@ pub(crate) fn run(args: &Args, workspace: &Workspace) -> Result<ToolOutput, Tool
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Slice {
     bytes: Vec<u8>,
-    /// The line that comes next, if the file goes on.
+    /// The number of the next line, if the file continues.
     next: Option<u64>,
-    /// Whether the last line was too long and its end is missing.
+    /// Set if the last line was too long and its end is missing.
     cut: bool,
 }
 
@@ -94,8 +94,8 @@ impl Slice {
         let mut line = first;
         while line - first < limit {
             let start = slice.bytes.len();
-            let room = max_bytes.saturating_sub(start) as u64;
-            (&mut reader).take(room).read_until(b'\n', &mut slice.bytes)?;
+            let capacity = max_bytes.saturating_sub(start) as u64;
+            (&mut reader).take(capacity).read_until(b'\n', &mut slice.bytes)?;
             if slice.bytes.ends_with(b"\n") && slice.bytes.len() > start {
                 line += 1;
                 continue;
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_needs_no_newline() {
+    fn the_last_line_needs_no_newline() {
         assert_eq!(slice("a\nb", 1, 99, 99), ("a\nb".to_owned(), None, false));
         assert_eq!(slice("abc", 1, 99, 3), ("abc".to_owned(), None, false));
         assert_eq!(slice("", 1, 99, 99), (String::new(), None, false));
     }
 
     #[test]
-    fn the_text_tells_how_to_read_on() {
+    fn the_text_says_how_to_continue() {
         let directory = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(directory.path()).unwrap();
         fs::write(directory.path().join("a"), "one\ntwo\n").unwrap();

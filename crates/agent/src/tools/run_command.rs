@@ -1,7 +1,7 @@
-//! `run_command`: a shell command in the working directory.
+//! `run_command`: runs a shell command in the working directory.
 //!
-//! Invariants: when a call is over, for whatever reason, so are all processes that it started; at most
-//! [`MAX_OUTPUT_BYTES`] of output are kept, however much there is.
+//! Invariants: when a call ends, for any reason, all processes of its process group are killed; at most
+//! [`MAX_OUTPUT_BYTES`] of output are held in memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,18 +24,18 @@ use crate::workspace::Workspace;
 /// The name of the tool.
 pub(crate) const NAME: &str = "run_command";
 
-/// How long a command may run if the call does not say.
+/// The time limit of a command in seconds, if the call does not give one.
 const DEFAULT_SECONDS: u64 = 120;
 
-/// The longest that a command may run.
+/// The longest time limit of a command, in seconds.
 const MAX_SECONDS: u64 = 600;
 
-/// The most bytes of output that are kept: 30,000, the start and the end.
+/// The maximum number of bytes of output that are returned: 30,000, from the start and the end.
 const MAX_OUTPUT_BYTES: usize = 30_000;
 const HEAD_BYTES: usize = 10_000;
 const TAIL_BYTES: usize = MAX_OUTPUT_BYTES - HEAD_BYTES;
 
-/// How long the output is read on after the shell has ended: a process that it left behind may hold the pipe open.
+/// The time for reading output after the shell has ended: a background process may hold the pipe open.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The arguments of the tool.
@@ -43,18 +43,18 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub(crate) struct Args {
     /// The command, for `sh -c`.
     pub(crate) command: String,
-    /// The most seconds that it may take. Default: 120, at most 600.
+    /// The time limit in seconds. Default: 120, at most 600.
     pub(crate) timeout_seconds: Option<u64>,
 }
 
 impl Args {
-    /// What to tell about the call before it runs.
+    /// Describes the call before it runs.
     pub(crate) fn announcement(&self) -> Announcement {
         Announcement::new(ToolKind::Execute, text::clip(&self.command, 200))
     }
 }
 
-/// The tool as a model is told of it.
+/// Returns the definition of the tool for a model.
 pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description(
@@ -71,7 +71,7 @@ pub(crate) fn definition() -> Tool {
         }))
 }
 
-/// Runs the tool. A command that fails is a failed output, not an error.
+/// Runs the tool. A failing command produces a failed output, not an error.
 pub(crate) async fn run(args: &Args, context: &Context<'_>) -> Result<ToolOutput, ToolError> {
     let seconds = args.timeout_seconds.unwrap_or(DEFAULT_SECONDS).clamp(1, MAX_SECONDS);
     let mut child = start(&args.command, context.workspace).map_err(ToolError::io("run", &args.command))?;
@@ -84,12 +84,12 @@ pub(crate) async fn run(args: &Args, context: &Context<'_>) -> Result<ToolOutput
         status = follow(&mut child, &mut output) => Some(status.map_err(ToolError::io("run", &args.command))?),
     };
     drop(group);
-    Ok(told(end, seconds, &output.into_text()))
+    Ok(result(end, seconds, &output.into_text()))
 }
 
 fn start(command: &str, workspace: &Workspace) -> io::Result<Child> {
     let mut shell = Command::new("sh");
-    // A command that waits for a person would wait for ever.
+    // A command that waits for the input of a person would wait forever.
     shell
         .arg("-c")
         .arg(command)
@@ -132,7 +132,7 @@ async fn follow(child: &mut Child, output: &mut Capture) -> io::Result<ExitStatu
     Ok(status)
 }
 
-/// The two outputs of a command, read as they come.
+/// The output pipes of a command, which are read as data arrives.
 struct Pipes {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -144,7 +144,7 @@ impl Pipes {
         self.stdout.is_some() || self.stderr.is_some()
     }
 
-    /// Reads once from whichever pipe has something. May be dropped at any time without losing output.
+    /// Reads once from either pipe. The future may be dropped at any time without losing output.
     async fn read(&mut self, output: &mut Capture) -> io::Result<()> {
         let (out_buffer, err_buffer) = (&mut self.buffers.0, &mut self.buffers.1);
         let (from_stdout, bytes) = tokio::select! {
@@ -179,8 +179,8 @@ struct Capture {
 
 impl Capture {
     fn push(&mut self, bytes: &[u8]) {
-        let room = HEAD_BYTES.saturating_sub(self.head.len()).min(bytes.len());
-        let (head, tail) = bytes.split_at(room);
+        let head_bytes = HEAD_BYTES.saturating_sub(self.head.len()).min(bytes.len());
+        let (head, tail) = bytes.split_at(head_bytes);
         self.head.extend_from_slice(head);
         self.tail.extend(tail);
         let excess = self.tail.len().saturating_sub(TAIL_BYTES);
@@ -198,8 +198,8 @@ impl Capture {
     }
 }
 
-/// The text for the model. `end` is `None` if the time was up.
-fn told(end: Option<ExitStatus>, seconds: u64, output: &str) -> ToolOutput {
+/// Creates the result for the model. `end` is `None` if the command exceeded its time limit.
+fn result(end: Option<ExitStatus>, seconds: u64, output: &str) -> ToolOutput {
     let note = match end {
         None => Some(format!("[The command was stopped after {seconds} seconds.]")),
         Some(status) if status.success() => None,

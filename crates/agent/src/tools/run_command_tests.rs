@@ -18,7 +18,7 @@ async fn run_in(
     run(&args, &context).await
 }
 
-/// Whether a process whose number was written to `file` is still there (a zombie is not).
+/// Returns whether the process whose identifier was written to `file` still runs; a zombie does not.
 fn is_alive(directory: &tempfile::TempDir, file: &str) -> bool {
     let number = std::fs::read_to_string(directory.path().join(file)).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
@@ -36,7 +36,7 @@ async fn dies(directory: &tempfile::TempDir, file: &str) -> bool {
 }
 
 #[tokio::test]
-async fn both_outputs_and_the_directory_are_right() {
+async fn both_outputs_are_captured_in_the_working_directory() {
     let directory = tempfile::tempdir().unwrap();
     let cancel = CancellationToken::new();
     let output = run_in(&directory, "pwd; echo to-stderr >&2; cat", None, &cancel).await.unwrap();

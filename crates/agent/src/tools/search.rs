@@ -1,7 +1,7 @@
-//! `search`: a regular expression over the files of the repository.
+//! `search`: searches the files of the repository for a regular expression.
 //!
-//! Invariants: what `.gitignore` excludes is not searched, nor is `.git`; symbolic links are not followed; a call
-//! that was cancelled ends at the next file.
+//! Invariants: files that `.gitignore` excludes are not searched, nor is `.git`; symbolic links are not followed; a
+//! cancelled call ends at the next file.
 
 use std::fs;
 use std::path::Path;
@@ -22,13 +22,13 @@ use crate::workspace::Workspace;
 /// The name of the tool.
 pub(crate) const NAME: &str = "search";
 
-/// The most lines that one call shows.
+/// The maximum number of lines that one call shows.
 const MAX_MATCHES: usize = 200;
 
-/// The most characters that are shown of a line.
+/// The maximum number of characters of a line that are shown.
 const MAX_LINE_CHARS: usize = 300;
 
-/// The largest file in bytes that is searched: 2 MiB. Larger ones are rarely written by people.
+/// The size of the largest file that is searched, in bytes: 2 MiB. People rarely write larger files.
 const MAX_FILE_BYTES: u64 = 2 * 1024 * 1024;
 
 /// The arguments of the tool.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     pub(crate) pattern: String,
     /// The file or directory to search. Default: the working directory.
     pub(crate) path: Option<String>,
-    /// Only files that match this glob, as in `.gitignore`. Default: all.
+    /// A glob, as in `.gitignore`, that limits the search to matching files. Default: all files.
     pub(crate) glob: Option<String>,
 }
 
@@ -47,14 +47,14 @@ impl Args {
         self.path.as_deref().unwrap_or(".")
     }
 
-    /// What to tell about the call before it runs.
+    /// Describes the call before it runs.
     pub(crate) fn announcement(&self, workspace: &Workspace) -> Announcement {
         let title = format!("Search for {}", text::clip(&self.pattern, 100));
         Announcement::new(ToolKind::Search, title).at(workspace, self.path())
     }
 }
 
-/// The tool as a model is told of it.
+/// Returns the definition of the tool for a model.
 pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description(
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, cancel: &CancellationToken
     let filter = file_filter(workspace.root(), args.glob.as_deref())?;
     let start = workspace.resolve(args.path())?;
     let mut walk = WalkBuilder::new(&start);
-    // Hidden files belong to a repository (.github, .gitlab-ci.yml); rules of the user's home do not.
+    // Hidden files belong to a repository (.github, .gitlab-ci.yml); the ignore rules in the user's home do not.
     walk.hidden(false)
         .require_git(false)
         .git_global(false)
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, cancel: &CancellationToken
     Ok(ToolOutput::text(shown(found)))
 }
 
-/// Globs are matched here and not by the walk, where they would win over `.gitignore`.
+/// Returns the filter for a glob. It is not part of the walk, where it would take precedence over `.gitignore`.
 fn file_filter(root: &Path, glob: Option<&str>) -> Result<Option<Override>, ToolError> {
     let Some(glob) = glob else {
         return Ok(None);
@@ -111,7 +111,7 @@ fn file_filter(root: &Path, glob: Option<&str>) -> Result<Option<Override>, Tool
     builder.build().map(Some).map_err(refused)
 }
 
-/// Adds the matching lines of a file; one that cannot be read or is binary has none.
+/// Adds the matching lines of a file; skips files that are too large, binary or unreadable.
 fn search_file(path: &Path, root: &Path, pattern: &Regex, found: &mut Vec<String>) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.len() > MAX_FILE_BYTES) {
         return;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_pattern_and_a_cancelled_turn_are_errors() {
+    fn an_invalid_pattern_and_a_cancelled_turn_are_errors() {
         let (_directory, workspace) = repository();
         let args = |pattern: &str| Args { pattern: pattern.to_owned(), path: None, glob: None };
         let cancel = CancellationToken::new();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn long_answers_are_cut_and_say_so() {
+    fn long_results_are_truncated_with_a_note() {
         let (directory, workspace) = repository();
         fs::write(directory.path().join("many"), "thing\n".repeat(MAX_MATCHES + 5)).unwrap();
         let text = search(&workspace, "thing", None, None);

@@ -1,6 +1,6 @@
-//! `update_plan`: the steps that the model means to take, for people to follow.
+//! `update_plan`: shows people the steps that the model plans to take.
 //!
-//! Invariant: a plan replaces the one before as a whole.
+//! Invariant: a plan replaces the previous one as a whole.
 
 use agent_client_protocol::v1::schema::{PlanEntry, PlanEntryPriority, PlanEntryStatus, ToolKind};
 use genai::chat::Tool;
@@ -15,29 +15,29 @@ pub(crate) const NAME: &str = "update_plan";
 /// The arguments of the tool.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Args {
-    /// All steps, in order.
+    /// The steps of the plan, in order.
     pub(crate) entries: Vec<Step>,
 }
 
 /// A step of the plan.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Step {
-    /// What is to be done.
+    /// The description of the step.
     pub(crate) content: String,
-    /// How far it is.
+    /// The status of the step.
     pub(crate) status: PlanEntryStatus,
-    /// How important it is. Default: medium.
+    /// The priority of the step. Default: medium.
     pub(crate) priority: Option<PlanEntryPriority>,
 }
 
 impl Args {
-    /// What to tell about the call before it runs.
+    /// Describes the call before it runs.
     pub(crate) fn announcement(&self) -> Announcement {
         Announcement::new(ToolKind::Think, format!("Plan {} steps", self.entries.len()))
     }
 }
 
-/// The tool as a model is told of it.
+/// Returns the definition of the tool for a model.
 pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description("Show the user the plan for a task of several steps. Give all steps every time.")
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plan_is_told_with_a_usual_priority() {
+    fn steps_get_medium_priority_by_default() {
         let args = serde_json::from_value(json!({
             "entries": [
                 {"content": "look", "status": "completed", "priority": "high"},

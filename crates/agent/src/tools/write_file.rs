@@ -1,6 +1,6 @@
-//! `write_file`: a whole file.
+//! `write_file`: writes a whole file.
 //!
-//! Invariant: only plain files are replaced, never a device or a pipe.
+//! Invariant: only regular files are replaced, never a device or a pipe.
 
 use std::fs;
 use std::io;
@@ -23,18 +23,18 @@ pub(crate) const NAME: &str = "write_file";
 pub(crate) struct Args {
     /// The file.
     pub(crate) path: String,
-    /// Its whole new text.
+    /// The whole new text of the file.
     pub(crate) content: String,
 }
 
 impl Args {
-    /// What to tell about the call before it runs.
+    /// Describes the call before it runs.
     pub(crate) fn announcement(&self, workspace: &Workspace) -> Announcement {
         Announcement::new(ToolKind::Edit, format!("Write {}", self.path)).at(workspace, &self.path)
     }
 }
 
-/// The tool as a model is told of it.
+/// Returns the definition of the tool for a model.
 pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description(
@@ -56,19 +56,19 @@ pub(crate) fn run(args: &Args, workspace: &Workspace) -> Result<ToolOutput, Tool
     let path = workspace.resolve(&args.path)?;
     let old = old_text(&path, &args.path)?;
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(ToolError::io("make the directory of", &args.path))?;
+        fs::create_dir_all(parent).map_err(ToolError::io("create the directory of", &args.path))?;
     }
     fs::write(&path, &args.content).map_err(ToolError::io("write", &args.path))?;
     let text = format!("Wrote {} bytes to {}.", args.content.len(), args.path);
     Ok(changed(text, &path, old, &args.content))
 }
 
-/// The text before the change. What is no plain file is refused here, before it is opened: a pipe would block.
+/// Returns the text before the change. Refuses anything but a regular file before opening it: a pipe would block.
 fn old_text(path: &Path, asked: &str) -> Result<OldText, ToolError> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OldText::NewFile),
-        Err(error) => return Err(ToolError::io("look at", asked)(error)),
+        Err(error) => return Err(ToolError::io("inspect", asked)(error)),
     };
     if !metadata.is_file() {
         return Err(ToolError::Refused(format!("`{asked}` is not a file")));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_and_directories_are_made_and_old_texts_shown() {
+    fn missing_directories_are_created_and_old_texts_are_shown() {
         let directory = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(directory.path()).unwrap();
         let first = write(&workspace, "a/b/c.txt", "one").unwrap().diff.unwrap();

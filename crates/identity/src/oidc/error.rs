@@ -1,71 +1,69 @@
-//! Why somebody was not signed in.
+//! The errors of a sign-in.
 
-/// Characters of a provider's words that are kept for the log.
+/// The maximum length, in characters, of the provider's text in the log.
 const DETAIL_CHARS: usize = 300;
 
-/// Why somebody was not signed in. The texts are for that person; they hold nothing that a stranger has written.
+/// An error that ends a sign-in. The texts are for the person who signs in, and contain nothing that an outsider wrote.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OidcError {
-    /// The provider does not know us, or is not what the settings say.
+    /// The settings of this server and the provider's configuration do not match.
     #[error(
-        "the identity provider and this server are not set up for each other; sign in with a password, or ask the \
-         operator of this server, whose log says what to change"
+        "sign-in through the identity provider is not configured correctly; sign in with a password, or ask the \
+         operator of this server to check the log"
     )]
     NotConfigured(
-        /// For the log.
+        /// The cause, for the log.
         String,
     ),
-    /// The provider does not answer.
-    #[error("the identity provider cannot be reached at the moment; try again in a minute, or sign in with a password")]
+    /// The provider does not answer, or answers that it is temporarily unavailable.
+    #[error("the identity provider is not available; try again in a minute, or sign in with a password")]
     ProviderUnreachable(
-        /// For the log.
+        /// The cause, for the log.
         String,
     ),
-    /// The person, or the provider, said no.
+    /// The person or the provider refused the sign-in.
     #[error(
-        "the identity provider did not let you in; sign in again and allow it there, or ask whoever manages your \
-         account"
+        "the identity provider refused the sign-in; sign in again and allow access there, or ask the administrator of \
+         your account"
     )]
     Denied(
-        /// For the log.
+        /// The cause, for the log.
         String,
     ),
-    /// It took too long, or was done before.
-    #[error("this sign-in has taken too long or was used before; sign in again")]
+    /// The sign-in took longer than [`PENDING_LIFETIME`](super::PENDING_LIFETIME).
+    #[error("this sign-in took too long; sign in again")]
     Expired,
-    /// What came back does not belong to what was begun in this browser.
-    #[error(
-        "this sign-in was not begun in this browser, or has been overtaken by another one; sign in again from here"
-    )]
+    /// The response does not belong to a sign-in that this browser began.
+    #[error("this sign-in did not begin in this browser, or a later one has replaced it; sign in again from here")]
     WrongState,
-    /// The provider does not vouch for an email.
+    /// The provider sent no verified email address.
     #[error(
-        "the identity provider does not say that your email address is yours; have it confirmed there and sign in \
-         again, or ask the operator of this server for another way"
+        "the identity provider has not verified your email address; verify it there and sign in again, or ask the \
+         operator of this server for another way to sign in"
     )]
     NotVerified,
-    /// The email's domain is not among those that are let in.
+    /// The domain of the email address is not an allowed domain.
     #[error(
-        "people with your email address are not let in here; sign in with another account, or ask the operator of this \
-         server"
+        "the domain of your email address is not allowed here; sign in with another account, or ask the operator of \
+         this server"
     )]
     DomainNotAllowed(
-        /// For the log.
+        /// The cause, for the log.
         String,
     ),
-    /// What the provider said cannot be believed.
+    /// The provider's response is not valid.
     #[error(
-        "the answer of the identity provider was not accepted; sign in again, and if it stays so, ask the operator of \
-         this server, whose log says why"
+        "the response of the identity provider is not valid; sign in again, and if that does not help, ask the \
+         operator of this server to check the log"
     )]
     BadAnswer(
-        /// For the log.
+        /// The cause, for the log.
         String,
     ),
 }
 
 impl OidcError {
-    /// A name for programs: for a log, a metric, the query of a page.
+    /// Returns the error's machine-readable name, for logs and metrics.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -80,7 +78,7 @@ impl OidcError {
         }
     }
 
-    /// More of it, for the operator's log: not for the person, as parts of it are a stranger's words.
+    /// Returns the details for the operator's log. Do not show them on a page: parts of them are text from outside.
     #[must_use]
     pub fn detail(&self) -> Option<&str> {
         match self {
@@ -94,16 +92,16 @@ impl OidcError {
     }
 
     pub(super) fn bad(detail: impl AsRef<str>) -> Self {
-        Self::BadAnswer(tidy(detail.as_ref()))
+        Self::BadAnswer(one_line(detail.as_ref()))
     }
 
     pub(super) fn unconfigured(detail: impl AsRef<str>) -> Self {
-        Self::NotConfigured(tidy(detail.as_ref()))
+        Self::NotConfigured(one_line(detail.as_ref()))
     }
 
-    /// What a provider says instead of a code (RFC 6749, 4.1.2.1; OpenID Connect Core, 3.1.2.6).
+    /// Converts the error that a provider sends in place of a code (RFC 6749, 4.1.2.1; OpenID Connect Core, 3.1.2.6).
     pub(super) fn of_provider(error: &str, description: Option<&str>) -> Self {
-        let detail = tidy(&format!("it says {error:?}: {:?}", description.unwrap_or_default()));
+        let detail = one_line(&format!("the provider reports {error:?}: {:?}", description.unwrap_or_default()));
         match error {
             "access_denied"
             | "login_required"
@@ -119,7 +117,7 @@ impl OidcError {
     }
 }
 
-/// One line of bounded length.
-pub(super) fn tidy(text: &str) -> String {
+/// Replaces control characters by spaces and cuts the text to [`DETAIL_CHARS`].
+pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(DETAIL_CHARS).collect()
 }

@@ -1,4 +1,4 @@
-//! Requests to the provider: over https, to where they are meant to go, and no longer or larger than need be.
+//! Requests to the provider: over https, without redirects, with limits of time and size.
 
 use std::error::Error;
 use std::future::Future;
@@ -12,41 +12,41 @@ use url::{Host, Url};
 
 use super::OidcError;
 
-/// Bytes of an answer. Real ones have some kilobytes.
+/// The maximum size of a response body, in bytes. Real ones have a few kilobytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Why a request came to nothing.
+/// The failure of a request to the provider.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The provider sends us to where anybody could listen.
-    #[error("it names the address {0}, which is not https")]
+    /// The provider names a URL that does not use https.
+    #[error("the provider names the address {0}, which does not use https")]
     Insecure(String),
-    /// A machine without certificates.
+    /// No CA certificates were found on this machine at startup.
     #[error(
-        "it is reached by https, and the service found no certificates on its machine when it began (apt install \
-         ca-certificates, and start it again): {0}"
+        "the provider uses https, and the service found no CA certificates on its machine at startup (apt install \
+         ca-certificates, then restart the service): {0}"
     )]
     NoTls(String),
-    /// No answer in time.
-    #[error("it did not answer within {} seconds", .0.as_secs_f32())]
+    /// The timeout expired before the end of the response.
+    #[error("the provider did not answer within {} seconds", .0.as_secs_f32())]
     Slow(Duration),
-    /// No connection, or one that broke.
-    #[error("it could not be reached: {0}")]
+    /// The connection could not be opened, or broke.
+    #[error("the provider cannot be reached: {0}")]
     Unreachable(String),
-    /// It says itself that it cannot.
-    #[error("it answered with status {0}")]
+    /// The provider answered with a server error, or with 429 Too Many Requests.
+    #[error("the provider answered with status {0}")]
     Failing(StatusCode),
-    /// An answer without end.
-    #[error("its answer has more than {MAX_BYTES} bytes")]
+    /// The response body exceeds [`MAX_BYTES`].
+    #[error("the provider's response has more than {MAX_BYTES} bytes")]
     TooLarge,
-    /// A request that cannot be made of what the provider said.
-    #[error("no request could be made of what its discovery document says: {0}")]
+    /// The request could not be built, or the response could not be converted.
+    #[error("a request to the provider, or its response, is malformed: {0}")]
     Malformed(String),
 }
 
 impl From<Failure> for OidcError {
     fn from(failure: Failure) -> Self {
-        let detail = super::error::tidy(&failure.to_string());
+        let detail = super::error::one_line(&failure.to_string());
         match failure {
             Failure::Insecure(_) | Failure::Malformed(_) => Self::NotConfigured(detail),
             Failure::NoTls(_) | Failure::Slow(_) | Failure::Unreachable(_) | Failure::Failing(_) => {
@@ -57,14 +57,14 @@ impl From<Failure> for OidcError {
     }
 }
 
-/// The client for one provider.
+/// The HTTP client for one provider.
 pub(super) struct Http {
     client: reqwest::Client,
-    /// Why there is no https, if there is none.
+    /// The reason why https is not available, if it is not.
     no_tls: Option<String>,
-    /// The provider is on this machine, where http is as good.
+    /// True if the provider runs on this machine, where plain http is safe.
     loopback: bool,
-    /// How long an answer may take, to its last byte.
+    /// The timeout for a response, to its last byte.
     pub(super) patience: Duration,
 }
 
@@ -73,12 +73,12 @@ impl Http {
         let loopback = is_loopback(issuer);
         let client = || {
             let client = reqwest::Client::builder()
-                // One that sends us elsewhere would be sent the secret there.
+                // A redirect would send the client secret to another server.
                 .redirect(reqwest::redirect::Policy::none())
                 .connect_timeout(patience);
             if loopback { client.no_proxy() } else { client }
         };
-        // A machine without certificates still starts, and can sign people in by a provider of its own.
+        // Without CA certificates the service still starts, and a provider on the loopback still works.
         let (client, no_tls) = match client().build() {
             Ok(client) => (client, None),
             Err(error) => (client().tls_certs_only([]).build().map_err(|error| cause(&error))?, Some(cause(&error))),
@@ -86,24 +86,27 @@ impl Http {
         Ok(Self { client, no_tls, loopback, patience })
     }
 
-    /// Whether something secret may be sent there.
+    /// Returns true if it is safe to send secrets to the URL.
     pub(super) fn permits(&self, url: &Url) -> bool {
         url.scheme() == "https" || (self.loopback && url.scheme() == "http" && is_loopback(url))
     }
 
-    /// Gets a document.
+    /// Fetches and parses a JSON document.
+    ///
+    /// # Errors
+    /// Fails if the request fails, or if the response is not a valid document with status 200.
     pub(super) async fn get<T: DeserializeOwned>(&self, url: &Url) -> Result<T, OidcError> {
         let request = Request::get(url.as_str()).header(ACCEPT, "application/json").body(Vec::new());
         let request = request.map_err(|error| Failure::Malformed(error.to_string()))?;
         let answer = self.send(request).await?;
         if answer.status() != StatusCode::OK {
             return Err(OidcError::unconfigured(format!(
-                "{url} answers with status {}; oidc.issuer must be the provider's address",
+                "{url} answers with status {}; oidc-issuer must be the provider's address",
                 answer.status()
             )));
         }
         serde_json::from_slice(answer.body())
-            .map_err(|error| OidcError::bad(format!("{url} is not what it should be: {error}")))
+            .map_err(|error| OidcError::bad(format!("the document at {url} is not valid: {error}")))
     }
 
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, Failure> {
@@ -149,7 +152,7 @@ impl<'c> AsyncHttpClient<'c> for Http {
     }
 }
 
-/// Whether an address is this machine's own, whatever is in its table of names.
+/// Returns true for a loopback IP address and for the name `localhost`. Does not resolve other names.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -159,7 +162,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The innermost text: the outermost says nothing but the address, and that may have a code in it.
+/// Returns the text of the innermost error. The outermost one only names the URL, which may contain a code.
 fn cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

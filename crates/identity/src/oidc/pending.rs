@@ -1,4 +1,4 @@
-//! What is kept while somebody is away at the provider.
+//! The state of a sign-in while the browser is at the provider.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use subtle::ConstantTimeEq;
 
 use super::OidcError;
 
-/// How long somebody may be away.
+/// The maximum time from the beginning of a sign-in to its end.
 pub const PENDING_LIFETIME: Duration = Duration::from_mins(10);
 
-/// Of state, nonce and verifier each: 43 characters, as PKCE wants at least.
+/// The size of the state, the nonce and the verifier. In base64 it makes 43 characters, the minimum for PKCE.
 const RANDOM_BYTES: usize = 32;
 
 const VERSION: &str = "1";
 
-/// A sign-in that was begun and not finished. Keep it where only that browser brings it back: at the server under its
-/// session, or in a cookie that is `HttpOnly`, `Secure` and `SameSite=Lax`.
+/// A sign-in that has begun and not finished. Keep it where only the same browser can bring it back: on the server in
+/// the browser's session, or in a cookie that is `HttpOnly`, `Secure` and `SameSite=Lax`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pending {
     state: String,
@@ -44,16 +44,16 @@ impl Pending {
         Self { state: random(), nonce: random(), verifier: random(), expires_at: now + PENDING_LIFETIME }
     }
 
-    /// As a text of less than 200 characters that fits into a cookie as it is. It is a secret.
+    /// Encodes the sign-in as a text of less than 200 characters that is valid as a cookie value. The text is a secret.
     #[must_use]
     pub fn encode(&self) -> String {
         format!("{VERSION}.{}.{}.{}.{}", self.expires_at.as_micros(), self.state, self.nonce, self.verifier)
     }
 
-    /// Reads what [`Pending::encode`] gives.
+    /// Decodes a text from [`Pending::encode`].
     ///
     /// # Errors
-    /// [`OidcError::WrongState`]: it is something else, as where no sign-in was begun.
+    /// Returns [`OidcError::WrongState`] for any other text, including the empty text of a missing cookie.
     pub fn decode(text: &str) -> Result<Self, OidcError> {
         let parts: Vec<&str> = text.split('.').collect();
         let [VERSION, expires_at, state, nonce, verifier] = parts[..] else {
@@ -71,13 +71,13 @@ impl Pending {
         })
     }
 
-    /// From when on it is refused.
+    /// Returns the time from which on the sign-in is refused.
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
         self.expires_at
     }
 
-    /// Whether what came back with `state` belongs to it, in time.
+    /// Checks that a response with this `state` belongs to the sign-in and comes in time.
     pub(super) fn check(&self, state: Option<&str>, now: Timestamp) -> Result<(), OidcError> {
         let state = state.ok_or(OidcError::WrongState)?;
         if !bool::from(self.state.as_bytes().ct_eq(state.as_bytes())) {
@@ -109,25 +109,13 @@ fn is_random(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use journeyman_core::time::Timestamp;
-    use uuid::Uuid;
+    use journeyman_testkit::World;
 
     use super::*;
 
-    struct Sevens;
-
-    impl IdGen for Sevens {
-        fn uuid(&self, _: Timestamp) -> Uuid {
-            Uuid::nil()
-        }
-
-        fn fill(&self, bytes: &mut [u8]) {
-            bytes.fill(7);
-        }
-    }
-
     #[test]
-    fn it_is_read_back_from_its_text() {
-        let pending = Pending::new(&Sevens, Timestamp::from_micros(1_800_000_000_000_001));
+    fn decode_accepts_only_encoded_sign_ins() {
+        let pending = Pending::new(&*World::new(), Timestamp::from_micros(1_800_000_000_000_001));
         let text = pending.encode();
         assert!(text.len() < 200 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)), "{text}");
         assert_eq!(Pending::decode(&text), Ok(pending.clone()));
@@ -140,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn it_is_good_for_its_state_and_ten_minutes() {
+    fn a_sign_in_is_valid_for_its_state_and_ten_minutes() {
         let now = Timestamp::from_micros(0);
-        let pending = Pending::new(&Sevens, now);
+        let pending = Pending::new(&*World::new(), now);
         let state = Some(pending.state());
         assert_eq!(pending.check(state, now), Ok(()));
         assert_eq!(pending.check(state, now + PENDING_LIFETIME), Err(OidcError::Expired));

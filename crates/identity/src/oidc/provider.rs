@@ -1,4 +1,4 @@
-//! What is known of the provider: its discovery document and its keys.
+//! A cache for the provider's discovery document and keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use url::Url;
 use super::OidcError;
 use super::http::Http;
 
-/// How long it is believed.
-const FRESH: Duration = Duration::from_hours(1);
+/// The time after which the discovery document and the keys are fetched again.
+const CACHE_LIFETIME: Duration = Duration::from_hours(1);
 
-/// How long after a failure the provider is not asked again: those who wait then get the same answer, at once.
-const PAUSE: Duration = Duration::from_secs(5);
+/// The time after a failed fetch in which there is no other attempt: all sign-ins get the same error at once.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// What the library does not read in a discovery document.
+/// The fields of a discovery document that the library does not read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Extra {
-    /// RFC 9207: the browser comes back with the provider's name.
+    /// True if the provider adds the parameter `iss` to its responses (RFC 9207).
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
 }
 
 impl AdditionalProviderMetadata for Extra {}
 
-/// A discovery document, with the keys.
+/// The type of a discovery document with its keys.
 pub(super) type Metadata = ProviderMetadata<
     Extra,
     CoreAuthDisplay,
@@ -49,28 +49,28 @@ pub(super) type Metadata = ProviderMetadata<
     CoreSubjectIdentifierType,
 >;
 
-/// A provider as it said it was.
+/// A provider as described by its discovery document.
 pub(super) struct Provider {
     pub(super) metadata: Metadata,
-    at: Timestamp,
+    fetched_at: Timestamp,
 }
 
 impl Provider {
-    /// Whether what came back is from this provider (RFC 9207).
-    pub(super) fn check_issuer(&self, said: Option<&str>) -> Result<(), OidcError> {
-        let must_say = self.metadata.additional_metadata().authorization_response_iss_parameter_supported;
-        match said {
-            Some(said) if said != self.metadata.issuer().as_str() => {
-                Err(OidcError::bad(format!("the browser came back from {said:?}, which is another provider")))
+    /// Checks that a response comes from this provider (RFC 9207).
+    pub(super) fn check_issuer(&self, issuer: Option<&str>) -> Result<(), OidcError> {
+        let required = self.metadata.additional_metadata().authorization_response_iss_parameter_supported;
+        match issuer {
+            Some(issuer) if issuer != self.metadata.issuer().as_str() => {
+                Err(OidcError::bad(format!("the browser came back from another provider, {issuer:?}")))
             }
-            None if must_say => Err(OidcError::bad("the browser came back without the parameter iss that it promises")),
+            None if required => Err(OidcError::bad("the provider announces the parameter iss, but did not send it")),
             _ => Ok(()),
         }
     }
 }
 
-/// Whether the provider takes the client's secret only in the body of a request. What every provider takes unless it
-/// says otherwise is a header.
+/// Returns true if the provider accepts the client secret in the body of a request and not in a header. By default,
+/// every provider accepts it in a header.
 pub(super) fn secret_in_body(metadata: &Metadata) -> bool {
     metadata.token_endpoint_auth_methods_supported().is_some_and(|methods| {
         methods.contains(&CoreClientAuthMethod::ClientSecretPost)
@@ -78,28 +78,28 @@ pub(super) fn secret_in_body(metadata: &Metadata) -> bool {
     })
 }
 
-/// The provider, kept for an hour.
+/// A cache of the provider for [`CACHE_LIFETIME`].
 #[derive(Default)]
-pub(super) struct Providers(Mutex<Known>);
+pub(super) struct Providers(Mutex<Cache>);
 
 #[derive(Default)]
-struct Known {
-    found: Option<Arc<Provider>>,
+struct Cache {
+    provider: Option<Arc<Provider>>,
     failed: Option<(OidcError, Timestamp)>,
 }
 
 impl Providers {
-    /// The provider as it is known, or as it says it is.
+    /// Returns the cached provider, or fetches it.
     pub(super) async fn get(&self, http: &Http, issuer: &Url, now: Timestamp) -> Result<Arc<Provider>, OidcError> {
-        // Held while the provider is asked: one asks for all who wait.
-        let mut known = self.0.lock().await;
-        match &known.found {
-            Some(found) if now.since(found.at) < FRESH => Ok(Arc::clone(found)),
-            _ => known.ask(http, issuer, now).await,
+        // The lock is held during the fetch, so that one request serves all sign-ins that wait.
+        let mut cache = self.0.lock().await;
+        match &cache.provider {
+            Some(provider) if now.since(provider.fetched_at) < CACHE_LIFETIME => Ok(Arc::clone(provider)),
+            _ => cache.fetch(http, issuer, now).await,
         }
     }
 
-    /// The provider as it is after `used`, whose keys did not fit.
+    /// Fetches the provider again, unless `used`, whose keys did not match, was already replaced.
     pub(super) async fn renew(
         &self,
         http: &Http,
@@ -107,25 +107,25 @@ impl Providers {
         used: &Arc<Provider>,
         now: Timestamp,
     ) -> Result<Arc<Provider>, OidcError> {
-        let mut known = self.0.lock().await;
-        match &known.found {
-            Some(found) if !Arc::ptr_eq(found, used) => Ok(Arc::clone(found)),
-            _ => known.ask(http, issuer, now).await,
+        let mut cache = self.0.lock().await;
+        match &cache.provider {
+            Some(provider) if !Arc::ptr_eq(provider, used) => Ok(Arc::clone(provider)),
+            _ => cache.fetch(http, issuer, now).await,
         }
     }
 }
 
-impl Known {
-    async fn ask(&mut self, http: &Http, issuer: &Url, now: Timestamp) -> Result<Arc<Provider>, OidcError> {
+impl Cache {
+    async fn fetch(&mut self, http: &Http, issuer: &Url, now: Timestamp) -> Result<Arc<Provider>, OidcError> {
         if let Some((error, at)) = &self.failed
-            && now.since(*at) < PAUSE
+            && now.since(*at) < RETRY_DELAY
         {
             return Err(error.clone());
         }
         match discover(http, issuer).await {
             Ok(metadata) => {
-                let provider = Arc::new(Provider { metadata, at: now });
-                self.found = Some(Arc::clone(&provider));
+                let provider = Arc::new(Provider { metadata, fetched_at: now });
+                self.provider = Some(Arc::clone(&provider));
                 self.failed = None;
                 Ok(provider)
             }
@@ -137,25 +137,27 @@ impl Known {
     }
 }
 
-/// OpenID Connect Discovery, 4. The library's own wants the issuer with the very slash at its end that the provider
-/// writes, which people cannot know; nothing else may differ.
+/// Fetches the discovery document and the keys (OpenID Connect Discovery, 4). The library's own function requires the
+/// same trailing slash that the provider writes, which operators cannot know. Here only that slash may differ.
 async fn discover(http: &Http, issuer: &Url) -> Result<Metadata, OidcError> {
     let base = issuer.as_str().trim_end_matches('/');
-    let place = Url::parse(&format!("{base}/.well-known/openid-configuration"))
-        .map_err(|error| OidcError::unconfigured(format!("oidc.issuer: {error}")))?;
-    let metadata: Metadata = http.get(&place).await?;
-    let says = metadata.issuer().as_str();
-    if says.trim_end_matches('/') != base {
+    let url = Url::parse(&format!("{base}/.well-known/openid-configuration"))
+        .map_err(|error| OidcError::unconfigured(format!("oidc-issuer: {error}")))?;
+    let metadata: Metadata = http.get(&url).await?;
+    let named = metadata.issuer().as_str();
+    if named.trim_end_matches('/') != base {
         return Err(OidcError::unconfigured(format!(
-            "oidc.issuer is {issuer}, and the provider there says it is {says:?}"
+            "oidc-issuer is {issuer}, but the discovery document there has the issuer {named:?}"
         )));
     }
     let token = metadata.token_endpoint().map(|url| url.url());
     let user_info = metadata.userinfo_endpoint().map(|url| url.url());
-    let places = [metadata.authorization_endpoint().url(), metadata.jwks_uri().url()];
-    if let Some(place) = places.into_iter().chain(token).chain(user_info).find(|place| !http.permits(place)) {
-        let origin = place.origin().ascii_serialization();
-        return Err(OidcError::unconfigured(format!("its discovery document names {origin}, which is not https")));
+    let endpoints = [metadata.authorization_endpoint().url(), metadata.jwks_uri().url()];
+    if let Some(url) = endpoints.into_iter().chain(token).chain(user_info).find(|url| !http.permits(url)) {
+        let origin = url.origin().ascii_serialization();
+        return Err(OidcError::unconfigured(format!(
+            "the discovery document names {origin}, which does not use https"
+        )));
     }
     let keys: CoreJsonWebKeySet = http.get(metadata.jwks_uri().url()).await?;
     Ok(metadata.set_jwks(keys))

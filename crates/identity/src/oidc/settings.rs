@@ -1,4 +1,4 @@
-//! What an operator says about sign-in by a provider.
+//! The settings of sign-in through a provider, and their checks.
 
 use journeyman_core::project::SecretValue;
 use journeyman_core::user::Role;
@@ -7,86 +7,86 @@ use url::Url;
 use super::OidcError;
 use super::http::is_loopback;
 
-/// What is asked of the provider unless the operator says otherwise.
+/// The scopes that are requested by default.
 pub const DEFAULT_SCOPES: [&str; 3] = ["openid", "email", "profile"];
 
-/// Instead of domains: everybody whom the provider lets in.
+/// The value of [`OidcSettings::allowed_domains`] that admits everybody whom the provider authenticates.
 pub const ANY_DOMAIN: &str = "*";
 
 const MAX_LABEL_CHARS: usize = 60;
 
-/// What an operator says about sign-in by a provider.
+/// The settings of sign-in through a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcSettings {
-    /// The provider's address, as in the `issuer` of its discovery document; `https`, or `http` on this machine.
+    /// The provider's URL, as in the `issuer` of its discovery document; `https`, or `http` on the loopback.
     pub issuer: Url,
-    /// What the provider calls this server.
+    /// The client ID under which this server is registered at the provider.
     pub client_id: String,
-    /// What this server shows the provider; `None` for a public client.
+    /// The client secret; `None` for a public client.
     pub client_secret: Option<SecretValue>,
-    /// What is asked of the provider; empty: [`DEFAULT_SCOPES`].
+    /// The scopes to request. An empty list stands for [`DEFAULT_SCOPES`].
     pub scopes: Vec<String>,
-    /// The domains of email addresses that are let in, without their subdomains, or [`ANY_DOMAIN`] alone. None are not
-    /// everybody: at a provider that serves the public that would be the whole world.
+    /// The domains of the email addresses that may sign in, without their subdomains; or [`ANY_DOMAIN`] alone. An
+    /// empty list is refused and does not admit everybody: at a public provider that would be the whole world.
     pub allowed_domains: Vec<String>,
-    /// What people may do who come for the first time: anything but administer.
+    /// The role of people who sign in for the first time. It must not be administrator.
     pub default_role: Role,
-    /// What is on the button.
+    /// The label of the sign-in button.
     pub button_label: String,
 }
 
-/// Why settings are refused.
+/// The reason why settings are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOidcSettings {
-    /// No usable address.
+    /// The issuer is not a usable URL.
     #[error(
-        "oidc-issuer must be the provider's https address, as its discovery document has it as \"issuer\", without \
-         user, query or fragment; http is taken on this machine alone"
+        "oidc-issuer must be the provider's https address, equal to \"issuer\" in its discovery document, without \
+         user, query or fragment; http is allowed only for a provider on this machine"
     )]
     Issuer,
-    /// No client id.
-    #[error("oidc-client-id must be what the provider calls this server: register it there")]
+    /// The client ID is empty.
+    #[error("oidc-client-id must not be empty; register this server at the provider to get a client ID")]
     ClientId,
-    /// A secret that is empty.
+    /// The client secret is empty.
     #[error("the secret in oidc-secret-file must not be empty; leave it out for a public client")]
     ClientSecret,
-    /// A scope that is none.
+    /// A scope has characters that are not allowed.
     #[error("scopes: {0:?} is not a scope")]
     Scope(
-        /// Which.
+        /// The invalid scope.
         String,
     ),
-    /// Nobody could sign in.
+    /// The list of allowed domains is empty, so that nobody could sign in.
     #[error(
-        "oidc-domains must name the email domains that are let in, such as [\"example.com\"], or be [\"*\"] \
-         for everybody whom the provider lets in"
+        "oidc-domains must list the email domains that may sign in, such as [\"example.com\"], or be [\"*\"] for \
+         everybody whom the provider authenticates"
     )]
     NoDomain,
-    /// A domain that is none.
-    #[error("oidc-domains: {0:?} is not a domain such as example.com; \"*\" stands alone")]
+    /// An entry of the allowed domains is not a domain.
+    #[error("oidc-domains: {0:?} is not a domain such as example.com; \"*\" must be the only entry")]
     Domain(
-        /// Which.
+        /// The invalid entry.
         String,
     ),
-    /// The mightiest role.
-    #[error("oidc-role must be \"member\" or \"viewer\"; make administrators of people one by one")]
+    /// The default role is administrator.
+    #[error("oidc-role must be \"member\" or \"viewer\"; appoint administrators one by one")]
     Role,
-    /// No usable label.
+    /// The label of the button is empty, too long, or has control characters.
     #[error("oidc-label must have 1 to {MAX_LABEL_CHARS} characters, none of them a control character")]
     Label,
-    /// The HTTP client could not be made.
-    #[error("the HTTP client for sign-in could not be made: {0}")]
+    /// The HTTP client could not be created.
+    #[error("the HTTP client for sign-in could not be created: {0}")]
     Client(
-        /// Why.
+        /// The cause.
         String,
     ),
 }
 
 impl OidcSettings {
-    /// The settings in the form that is gone by, with defaults for what is left out.
+    /// Checks and normalizes the settings, and fills in the default scopes.
     ///
     /// # Errors
-    /// Says which setting is refused.
+    /// Returns the first setting that is invalid.
     pub fn checked(mut self) -> Result<Self, InvalidOidcSettings> {
         if !is_issuer(&self.issuer) {
             return Err(InvalidOidcSettings::Issuer);
@@ -115,7 +115,7 @@ impl OidcSettings {
         Ok(self)
     }
 
-    /// Whether somebody with that address is let in. Only an address that the provider vouches for has a domain.
+    /// Checks that a person with this email address may sign in. Only the domain of a verified address counts.
     pub(super) fn admit(&self, email: Option<&str>, verified: bool) -> Result<(), OidcError> {
         if self.allowed_domains.iter().any(|domain| domain == ANY_DOMAIN) {
             return Ok(());
@@ -124,7 +124,7 @@ impl OidcSettings {
         if self.allowed_domains.contains(&domain) {
             return Ok(());
         }
-        Err(OidcError::DomainNotAllowed(super::error::tidy(&format!("{domain} is not in oidc-domains"))))
+        Err(OidcError::DomainNotAllowed(super::error::one_line(&format!("{domain} is not in oidc-domains"))))
     }
 }
 
@@ -137,14 +137,14 @@ fn is_issuer(issuer: &Url) -> bool {
     safe && bare && issuer.has_host()
 }
 
-/// RFC 6749, 3.3.
+/// Checks the syntax of a scope (RFC 6749, 3.3).
 fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }
 
 fn domains(given: &[String]) -> Result<Vec<String>, InvalidOidcSettings> {
-    let tidy = |domain: &String| domain.trim().trim_start_matches('@').to_lowercase();
-    let domains: Vec<String> = given.iter().map(tidy).collect();
+    let normalized = |domain: &String| domain.trim().trim_start_matches('@').to_lowercase();
+    let domains: Vec<String> = given.iter().map(normalized).collect();
     if domains.is_empty() {
         return Err(InvalidOidcSettings::NoDomain);
     }
@@ -162,7 +162,7 @@ fn is_domain(text: &str) -> bool {
     text.contains('.') && text.split('.').all(label)
 }
 
-/// In lower case; `None` where the address is not one before the eyes of everybody.
+/// Returns the address's domain in lower case; `None` if the address is not unambiguous.
 fn domain_of(email: &str) -> Option<String> {
     let (local, domain) = email.split_once('@')?;
     let domain = domain.to_lowercase();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_a_default() {
+    fn checked_settings_are_normalized_and_have_default_scopes() {
         let checked = settings().checked().unwrap();
         assert_eq!(checked.scopes, DEFAULT_SCOPES);
         assert_eq!(checked.allowed_domains, ["example.com", "example.org"]);
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn each_refused_setting_is_named() {
-        type Spoil = fn(&mut OidcSettings);
-        let cases: [(Spoil, &str); 16] = [
+        type Change = fn(&mut OidcSettings);
+        let cases: [(Change, &str); 16] = [
             (|s| s.issuer = "http://id.example.com".parse().unwrap(), "oidc-issuer"),
             (|s| s.issuer = "http://127.0.0.1.example.com".parse().unwrap(), "oidc-issuer"),
             (|s| s.issuer = "https://id.example.com/?a=b".parse().unwrap(), "oidc-issuer"),
@@ -214,9 +214,9 @@ mod tests {
             (|s| s.button_label = "\n".to_owned(), "oidc-label"),
             (|s| s.button_label = "x".repeat(61), "oidc-label"),
         ];
-        for (number, (spoil, named)) in cases.into_iter().enumerate() {
+        for (number, (change, named)) in cases.into_iter().enumerate() {
             let mut settings = settings();
-            spoil(&mut settings);
+            change(&mut settings);
             let error = settings.checked().unwrap_err().to_string();
             assert!(error.starts_with(named), "case {number}: {error}");
         }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_that_of_a_verified_address() {
+    fn only_verified_addresses_of_the_allowed_domains_are_admitted() {
         let settings = settings().checked().unwrap();
         assert_eq!(settings.admit(Some("ada@EXAMPLE.com"), true), Ok(()));
         for (email, verified) in [
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_star_lets_everybody_in() {
+    fn the_star_admits_everybody() {
         let mut settings = settings();
         settings.allowed_domains = vec!["*".to_owned()];
         let settings = settings.checked().unwrap();

@@ -1,4 +1,4 @@
-//! What a provider says of somebody, and whether it is to be believed.
+//! Verification of ID tokens, and the claims about a person.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use super::OidcError;
 use super::http::Failure;
 use super::provider::Metadata;
 
-/// Keys of two halves only: a shared secret is known to more than the provider, and `none` is nobody's.
+/// The accepted signature algorithms: asymmetric ones only. The provider is not the only one who knows a shared secret,
+/// and with `none` there is no signature.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RsaSsaPkcs1V15Sha256,
     Algorithm::RsaSsaPkcs1V15Sha384,
@@ -30,28 +31,28 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDsa,
 ];
 
-/// How far the clocks of two machines may be apart.
+/// The tolerated difference between the clocks of the provider and of this machine.
 const LEEWAY: Duration = Duration::from_mins(1);
 
-/// What OpenID Connect allows.
+/// The maximum length of a subject (OpenID Connect Core, 2).
 const MAX_SUBJECT_CHARS: usize = 255;
 
-/// What an address may have at most (RFC 5321).
+/// The maximum length of an email address (RFC 5321).
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// What we show of a name.
+/// The length at which names are cut.
 const MAX_NAME_CHARS: usize = 100;
 
-/// What a provider says of somebody.
-pub(super) struct Told {
+/// The claims of a provider about a person.
+pub(super) struct Profile {
     pub(super) subject: String,
     pub(super) email: Option<String>,
     pub(super) email_verified: bool,
     pub(super) name: Option<String>,
 }
 
-impl Told {
-    /// With the email of another answer, and its name where there was none.
+impl Profile {
+    /// Replaces the email address with that of the user info endpoint, and adds the name if there was none.
     pub(super) fn with(self, more: &CoreUserInfoClaims) -> Self {
         Self {
             subject: self.subject,
@@ -62,10 +63,10 @@ impl Told {
     }
 }
 
-/// An ID token that is not believed.
+/// An ID token that failed the verification.
 pub(super) struct Unverified {
     pub(super) error: OidcError,
-    /// Its signature fits none of the keys that were known; the provider may have new ones.
+    /// True if the signature matches none of the cached keys; the provider may have new ones.
     pub(super) may_be_stale: bool,
 }
 
@@ -82,10 +83,10 @@ pub(super) fn verify(
     client_id: &str,
     nonce: &Nonce,
     now: Timestamp,
-) -> Result<Told, Unverified> {
+) -> Result<Profile, Unverified> {
     let time: DateTime<Utc> = DateTime::from_timestamp_micros((now - LEEWAY).as_micros())
-        .ok_or_else(|| OidcError::bad("this machine's clock is out of its mind"))?;
-    // As for a public client: the secret is no key for signatures.
+        .ok_or_else(|| OidcError::bad("the clock of this machine is out of range"))?;
+    // A public client here, so that the library does not accept signatures made with the client secret.
     let verifier = CoreIdTokenVerifier::new_public_client(
         ClientId::new(client_id.to_owned()),
         metadata.issuer().clone(),
@@ -95,17 +96,17 @@ pub(super) fn verify(
     .set_time_fn(move || time);
     let claims = token.claims(&verifier, nonce).map_err(not_verified)?;
     if claims.authorized_party().is_some_and(|party| party.as_str() != client_id) {
-        return Err(OidcError::bad("its ID token was given to somebody else (azp)").into());
+        return Err(OidcError::bad("the ID token was issued to another client (azp)").into());
     }
-    Ok(told(claims)?)
+    Ok(profile(claims)?)
 }
 
-fn told(claims: &CoreIdTokenClaims) -> Result<Told, OidcError> {
+fn profile(claims: &CoreIdTokenClaims) -> Result<Profile, OidcError> {
     let subject = claims.subject().as_str();
     if subject.is_empty() || subject.chars().count() > MAX_SUBJECT_CHARS || subject.chars().any(char::is_control) {
-        return Err(OidcError::bad("the subject of its ID token is empty, too long, or has control characters"));
+        return Err(OidcError::bad("the subject of the ID token is empty, too long, or has control characters"));
     }
-    Ok(Told {
+    Ok(Profile {
         subject: subject.to_owned(),
         email: claims.email().and_then(|email| address(email.as_str())),
         email_verified: claims.email_verified().unwrap_or(false),
@@ -134,17 +135,17 @@ fn not_verified(error: ClaimsVerificationError) -> Unverified {
     let may_be_stale = matches!(error, ClaimsVerificationError::SignatureVerification(NoMatchingKey | CryptoError(_)));
     let why = match &error {
         ClaimsVerificationError::SignatureVerification(why) => {
-            format!("its ID token is not signed as it must be: {why}")
+            format!("the signature of the ID token is not valid: {why}")
         }
         ClaimsVerificationError::Expired(why) => {
-            format!("its ID token is not of this time; see whether the clocks of both machines are right: {why}")
+            format!("the ID token has expired; check the clocks of both machines: {why}")
         }
-        other => format!("its ID token is not for this sign-in: {other}"),
+        other => format!("the ID token is not for this sign-in: {other}"),
     };
     Unverified { error: OidcError::bad(why), may_be_stale }
 }
 
-/// Why the provider gave no token for a code.
+/// Converts the error of an exchange of a code for a token.
 pub(super) fn not_exchanged(
     error: RequestTokenError<Failure, StandardErrorResponse<CoreErrorResponseType>>,
 ) -> OidcError {
@@ -153,31 +154,32 @@ pub(super) fn not_exchanged(
         RequestTokenError::ServerResponse(said) => match said.error() {
             CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient => {
                 OidcError::unconfigured(format!(
-                    "it refuses oidc.client_id or oidc.client_secret, or wants to be shown them in another way: {said}"
+                    "the provider refuses oidc-client-id, or the secret in oidc-secret-file or how it is sent: {said}"
                 ))
             }
-            _ => OidcError::bad(format!("it gave no token: {said}")),
+            _ => OidcError::bad(format!("the provider gave no token: {said}")),
         },
-        // What it sent may be a token: only the place of the fault is told.
-        RequestTokenError::Parse(error, _) => OidcError::bad(format!(
-            "its token endpoint answered with something else than a token (at {})",
-            error.path()
-        )),
-        RequestTokenError::Other(why) => OidcError::bad(format!("its token endpoint answered oddly: {why}")),
+        // The response may contain a token, so the text only has the position of the error.
+        RequestTokenError::Parse(error, _) => {
+            OidcError::bad(format!("the response of the token endpoint is not valid (at {})", error.path()))
+        }
+        RequestTokenError::Other(why) => {
+            OidcError::bad(format!("the token endpoint sent an unexpected response: {why}"))
+        }
     }
 }
 
-/// Why the provider said no more about somebody.
+/// Converts the error of a request to the user info endpoint.
 pub(super) fn not_informed(error: UserInfoError<Failure>) -> OidcError {
     match error {
         UserInfoError::Request(failure) => failure.into(),
         UserInfoError::ClaimsVerification(why) => {
-            OidcError::bad(format!("its user info is about somebody else: {why}"))
+            OidcError::bad(format!("the user info is not about this person: {why}"))
         }
-        UserInfoError::Parse(error) => {
-            OidcError::bad(format!("its user info is not what it should be (at {})", error.path()))
+        UserInfoError::Parse(error) => OidcError::bad(format!("the user info is not valid (at {})", error.path())),
+        UserInfoError::Response(status, _, why) => {
+            OidcError::bad(format!("the user info endpoint answered with status {status}: {why}"))
         }
-        UserInfoError::Response(status, _, why) => OidcError::bad(format!("its user info has status {status}: {why}")),
-        other => OidcError::bad(format!("it gave no user info: {other}")),
+        other => OidcError::bad(format!("the provider gave no user info: {other}")),
     }
 }

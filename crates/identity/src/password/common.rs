@@ -1,7 +1,7 @@
-//! Passwords that are long enough and tried first all the same: those of twelve characters and more at the head of the
-//! lists of leaked ones, and this program's name.
+//! A list of common passwords that are long enough for the policy: the first entries of lists of leaked passwords with
+//! twelve or more characters, and passwords made of this program's name.
 
-/// In lower case, without what is put at the end of each (`!`, `.`, `?`).
+/// The common passwords in lower case, without a trailing `!`, `.` or `?`.
 pub(super) const COMMON: &[&str] = &[
     "1234567890qwerty",
     "1234567891011",

@@ -1,56 +1,56 @@
-//! Which passwords are taken: long ones that nobody tries first. No rules about kinds of characters, no expiry: both
-//! make passwords worse (NIST SP 800-63B-4, OWASP ASVS 5).
+//! The policy for new passwords: they must be long and not easy to guess. There are no rules about kinds of characters
+//! and no expiry, because both make passwords worse (NIST SP 800-63B-4, OWASP ASVS 5).
 
 use super::common::COMMON;
-use super::normal;
+use super::normalize;
 
-/// Characters that a password has at least. There is no second factor.
+/// The minimum number of characters of a password. There is no second factor.
 pub const MIN_CHARS: usize = 12;
 
-/// Characters that a password has at most.
+/// The maximum number of characters of a password.
 pub const MAX_CHARS: usize = 128;
 
-/// Names of fewer characters may be part of a password: they are part of many words.
+/// The minimum length of names that a password must not contain. Shorter names are part of many words.
 const MIN_NAME_CHARS: usize = 4;
 
-/// The longest piece that may not be all of a password, said again and again.
+/// The maximum length of a piece whose repetition is not accepted as a password.
 const MAX_PERIOD: usize = 4;
 
-/// Why a new password is not taken.
+/// The reason why a new password is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WeakPassword {
-    /// Too few characters.
+    /// The password has too few characters.
     #[error(
-        "this password is too short: take at least {MIN_CHARS} characters, such as four words that have nothing to do \
-         with each other"
+        "this password is too short: use at least {MIN_CHARS} characters, for example four words that have nothing to \
+         do with each other"
     )]
     TooShort,
-    /// Too many characters.
-    #[error("this password is too long: take at most {MAX_CHARS} characters")]
+    /// The password has too many characters.
+    #[error("this password is too long: use at most {MAX_CHARS} characters")]
     TooLong,
-    /// The user's name is in it.
-    #[error("your name is in this password: take one without it")]
+    /// The password contains the user's name.
+    #[error("this password contains your name: choose one without it")]
     HasName,
-    /// It is among the commonest.
+    /// The password is in the list of common passwords.
     #[error(
-        "this password is one of those that are tried first: take another, such as four words that have nothing to do \
-         with each other"
+        "this password is one of the most common: choose another, for example four words that have nothing to do with \
+         each other"
     )]
     Common,
-    /// One piece again and again, or characters in their order.
+    /// The password repeats a short piece, or is a sequence of consecutive characters.
     #[error(
-        "this password repeats itself or counts on: take another, such as four words that have nothing to do with each \
-         other"
+        "this password is a repetition or a sequence: choose another, for example four words that have nothing to do \
+         with each other"
     )]
     Repeated,
 }
 
-/// Whether a password may be the new one of the user with that name.
+/// Checks a new password of the user `name` against the policy.
 ///
 /// # Errors
-/// It is too short, too long, or easily guessed.
+/// Returns the reason if the password is too short, too long, or easy to guess.
 pub fn check_new(password: &str, name: &str) -> Result<(), WeakPassword> {
-    let password = normal(password);
+    let password = normalize(password);
     let length = password.chars().count();
     if length < MIN_CHARS {
         return Err(WeakPassword::TooShort);
@@ -60,19 +60,19 @@ pub fn check_new(password: &str, name: &str) -> Result<(), WeakPassword> {
     }
     let lower = password.to_lowercase();
     let chars: Vec<char> = lower.chars().collect();
-    if repeats(&chars) || counts(&chars) {
+    if repeats(&chars) || is_sequence(&chars) {
         return Err(WeakPassword::Repeated);
     }
     if COMMON.contains(&lower.trim_end_matches(['!', '.', '?'])) || COMMON.contains(&lower.as_str()) {
         return Err(WeakPassword::Common);
     }
-    if has_name(&lower, &normal(name).to_lowercase()) {
+    if has_name(&lower, &normalize(name).to_lowercase()) {
         return Err(WeakPassword::HasName);
     }
     Ok(())
 }
 
-/// A name that is an address is looked for without its domain too.
+/// Returns true if the password contains the name, or the local part of a name that is an email address.
 fn has_name(password: &str, name: &str) -> bool {
     let local = name.split('@').next().unwrap_or_default();
     [name, local].iter().any(|part| part.chars().count() >= MIN_NAME_CHARS && password.contains(part))
@@ -82,14 +82,14 @@ fn repeats(chars: &[char]) -> bool {
     (1..=MAX_PERIOD).any(|period| chars.iter().zip(chars.iter().skip(period)).all(|(one, next)| one == next))
 }
 
-/// Up or down, as `abcdefghijkl` and `098765432109` do.
-fn counts(chars: &[char]) -> bool {
+/// Returns true for characters in ascending or descending order, such as `abcdefghijkl` and `098765432109`.
+fn is_sequence(chars: &[char]) -> bool {
     let pairs = || chars.iter().zip(chars.iter().skip(1));
-    pairs().all(|(one, next)| following(*one) == Some(*next))
-        || pairs().all(|(one, next)| following(*next) == Some(*one))
+    pairs().all(|(one, next)| successor(*one) == Some(*next))
+        || pairs().all(|(one, next)| successor(*next) == Some(*one))
 }
 
-fn following(c: char) -> Option<char> {
+fn successor(c: char) -> Option<char> {
     match c {
         '9' => Some('0'),
         'z' => Some('a'),
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_password_is_long_and_not_easily_guessed() {
+    fn a_new_password_must_be_long_and_not_easy_to_guess() {
         let long = "räuber".repeat(30);
         let cases: [(&str, &str, Result<(), WeakPassword>); 24] = [
             ("four unlike words here", "ada", Ok(())),
@@ -111,7 +111,7 @@ mod tests {
             ("            x", "ada", Ok(())),
             ("elevenchars", "ada", Err(WeakPassword::TooShort)),
             ("", "ada", Err(WeakPassword::TooShort)),
-            // Twelve code points, but eleven letters to whoever sees them.
+            // Twelve code points, but eleven visible letters.
             ("u\u{308}berlange r", "ada", Err(WeakPassword::TooShort)),
             (&long, "ada", Err(WeakPassword::TooLong)),
             ("password1234", "ada", Err(WeakPassword::Common)),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_ones_are_in_the_form_that_is_compared() {
+    fn common_passwords_are_long_and_in_normalized_form() {
         assert!(COMMON.len() >= 50);
         for common in COMMON {
             assert!(common.chars().count() >= MIN_CHARS, "{common} is too short anyway");

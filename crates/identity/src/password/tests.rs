@@ -1,45 +1,26 @@
-use std::sync::atomic::{AtomicU8, Ordering};
-
-use journeyman_core::time::Timestamp;
-use uuid::Uuid;
+use journeyman_testkit::World;
 
 use super::*;
 
-/// Bytes that count.
-#[derive(Default)]
-struct Counting(AtomicU8);
-
-impl IdGen for Counting {
-    fn uuid(&self, _: Timestamp) -> Uuid {
-        Uuid::nil()
-    }
-
-    fn fill(&self, bytes: &mut [u8]) {
-        for byte in bytes {
-            *byte = self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-}
-
 fn passwords() -> Passwords {
-    Passwords::new(Arc::new(Counting::default()))
+    Passwords::new(World::new())
 }
 
 #[tokio::test]
-async fn a_password_fits_its_hash_and_no_other_does() {
+async fn only_the_same_password_matches_its_hash() {
     let passwords = passwords();
     let phc = passwords.hash("fünf kleine Igel".to_owned()).await.unwrap();
     assert!(phc.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{phc}");
 
-    let fits = async |password: &str| passwords.verify(password.to_owned(), Some(phc.clone())).await.unwrap();
-    assert_eq!(fits("fünf kleine Igel").await, Verified { ok: true, outdated: false });
-    // The same to the eye: u and a diaeresis of its own.
-    assert_eq!(fits("fu\u{308}nf kleine Igel").await, Verified { ok: true, outdated: false });
-    assert_eq!(fits("fünf kleine igel").await, Verified { ok: false, outdated: false });
+    let verify = async |password: &str| passwords.verify(password.to_owned(), Some(phc.clone())).await.unwrap();
+    assert_eq!(verify("fünf kleine Igel").await, Verified { ok: true, outdated: false });
+    // The same visible text: u followed by a combining diaeresis.
+    assert_eq!(verify("fu\u{308}nf kleine Igel").await, Verified { ok: true, outdated: false });
+    assert_eq!(verify("fünf kleine igel").await, Verified { ok: false, outdated: false });
 }
 
 #[tokio::test]
-async fn two_hashes_of_one_password_differ() {
+async fn hashes_of_one_password_have_different_salts() {
     let passwords = passwords();
     let first = passwords.hash("the same password".to_owned()).await.unwrap();
     let second = passwords.hash("the same password".to_owned()).await.unwrap();
@@ -47,11 +28,11 @@ async fn two_hashes_of_one_password_differ() {
 }
 
 #[tokio::test]
-async fn an_unknown_user_has_no_password_at_the_same_cost() {
+async fn verification_for_an_unknown_user_fails_at_the_same_cost() {
     let passwords = passwords();
     let verified = passwords.verify("anything at all".to_owned(), None).await;
     assert_eq!(verified, Ok(Verified { ok: false, outdated: false }));
-    // What it was verified against costs what a real hash does.
+    // The dummy hash has the cost parameters of a real one.
     let dummy = PasswordHash::new(&passwords.dummy).unwrap();
     let cost = Params::try_from(&dummy).unwrap();
     assert_eq!((cost.m_cost(), cost.t_cost(), cost.p_cost()), (MEMORY_KIB, PASSES, LANES));
@@ -67,7 +48,7 @@ async fn a_hash_of_other_parameters_is_outdated() {
 }
 
 #[tokio::test]
-async fn what_is_no_hash_is_said_to_be_none() {
+async fn an_invalid_stored_hash_is_an_error() {
     let passwords = passwords();
     for stored in
         ["", "secret", "$argon2id", "$2b$10$abcdefghijklmnopqrstuv", "$argon2id$v=19$m=1,t=1,p=1$c2FsdHNhbHQ$aGFzaA"]

@@ -1,11 +1,11 @@
-//! Providers that go wrong, or somebody who stands between.
+//! Tests with faulty providers and with attackers between browser and provider.
 
 use journeyman_testkit::oidc::{CLIENT_SECRET, Fault};
 
-use super::given::{Place, visit};
+use super::given::{Fixture, visit};
 
 #[tokio::test]
-async fn each_fault_has_its_error_and_lets_nobody_in() {
+async fn each_fault_fails_the_sign_in_with_its_error_code() {
     let cases = [
         (Fault::AccessDenied, "denied"),
         (Fault::OtherProvider, "bad_answer"),
@@ -28,33 +28,33 @@ async fn each_fault_has_its_error_and_lets_nobody_in() {
         (Fault::Redirect, "bad_answer"),
         (Fault::Large, "bad_answer"),
     ];
-    let place = Place::new().await;
+    let fixture = Fixture::new().await;
     for (fault, code) in cases {
-        // What is known of the provider is from better times.
-        place.provider.fault(None);
-        let begun = place.begin().await.unwrap();
-        place.provider.fault(Some(fault));
+        // The discovery document is fetched before the fault begins.
+        fixture.provider.fault(None);
+        let begun = fixture.begin().await.unwrap();
+        fixture.provider.fault(Some(fault));
         let returned = visit(&begun.url).await;
         let shown = returned.code.clone().unwrap_or_else(|| "no code".to_owned());
-        let error = place.finish(&begun, returned).await.unwrap_err();
+        let error = fixture.finish(&begun, returned).await.unwrap_err();
         assert_eq!(error.code(), code, "{fault:?}: {error:?}");
 
-        let told = format!("{error} {error:?}");
+        let texts = format!("{error} {error:?}");
         let pending = begun.pending.encode();
         let secrets = pending.split('.').skip(2).chain([CLIENT_SECRET, shown.as_str(), "acc3ss"]);
         for secret in secrets {
-            assert!(!told.contains(secret), "{fault:?} tells a secret: {told}");
+            assert!(!texts.contains(secret), "{fault:?} leaks a secret: {texts}");
         }
     }
-    place.provider.fault(None);
-    assert!(place.sign_in().await.is_ok());
+    fixture.provider.fault(None);
+    assert!(fixture.sign_in().await.is_ok());
 }
 
 #[tokio::test]
-async fn what_the_provider_said_is_told_the_operator_alone() {
-    let place = Place::new().await;
-    place.provider.fault(Some(Fault::AccessDenied));
-    let error = place.sign_in().await.unwrap_err();
+async fn the_providers_error_description_is_only_in_the_detail() {
+    let fixture = Fixture::new().await;
+    fixture.provider.fault(Some(Fault::AccessDenied));
+    let error = fixture.sign_in().await.unwrap_err();
     assert!(error.detail().unwrap().contains("The person said no."), "{error:?}");
     assert!(!error.to_string().contains("The person said no."));
 }

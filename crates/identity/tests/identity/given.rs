@@ -1,68 +1,33 @@
-//! Things that tests begin with.
+//! The fixture of the tests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use journeyman_core::project::SecretValue;
-use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 use journeyman_identity::oidc::{Begun, Oidc, OidcError, OidcSettings, Person, Returned};
+use journeyman_testkit::World;
 use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Provider};
 use url::Url;
-use uuid::Uuid;
 
-/// A clock set by hand, and random bytes that count.
-#[derive(Default)]
-pub(crate) struct World {
-    micros: AtomicI64,
-    count: AtomicU64,
-}
-
-impl World {
-    pub(crate) fn pass(&self, time: Duration) {
-        self.micros.fetch_add(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for World {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(1_800_000_000_000_000 + self.micros.load(Ordering::SeqCst))
-    }
-}
-
-impl IdGen for World {
-    fn uuid(&self, _: Timestamp) -> Uuid {
-        Uuid::from_u128(u128::from(self.count.fetch_add(1, Ordering::SeqCst)))
-    }
-
-    fn fill(&self, bytes: &mut [u8]) {
-        let seed = self.count.fetch_add(1, Ordering::SeqCst);
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        for byte in bytes {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            *byte = (state >> 56) as u8;
-        }
-    }
-}
-
-/// A server that people sign in to, and the provider by which they do.
-pub(crate) struct Place {
+/// A client and the test provider through which people sign in.
+pub(crate) struct Fixture {
     pub(crate) world: Arc<World>,
     pub(crate) provider: Provider,
     pub(crate) oidc: Oidc,
     pub(crate) redirect: Url,
 }
 
-impl Place {
-    /// One that lets people of example.com in.
+impl Fixture {
+    /// Creates a fixture that admits people of example.com.
     pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await
     }
 
-    /// One with other settings.
+    /// Creates a fixture with changed settings.
     pub(crate) async fn with(change: impl FnOnce(&mut OidcSettings)) -> Self {
-        let world = Arc::new(World::default());
+        let world = World::new();
         let provider = Provider::start(world.clone()).await;
         let mut settings = OidcSettings {
             issuer: provider.issuer.clone(),
@@ -86,20 +51,20 @@ impl Place {
         self.oidc.finish(&begun.pending, returned, &self.redirect, self.world.now()).await
     }
 
-    /// All of it, as a browser does it.
+    /// Runs a complete sign-in, as a browser does.
     pub(crate) async fn sign_in(&self) -> Result<Person, OidcError> {
         let begun = self.begin().await?;
         let returned = visit(&begun.url).await;
         self.finish(&begun, returned).await
     }
 
-    /// How often the provider was asked for that path.
-    pub(crate) fn asked(&self, path: &str) -> usize {
+    /// Returns the number of requests that the provider got for a path.
+    pub(crate) fn requests(&self, path: &str) -> usize {
         self.provider.asked().iter().filter(|asked| *asked == path).count()
     }
 }
 
-/// Goes to the provider, which sends the browser back.
+/// Opens the provider's page as a browser does, and returns the parameters of its redirect.
 pub(crate) async fn visit(url: &Url) -> Returned {
     let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
     let answer = browser.get(url.clone()).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! The command line of bwrap (bwrap(1)): all that a program sees is listed here.
+//! The command line of bwrap (bwrap(1)), which lists all that a program sees.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,30 +8,30 @@ use journeyman_core::ports::Spawn;
 use super::{BubblewrapSettings, etc};
 use crate::shim::SUBCOMMAND;
 
-/// Where the workspace is inside.
+/// The path of the workspace in a sandbox.
 pub(crate) const WORKSPACE: &str = "/workspace";
 
-/// Where the home is inside.
+/// The path of the home in a sandbox.
 pub(crate) const HOME: &str = "/home/agent";
 
-/// Where this program is inside.
+/// The path of this program in a sandbox.
 pub(super) const SHIM: &str = "/run/journeyman/shim";
 
-/// Bytes that `/tmp` and `/dev/shm` may have each; they count as memory too.
+/// The maximum size of `/tmp` and of `/dev/shm` in bytes, each. Their content counts as memory too.
 const SCRATCH_BYTES: u64 = 1 << 30;
 
-/// Programs are looked for here.
+/// The system's folders on the search path.
 const SEARCH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// The part of a search path that is inside, after the system's own folders.
+/// Returns the search path in a sandbox: the folders of the host's path that are readable there, then the system's.
 pub(super) fn search_path(host: &str, readable: &[PathBuf]) -> String {
     let more = host.split(':').filter(|dir| readable.iter().any(|path| Path::new(dir).starts_with(path)));
     let usual = SEARCH.into_iter();
-    // What the host looks for first is found first here too.
+    // Additional folders come first, as they usually do on the host.
     more.chain(usual).collect::<Vec<_>>().join(":")
 }
 
-/// All arguments up to the shim's descriptor.
+/// Returns all arguments of bwrap, which end with the command line of the shim.
 pub(super) fn of(settings: &BubblewrapSettings, spawn: &Spawn) -> Vec<OsString> {
     let mut list = List::default();
     list.flags(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]);
@@ -69,7 +69,7 @@ impl List {
         self
     }
 
-    /// A folder in memory that all may write.
+    /// Adds a folder in memory that all users may write.
     fn scratch(&mut self, path: &str) -> &mut Self {
         self.flags(&["--perms", "1777", "--size", &SCRATCH_BYTES.to_string(), "--tmpfs", path])
     }
@@ -78,7 +78,7 @@ impl List {
         self.0.extend([how.into(), from.into(), to.into()]);
     }
 
-    /// A folder beside `/usr` is a link into it, or on its own.
+    /// Adds a folder of the system next to `/usr`: as a link if the host has a link into `/usr`, otherwise as a mount.
     fn system(&mut self, name: &str) {
         let path = Path::new("/").join(name);
         match std::fs::read_link(&path) {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_search_path_only_what_is_inside_is_left() {
+    fn the_search_path_keeps_only_readable_folders() {
         let path = search_path("/root/.cargo/bin:/opt/tools/bin:/usr/bin:/opt2/bin", &["/opt".into()]);
         assert_eq!(path, "/opt/tools/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     }

@@ -1,15 +1,15 @@
-//! What sandboxes have as `/etc`: a folder of our own, because what programs need of the host's is little, and each mount
-//! costs a sandbox time.
+//! The `/etc` of sandboxes. It is a separate folder, because programs need little of the host's, and each mount costs a
+//! sandbox time.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Its name in the folder of the back end.
+/// The folder's name in the folder of the back end.
 pub(super) const FOLDER: &str = "etc";
 
-/// What is copied from the host: where libraries are, certificates, the zone. None of it is secret, and none of it names
-/// users or hosts.
+/// The entries that are copied from the host: library paths, certificates, the time zone. None of them is secret, and
+/// none names users or hosts.
 const COPIED: [&str; 9] = [
     "alternatives",
     "ca-certificates",
@@ -22,10 +22,10 @@ const COPIED: [&str; 9] = [
     "ssl",
 ];
 
-/// In `ssl`, and not for everybody.
+/// A folder in `ssl` that not all users may read.
 const PRIVATE: &str = "private";
 
-/// Files of ours.
+/// The files that the service writes, with their content.
 const WRITTEN: [(&str, &str); 4] = [
     (
         "passwd",
@@ -37,7 +37,7 @@ const WRITTEN: [(&str, &str); 4] = [
     ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
 ];
 
-/// Makes it, as the host's is now; one that is there stays unless it is to be renewed.
+/// Writes the folder as the host's is now. Keeps an existing folder unless `renew` is set.
 pub(super) fn write(folder: &Path, renew: bool) -> io::Result<()> {
     if !renew && folder.join(FOLDER).is_dir() {
         return Ok(());
@@ -54,7 +54,7 @@ pub(super) fn write(folder: &Path, renew: bool) -> io::Result<()> {
     }
     open_for_all(folder)?;
     open_for_all(&draft)?;
-    // A folder with something in it is not replaced.
+    // A rename cannot replace a folder that is not empty.
     let old = folder.join(format!("{FOLDER}.old.{}", std::process::id()));
     remove(&old)?;
     let had_one = std::fs::rename(&place, &old).is_ok();
@@ -76,9 +76,9 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies what is there and may be read: links as links, files and folders so that all may read them.
+/// Copies an entry if it exists and all users may read it. Links stay links, and all users may read the copied folders.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let Ok(kind) = from.symlink_metadata().map(|note| note.file_type()) else { return Ok(()) };
+    let Ok(kind) = from.symlink_metadata().map(|meta| meta.file_type()) else { return Ok(()) };
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent)?;
     }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_certificates_and_a_user_and_no_secret() {
+    fn the_folder_has_library_paths_and_a_user_and_no_secret() {
         let dir = tempfile::tempdir().unwrap();
         for _ in 0..2 {
             write(dir.path(), true).unwrap();
@@ -116,11 +116,11 @@ mod tests {
             let users = std::fs::read_to_string(etc.join("passwd")).unwrap();
             assert!(users.contains("agent:x:1000") && users.lines().count() == 3, "{users}");
         }
-        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "no draft is left");
     }
 
     #[test]
-    fn what_a_failed_attempt_has_left_is_no_reason_to_fail_again() {
+    fn leftovers_of_a_failed_attempt_cause_no_other_failure() {
         let dir = tempfile::tempdir().unwrap();
         let [draft, old] = ["etc", "etc.old"].map(|name| dir.path().join(format!("{name}.{}", std::process::id())));
         // A folder in place of a file makes the copy fail for root too, as a read-only file does for other users.
@@ -129,6 +129,6 @@ mod tests {
         write(dir.path(), true).unwrap();
         write(dir.path(), true).unwrap();
         assert!(dir.path().join(FOLDER).join("passwd").is_file());
-        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "no draft is left");
     }
 }

@@ -16,20 +16,20 @@ use crate::cgroup::Cgroup;
 use crate::first::First;
 use crate::open_files::deleted_bytes;
 
-/// How long a program has between TERM and KILL.
+/// The time that a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// One sandbox. Dropped, it is killed.
+/// A program in a sandbox. When dropped, the sandbox is killed.
 pub(super) struct Program {
-    /// bwrap, outside; `None` once it was waited for or handed on.
+    /// The process bwrap outside of the sandbox; `None` once it was reaped or handed to the launcher.
     child: Option<Child>,
-    /// Readable when bwrap has ended.
-    over: AsyncFd<OwnedFd>,
+    /// Readable when bwrap has exited.
+    exited: AsyncFd<OwnedFd>,
     /// The first process inside, once it is known.
     first: Option<First>,
     group: Option<Cgroup>,
     launcher: Launcher,
-    /// Whether the program's control group is frozen.
+    /// `true` while the program's control group is frozen.
     paused: bool,
     exit: Option<Exit>,
 }
@@ -37,15 +37,15 @@ pub(super) struct Program {
 impl Program {
     pub(super) fn new(child: Child, group: Cgroup, launcher: Launcher) -> io::Result<Self> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("a process without a number"))?;
-        let over = pidfd_open(pid, PidfdFlags::empty())?;
-        // SAFETY: an `OwnedFd` has one number as long as it lives, and nobody else closes it.
+        let pid = pid.ok_or_else(|| io::Error::other("bwrap has no process ID"))?;
+        let exited = pidfd_open(pid, PidfdFlags::empty())?;
+        // SAFETY: an `OwnedFd` has the same number as long as it lives, and nothing else closes it.
         #[expect(unsafe_code, reason = "the descriptor must stay the same")]
-        let over = unsafe { AsyncFd::register(over) }?;
-        Ok(Self { child: Some(child), over, first: None, group: Some(group), launcher, paused: false, exit: None })
+        let exited = unsafe { AsyncFd::register(exited) }?;
+        Ok(Self { child: Some(child), exited, first: None, group: Some(group), launcher, paused: false, exit: None })
     }
 
-    /// The first process is there.
+    /// Stores the first process of the sandbox, once it is known.
     pub(super) fn begin(&mut self, pid: Pid, handle: OwnedFd) {
         self.first = Some(First::of(pid, handle));
     }
@@ -54,7 +54,8 @@ impl Program {
         if let Some(first) = &self.first {
             first.kill();
         } else if let Some(leader) = self.child.as_ref().map(Pid::from_child) {
-            // What is to become the first process is in its group, and would wait for it for ever.
+            // bwrap's child, which becomes the first process, is in this group too, and would otherwise wait for bwrap
+            // forever.
             let _ = kill_process_group(leader, Signal::KILL);
         }
         if let Some(group) = self.group.as_ref().filter(|_| self.paused) {
@@ -70,8 +71,8 @@ impl Process for Program {
         if let Some(exit) = self.exit {
             return exit;
         }
-        // It fails only when the runtime shuts down.
-        let _ = self.over.readable().await;
+        // This fails only when the runtime shuts down.
+        let _ = self.exited.readable().await;
         let status = self.child.take().map(|mut child| child.wait());
         *self.exit.insert(status.map_or(Exit::Signal(0), exit))
     }
@@ -108,7 +109,7 @@ impl Process for Program {
             self.kill();
         }
         if let Some(first) = self.first.as_ref().filter(|_| self.exit.is_none()) {
-            first.ask_to_end();
+            first.terminate();
         }
         if let Ok(exit) = tokio::time::timeout(GRACE, self.wait()).await {
             return exit;
@@ -129,7 +130,8 @@ impl Drop for Program {
     }
 }
 
-/// The exit code of bwrap is that of the first process, which is as shells have it.
+/// Returns the exit of a program from bwrap's. bwrap has the exit code of the first process, which follows the
+/// convention of shells.
 fn exit(status: io::Result<ExitStatus>) -> Exit {
     match status.map(|status| (status.code(), status.signal())) {
         Ok((Some(code), _)) => Exit::Code(code),

@@ -12,7 +12,7 @@ use super::{Cgroup, Controller, Place, members};
 
 /// The number of checks of a group that is being frozen: a process freezes when it next runs on a processor, or returns
 /// from disk I/O.
-const LOOKS: usize = 500;
+const CHECKS: usize = 500;
 
 /// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -22,15 +22,15 @@ impl Cgroup {
     /// there is no freezer, or if the processes could not be frozen.
     pub(crate) async fn freeze(&self, first: Pid) -> bool {
         let Some(place) = self.freezer() else { return false };
-        // If the sandbox has not entered the group, freezing the group would hold no process.
+        // If the sandbox has not entered the group, freezing the group would not freeze the sandbox.
         if !members(&place.folder).contains(&first) || place.version.set_frozen(&place.folder, true).is_err() {
             return false;
         }
-        for look in 0..LOOKS {
+        for check in 0..CHECKS {
             if place.version.is_frozen(&place.folder) {
                 return true;
             }
-            if look > 1 {
+            if check > 1 {
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -100,7 +100,7 @@ mod tests {
     use super::super::Cgroups;
     use super::*;
 
-    /// Starts a shell in the group that counts its rounds in a file.
+    /// Starts a shell in the group that appends lines to a file in a loop.
     fn counting(group: &Cgroup, file: &Path) -> Child {
         let script = r#"read -r go; while :; do echo x >> "$1"; sleep 0.01; done"#;
         let mut shell = Command::new("sh");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn length(file: &Path) -> u64 {
-        std::fs::metadata(file).map_or(0, |note| note.len())
+        std::fs::metadata(file).map_or(0, |meta| meta.len())
     }
 
     async fn grows(file: &Path) -> bool {
@@ -129,10 +129,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_frozen_cannot_be_continued_by_a_signal_and_can_be_killed() {
+    async fn a_frozen_process_ignores_signals_to_continue_and_can_be_killed() {
         let cgroups = Cgroups::find("freezer-test", None);
         if !cgroups.has(Controller::Freezer) {
-            let _ = writeln!(io::stderr(), "not tested: this user may make no group that can be frozen");
+            let _ = writeln!(io::stderr(), "not tested: this user cannot create a control group with a freezer");
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ mod tests {
         let before = length(&file);
         group.kill_frozen();
         shell.wait().unwrap();
-        assert_eq!(length(&file), before, "it died where it was");
+        assert_eq!(length(&file), before, "it did not run before it was killed");
     }
 
     #[tokio::test]

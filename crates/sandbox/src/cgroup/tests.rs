@@ -1,11 +1,12 @@
-//! Tests of the groups of dead services, on the machine's own hierarchies. Only root can make groups there.
+//! Tests of how the groups of dead services are removed, on the machine's own hierarchies. Only root can make groups
+//! there.
 
 use std::process::{Child, Command};
 
 use super::*;
 
 /// Makes the folders of a service in some of the hierarchies, each with a group, and returns them with their locks;
-/// `None` if this user cannot make groups. Until the locks are dropped, no other test takes the folders for those of a
+/// `None` if this user cannot make groups. While the locks are held, no other test removes the folders as those of a
 /// dead service.
 fn service(name: &str, hierarchies: impl Fn(usize) -> bool) -> Option<(Vec<PathBuf>, Vec<File>)> {
     if !rustix::process::geteuid().is_root() {
@@ -123,7 +124,7 @@ fn groups_elsewhere_are_found_by_their_record() {
 async fn a_group_that_could_not_be_made_at_the_start_is_made_later() {
     let Some((folders, locks)) = service(&name("late"), |_| true) else { return };
     let own = Cgroups::find(&name("late"), None);
-    assert!(CONTROLLERS.iter().all(|controller| !own.has(*controller)), "others have the folders");
+    assert!(CONTROLLERS.iter().all(|controller| !own.has(*controller)), "another service has the folders");
     drop(locks);
     own.find_missing().await;
     assert!(CONTROLLERS.iter().all(|controller| own.has(*controller)));

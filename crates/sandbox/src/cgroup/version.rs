@@ -1,4 +1,4 @@
-//! What differs between the two versions: where groups are, and what their files are called.
+//! The differences between the two versions: the location of groups, and the names of their files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use journeyman_core::ports::Resources;
 
 use super::Controller;
 
-/// The length of a period in which processor time is counted out, in microseconds (the kernel's default).
+/// The period of the limit on processor time in microseconds (the kernel's default).
 const PERIOD: u64 = 100_000;
 
-/// Of the interface.
+/// A version of the kernel's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     One,
@@ -28,7 +28,7 @@ impl Controller {
     }
 }
 
-/// The group that this process is in, for a controller, and the version that has it.
+/// Returns this process's group for a controller, and the version of the hierarchy that has it.
 pub(super) fn parent_of(controller: Controller) -> Option<(Version, PathBuf)> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -41,7 +41,7 @@ fn find(controller: Controller, mounts: &str, groups: &str) -> Option<(Version, 
     if controller == Controller::Freezer {
         // Version 2 can freeze any group, even if the controllers are on version 1, and a process that it has frozen
         // can be killed: by an operator, and by bubblewrap when the service dies. A machine with both versions pays for
-        // that with 20 ms for each new sandbox ([`super::Cgroup::doors`]).
+        // that with 20 ms for each new sandbox ([`super::Cgroup::entries`]).
         versions.reverse();
     }
     for (version, kind) in versions {
@@ -57,7 +57,7 @@ fn find(controller: Controller, mounts: &str, groups: &str) -> Option<(Version, 
         let Some(own) = own else { continue };
         let mount = mounts.lines().find_map(|line| Mount::parse(line).filter(|mount| mount.has(kind, version, name)));
         let Some(Mount { root, point, .. }) = mount else { continue };
-        // What is mounted may be a part of the hierarchy, as in a container.
+        // In a container, only a part of the hierarchy may be mounted.
         let below = own.strip_prefix(root).unwrap_or(own).trim_start_matches('/');
         return Some((version, Path::new(point).join(below)));
     }
@@ -87,7 +87,7 @@ impl<'a> Mount<'a> {
 }
 
 impl Version {
-    /// Makes the folder in which groups for sandboxes are made, with the controller.
+    /// Makes the folder that will contain the groups of sandboxes, and enables the controller in it.
     pub(super) fn make(self, folder: &Path, controller: Controller) -> io::Result<()> {
         if self == Self::Two && controller == Controller::Freezer {
             make_dir(folder)?;
@@ -100,16 +100,17 @@ impl Version {
             if !there.split_ascii_whitespace().any(|has| has == controller.name()) {
                 return Err(io::ErrorKind::Unsupported.into());
             }
-            give(parent, controller).or_else(|_| {
-                // Only a group without processes gives controllers to those below it: we move one level down.
+            enable(parent, controller).or_else(|_| {
+                // Only a group without processes can enable controllers for its children, so this process moves one
+                // level down.
                 let own = parent.join("service");
                 make_dir(&own)?;
                 std::fs::write(own.join("cgroup.procs"), "0")?;
-                give(parent, controller)
+                enable(parent, controller)
             })?;
         }
         make_dir(folder)?;
-        if self == Self::Two { give(folder, controller) } else { Ok(()) }
+        if self == Self::Two { enable(folder, controller) } else { Ok(()) }
     }
 
     /// Returns whether this process may create groups with this controller in a group.
@@ -126,8 +127,9 @@ impl Version {
         }
     }
 
-    /// The file by which a thread enters, or a whole process where no thread can alone.
-    pub(super) const fn door(self) -> &'static str {
+    /// Returns the name of the file through which a thread enters a group; in version 2, through which a whole process
+    /// does.
+    pub(super) const fn entry(self) -> &'static str {
         match self {
             Self::One => "tasks",
             Self::Two => "cgroup.procs",
@@ -141,7 +143,8 @@ impl Version {
         match (self, controller) {
             (Self::One, Controller::Memory) => {
                 let most = or(resources.memory_bytes, "-1");
-                // Not there where the kernel does not count what is swapped out; never below the other.
+                // The file is missing if the kernel does not count swap. Its limit must never be below the memory
+                // limit.
                 let has_swap = group.join("memory.memsw.limit_in_bytes").exists();
                 if has_swap {
                     write("memory.memsw.limit_in_bytes", "-1".to_owned())?;
@@ -163,7 +166,8 @@ impl Version {
         }
     }
 
-    /// How often the controller has refused something.
+    /// Returns how often the controller has enforced its limit by killing a process (memory) or refusing one
+    /// (processes).
     pub(super) fn refusals(self, group: &Path, controller: Controller) -> Option<u64> {
         let (file, field) = match (self, controller) {
             (Self::One, Controller::Memory) => ("memory.oom_control", "oom_kill "),
@@ -176,7 +180,7 @@ impl Version {
     }
 }
 
-fn give(group: &Path, controller: Controller) -> io::Result<()> {
+fn enable(group: &Path, controller: Controller) -> io::Result<()> {
     std::fs::write(group.join("cgroup.subtree_control"), format!("+{}", controller.name()))
 }
 
@@ -192,13 +196,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_group_is_found_in_either_version_and_in_a_container() {
+    fn the_group_of_this_process_is_found_in_both_versions_and_in_a_container() {
         let one = "36 31 0:33 / /sys/fs/cgroup/memory rw,relatime shared:1 - cgroup cgroup rw,memory\n\
                    37 31 0:34 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
         let groups = "4:memory:/api/x\n0::/api";
         let found = find(Controller::Memory, one, groups);
         assert_eq!(found, Some((Version::One, "/sys/fs/cgroup/memory/api/x".into())));
-        // The other hierarchy of such a machine may have what the first has not.
+        // A controller that version 1 lacks may be in the hierarchy of version 2.
         assert_eq!(find(Controller::Processes, one, groups), Some((Version::Two, "/sys/fs/cgroup/unified/api".into())));
         let two = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate";
         let groups = "0::/system.slice/journeyman.service";

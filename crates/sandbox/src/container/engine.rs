@@ -1,4 +1,4 @@
-//! Docker or Podman, by the interface that both have.
+//! A client for Docker and Podman, through the API that both serve.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -19,11 +19,11 @@ use rustix::process::Pid;
 use super::info::EngineInfo;
 use super::order::{LABEL, Order, body};
 
-/// How often an engine that is busy with a container is asked again to remove it, and how long after.
+/// The number of times that a removal is retried if the engine is busy with the container, and the pause before each.
 const REMOVAL_ATTEMPTS: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long the engine may take for an answer, in seconds.
+/// The time that the engine may take to answer, in seconds.
 const ANSWER_SECONDS: u64 = 120;
 
 /// The time that pausing or resuming a container may take. Docker takes 15 ms, Podman somewhat more.
@@ -44,11 +44,11 @@ pub(super) struct Engine {
     socket: PathBuf,
     owner: String,
     pub(super) info: EngineInfo,
-    /// When images were fetched.
+    /// The time at which each image was last pulled.
     pub(super) fetched: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
-/// A container. Dropped, it is killed and removed.
+/// A container. When dropped, it is killed and removed in the background.
 pub(super) struct Started {
     pub(super) engine: Engine,
     pub(super) id: String,
@@ -88,7 +88,7 @@ impl Engine {
         Ok(Self { docker, socket: socket.to_owned(), owner: owner.to_owned(), info, fetched: Arc::default() })
     }
 
-    /// Removes what services have left behind that are dead.
+    /// Removes all containers with this owner's label: dead services have left them behind.
     pub(super) async fn remove_all(&self) -> Result<(), SandboxError> {
         let filters = HashMap::from([("label".to_owned(), vec![format!("{LABEL}={}", self.owner)])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
@@ -102,7 +102,7 @@ impl Engine {
 
     /// Starts a container whose first process is the shim.
     pub(super) async fn start(&self, order: &Order<'_>) -> Result<Started, SandboxError> {
-        let text = "no container could be made";
+        let text = "the container could not be started";
         let made = self.docker.create_container(None, body(&self.owner, &self.info, order)).await;
         let id = made.map_err(|error| self.failed(text, &error))?.id;
         let started = Started { engine: self.clone(), id };
@@ -122,30 +122,31 @@ impl Engine {
         if let Some(Err(error)) = ended.next().await
             && is_unreachable(&error)
         {
-            return unreachable(&self.socket, &words(&error));
+            return unreachable(&self.socket, &chain(&error));
         }
-        let said = self.said(container).await;
-        SandboxError::Unavailable(if said.is_empty() { "the container exited during startup".to_owned() } else { said })
+        let logs = self.logs(container).await;
+        SandboxError::Unavailable(if logs.is_empty() { "the container exited during startup".to_owned() } else { logs })
     }
 
-    /// What its first process has said.
-    pub(super) async fn said(&self, container: &str) -> String {
+    /// Returns the last lines that the container's first process has printed.
+    pub(super) async fn logs(&self, container: &str) -> String {
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail("20").build();
         let lines: Vec<_> = self.docker.logs(container, Some(options)).take(20).collect().await;
         let text: String = lines.into_iter().flatten().map(|line| line.to_string()).collect();
         text.trim().to_owned()
     }
 
-    /// Its first process, as the host numbers it.
+    /// Returns the ID of the container's first process on the host.
     pub(super) async fn first_process(&self, container: &str) -> Result<Pid, SandboxError> {
         let found = self.docker.inspect_container(container, None).await;
         let state = found.map_err(|error| self.failed("a container could not be inspected", &error))?.state;
         let pid = state.and_then(|state| state.pid).and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        pid.ok_or_else(|| SandboxError::Unavailable("the container has ended already".to_owned()))
+        pid.ok_or_else(|| SandboxError::Unavailable("the container has already exited".to_owned()))
     }
 
-    /// Kills and removes one; no error if it is gone. An engine that is busy with it says so, Docker with 409 and Podman
-    /// with 500 too: it goes already, or it stays, so it is asked again.
+    /// Kills and removes a container; succeeds if the container does not exist. An engine that is busy with the
+    /// container answers 409, and Podman also 500. The container may then be about to go or may stay, so the request is
+    /// repeated.
     async fn remove(&self, container: &str) -> Result<(), SandboxError> {
         let mut patience = REMOVAL_ATTEMPTS;
         loop {
@@ -153,7 +154,7 @@ impl Engine {
             match self.docker.remove_container(container, Some(options)).await {
                 Ok(()) | Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(()),
                 Err(Error::DockerResponseServerError { status_code: 409 | 500..=599, message }) if patience > 0 => {
-                    tracing::debug!(container, message, "it is not removed yet");
+                    tracing::debug!(container, message, "the container is not removed yet; retrying");
                     patience -= 1;
                 }
                 Err(error) => return Err(self.failed("a container could not be removed", &error)),
@@ -165,19 +166,19 @@ impl Engine {
     /// Freezes all processes of a container with the kernel's freezer. Returns false if the engine cannot do so:
     /// rootless engines need control groups of version 2 that are delegated to their user.
     pub(super) async fn pause(&self, container: &str) -> bool {
-        self.told("pause", container, self.docker.pause_container(container)).await
+        self.try_call("pause", container, self.docker.pause_container(container)).await
     }
 
     /// Resumes the processes of a paused container.
     pub(super) async fn unpause(&self, container: &str) -> bool {
-        self.told("unpause", container, self.docker.unpause_container(container)).await
+        self.try_call("unpause", container, self.docker.unpause_container(container)).await
     }
 
-    async fn told(&self, what: &str, container: &str, call: impl Future<Output = Result<(), Error>>) -> bool {
+    async fn try_call(&self, what: &str, container: &str, call: impl Future<Output = Result<(), Error>>) -> bool {
         match tokio::time::timeout(PAUSE_TIME, call).await {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
-                tracing::debug!(container, error = words(&error), "the container engine did not {what} a container");
+                tracing::debug!(container, error = chain(&error), "the container engine did not {what} a container");
                 false
             }
             Err(_) => {
@@ -219,9 +220,9 @@ impl Engine {
 
 fn failed(socket: &Path, what: &str, error: &Error) -> SandboxError {
     if is_unreachable(error) {
-        unreachable(socket, &words(error))
+        unreachable(socket, &chain(error))
     } else {
-        SandboxError::Unavailable(format!("{what}: {}", words(error)))
+        SandboxError::Unavailable(format!("{what}: {}", chain(error)))
     }
 }
 
@@ -249,7 +250,7 @@ const fn is_unreachable(error: &Error) -> bool {
 }
 
 /// Returns the text of an error and of its sources: the client's own text lacks the system's error.
-fn words(error: &Error) -> String {
+fn chain(error: &Error) -> String {
     let mut all = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
@@ -267,21 +268,21 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_engine_that_is_away_is_told_from_one_that_refuses() {
+    async fn an_unreachable_engine_is_distinguished_from_one_that_refuses() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("engine.sock");
-        let Err(error) = Engine::connect(&socket, "x").await else { panic!("nobody is there") };
+        let Err(error) = Engine::connect(&socket, "x").await else { panic!("no engine listens") };
         let SandboxError::EngineUnreachable(text) = &error else { panic!("{error:?}") };
         assert!(text.contains("engine.sock does not answer") && text.contains("container-engine"), "{text}");
-        // An engine that has died and left its socket behind.
+        // The engine has died and left its socket behind.
         drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
-        let Err(error) = Engine::connect(&socket, "x").await else { panic!("nobody is there") };
+        let Err(error) = Engine::connect(&socket, "x").await else { panic!("no engine listens") };
         let SandboxError::EngineUnreachable(text) = &error else { panic!("{error:?}") };
         assert!(text.contains("Connection refused"), "{text}");
         let answer = |status_code| Error::DockerResponseServerError { status_code, message: "no".into() };
-        for (status, is_away) in [(404, false), (409, false), (500, false), (502, true), (503, true), (504, true)] {
+        for (status, expected) in [(404, false), (409, false), (500, false), (502, true), (503, true), (504, true)] {
             let error = failed(&socket, "x", &answer(status));
-            assert_eq!(matches!(error, SandboxError::EngineUnreachable(_)), is_away, "{status}");
+            assert_eq!(matches!(error, SandboxError::EngineUnreachable(_)), expected, "{status}");
         }
     }
 }

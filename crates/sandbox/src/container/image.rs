@@ -71,7 +71,7 @@ impl Engine {
         } else {
             there
         };
-        let there = there.map_err(|error| self.not_given(&format!("there is no image {name}"), &error))?;
+        let there = there.map_err(|error| self.not_provided(&format!("there is no image {name}"), &error))?;
         let config = there.config.unwrap_or_default();
         let volumes = config.volumes.unwrap_or_default();
         if !volumes.is_empty() {
@@ -95,14 +95,14 @@ impl Engine {
         let fetched = tokio::time::timeout(PULL_TIME, fetching).await;
         let text = format!("the image {name} could not be pulled");
         let fetched = fetched.map_err(|_| SandboxError::Unavailable(format!("{text} within half an hour")))?;
-        fetched.map_err(|error| self.not_given(&text, &error))?;
+        fetched.map_err(|error| self.not_provided(&text, &error))?;
         self.fetched.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Instant::now());
         Ok(())
     }
 
     /// Returns the error for an image that could not be provided. A retry helps if the engine or the registry is
     /// unreachable, but not if the registry has answered.
-    fn not_given(&self, what: &str, error: &Error) -> SandboxError {
+    fn not_provided(&self, what: &str, error: &Error) -> SandboxError {
         let detail =
             || format!("{what}: {error}; use another image, or log the engine in to the registry of the image");
         match judge(error) {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_registry_has_answered_is_final_and_what_keeps_it_from_answering_is_not() {
+    fn an_answer_of_a_registry_is_final_and_a_missing_answer_is_not() {
         let docker =
             |status_code, message: &str| Error::DockerResponseServerError { status_code, message: message.into() };
         let podman = |error: &str| Error::DockerStreamError { error: error.into() };

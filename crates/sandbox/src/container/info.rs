@@ -29,9 +29,9 @@ const LEAST_CPU: i64 = 10_000_000;
 /// A container engine, as it describes itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EngineInfo {
-    /// Whether the engine runs without root privileges: root in its containers is the user who runs it.
+    /// `true` if the engine runs without root privileges. Root in its containers is then the user who runs the engine.
     pub(super) is_rootless: bool,
-    /// Whether the engine is rootless and can keep that user's ID in a container (`keep-id`). Only Podman can.
+    /// `true` if the engine is rootless and can keep that user's ID in a container (`keep-id`). Only Podman can.
     pub(super) keeps_user: bool,
     /// The number of processors that the engine has for containers.
     processors: Option<i64>,
@@ -53,7 +53,7 @@ impl EngineInfo {
         let (status, common) = get(socket, COMMON, INFO_TIME).await?;
         if status != 200 {
             let text = String::from_utf8_lossy(&common).trim().to_owned();
-            return Err(io::Error::other(format!("it answers with status {status}: {text}")));
+            return Err(io::Error::other(format!("the response has status {status}: {text}")));
         }
         let podman = match get(socket, PODMAN, INFO_TIME).await? {
             (200, body) => Some(serde_json::from_slice(&body)?),
@@ -99,7 +99,7 @@ impl EngineInfo {
 pub(super) async fn ping(socket: &Path) -> io::Result<()> {
     match get(socket, "/_ping", PING_TIME).await? {
         (200, _) => Ok(()),
-        (status, _) => Err(io::Error::other(format!("it answers with status {status}"))),
+        (status, _) => Err(io::Error::other(format!("the response has status {status}"))),
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn ping(socket: &Path) -> io::Result<()> {
 async fn get(socket: &Path, path: &str, time: Duration) -> io::Result<(u16, Vec<u8>)> {
     let exchange = async {
         let mut stream = UnixStream::connect(socket).await?;
-        // With HTTP/1.0, the answer ends with the connection and is not chunked (RFC 9112).
+        // In HTTP/1.0, the answer ends with the connection and is not chunked (RFC 9112).
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(ANSWER_BYTES).read_to_end(&mut answer).await?;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rootless_engine_is_recognized_by_what_it_says() {
+    fn a_rootless_engine_is_recognized_by_its_description() {
         let podman = |rootless: bool| json!({ "NCPU": 2, "Rootless": rootless, "SecurityOptions": ["name=seccomp"] });
         let docker = |option: &str| json!({ "NCPU": 2, "SecurityOptions": ["name=seccomp", option] });
         for (common, is_rootless, keeps_user) in [
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_engine_has_is_not_asked_for() {
+    fn limits_do_not_exceed_what_the_engine_has() {
         let resources = |cpu_millis| Resources {
             memory_bytes: Some(1 << 30),
             processes: Some(48),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_is_asked_and_one_that_does_not_answer_is_told() {
+    async fn answers_and_failures_of_an_engine_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("engine.sock");
         assert_eq!(ping(&socket).await.unwrap_err().kind(), io::ErrorKind::NotFound);

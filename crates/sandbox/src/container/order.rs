@@ -9,17 +9,17 @@ use bollard::models::{
 use journeyman_core::ports::Spawn;
 use rustix::process::{Resource, getrlimit};
 
-use super::door::{self, Door};
 use super::image::Present;
 use super::info::EngineInfo;
 use super::runtime::{self, Runtime};
+use super::shim_socket::{self, ShimSocket};
 use crate::bubblewrap::{HOME, WORKSPACE};
 use crate::shim::SUBCOMMAND;
 
 /// The number of file descriptors that a process may have open.
 const DESCRIPTORS: i64 = 65_536;
 
-/// The maximum size of `/tmp` and of `/dev/shm` in bytes. Their content counts as memory too.
+/// The maximum size of `/tmp` and of `/dev/shm` in bytes, each. Their content counts as memory too.
 const SCRATCH_BYTES: i64 = 1 << 30;
 
 /// The label of all containers of a data directory, whose value is the owner.
@@ -33,25 +33,25 @@ pub(super) struct Order<'a> {
     pub(super) image: &'a Present,
     pub(super) spawn: &'a Spawn,
     pub(super) user: (u32, u32),
-    /// Whether the user belongs to this workspace alone.
+    /// `true` if no other workspace has the same user.
     pub(super) has_users: bool,
     pub(super) readable: &'a [PathBuf],
     pub(super) runtime: &'a Runtime,
-    pub(super) door: &'a Door,
+    pub(super) socket: &'a ShimSocket,
 }
 
 /// Returns the description of an order's container for an engine, without the limits that the engine does not support.
 pub(super) fn body(owner: &str, info: &EngineInfo, order: &Order<'_>) -> ContainerCreateBody {
-    let Order { image, spawn, user: (user, group), readable, runtime, door, .. } = order;
-    let inside = format!("{}/{}", door::INSIDE, door::SOCKET);
-    let entrypoint = runtime.words().into_iter().chain([SUBCOMMAND.to_owned(), inside]).collect();
+    let Order { image, spawn, user: (user, group), readable, runtime, socket, .. } = order;
+    let inside = format!("{}/{}", shim_socket::INSIDE, shim_socket::SOCKET);
+    let entrypoint = runtime.command_line().into_iter().chain([SUBCOMMAND.to_owned(), inside]).collect();
     let limits = info.limits(&spawn.resources);
     let mut mounts = vec![
         mount(&runtime.folder, runtime::INSIDE, true),
         mount(&runtime.folder.join("nothing"), "/etc/ld.so.preload", true),
-        mount(door.folder(), door::INSIDE, true),
-        mount(&door.file("passwd"), "/etc/passwd", true),
-        mount(&door.file("group"), "/etc/group", true),
+        mount(socket.folder(), shim_socket::INSIDE, true),
+        mount(&socket.file("passwd"), "/etc/passwd", true),
+        mount(&socket.file("group"), "/etc/group", true),
         mount(&spawn.home, HOME, false),
         mount(&spawn.workspace, WORKSPACE, false),
     ];
@@ -67,7 +67,7 @@ pub(super) fn body(owner: &str, info: &EngineInfo, order: &Order<'_>) -> Contain
         user: Some(format!("{user}:{group}")),
         working_dir: Some("/".to_owned()),
         hostname: Some("sandbox".to_owned()),
-        // An image's own health check would run next to the shim and not below it.
+        // An image's health check would run next to the shim, and not as its descendant.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         labels: Some(HashMap::from([(LABEL.to_owned(), owner.to_owned())])),
         host_config: Some(HostConfig {
@@ -96,7 +96,8 @@ fn limit(name: &str, most: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(most), hard: Some(most) }
 }
 
-/// Returns the limits that every container sets: an engine's defaults may be higher than the engine may grant.
+/// Returns the limits that are set in every container, because an engine's defaults may be higher than the engine may
+/// grant.
 fn ulimits(order: &Order<'_>) -> Vec<ResourcesUlimits> {
     let own = getrlimit(Resource::Nofile).maximum.and_then(|most| i64::try_from(most).ok()).unwrap_or(DESCRIPTORS);
     let mut all = vec![limit("core", 0), limit("nofile", own.min(DESCRIPTORS))];

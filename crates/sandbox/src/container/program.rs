@@ -15,53 +15,54 @@ use crate::cgroup::Cgroup;
 use crate::first::First;
 use crate::open_files::deleted_bytes;
 
-/// How long a program has between TERM and KILL.
+/// The time that a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The time to wait for a killed program that could not be resumed: with control groups of version 1, a frozen process
 /// takes a KILL only when it is thawed, and then before it does anything else.
 const FROZEN_TIME: Duration = Duration::from_secs(2);
 
-/// One container. Dropped, it is killed and removed.
+/// A program in a container. When dropped, the container is killed and removed.
 pub(super) struct Program {
-    /// `None` once it was removed.
+    /// `None` after the container was removed.
     container: Option<Started>,
     first: First,
-    /// Readable when its first process has ended.
-    over: AsyncFd<OwnedFd>,
+    /// Readable when the first process has exited.
+    exited: AsyncFd<OwnedFd>,
     /// The control group that the program's processes have entered; `None` if they have stayed in the engine's group.
     group: Option<Cgroup>,
-    /// Whether a pause was requested and the program was not resumed since.
+    /// `true` if a pause was requested and the program was not resumed since.
     is_paused: bool,
-    /// The shim's: it says how the program has ended, and ends itself when we are gone.
+    /// The connection to the shim, which sends the exit code of the program on it, and exits when the service closes
+    /// it.
     socket: Option<UnixStream>,
     exit: Option<Exit>,
 }
 
 impl Program {
     pub(super) fn new(container: Started, pid: Pid, handle: OwnedFd, group: Option<Cgroup>) -> io::Result<Self> {
-        let over = handle.try_clone()?;
-        // SAFETY: an `OwnedFd` has one number as long as it lives, and nobody else closes it.
+        let exited = handle.try_clone()?;
+        // SAFETY: an `OwnedFd` has the same number as long as it lives, and nothing else closes it.
         #[expect(unsafe_code, reason = "the descriptor must stay the same")]
-        let over = unsafe { AsyncFd::register(over) }?;
+        let exited = unsafe { AsyncFd::register(exited) }?;
         let (container, first) = (Some(container), First::of(pid, handle));
-        Ok(Self { container, first, over, group, is_paused: false, socket: None, exit: None })
+        Ok(Self { container, first, exited, group, is_paused: false, socket: None, exit: None })
     }
 
-    /// The program has begun.
+    /// Stores the connection to the shim once the program has started.
     pub(super) fn begin(&mut self, socket: UnixStream) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         self.socket = Some(socket);
         Ok(())
     }
 
-    /// What the shim said before it ended.
-    pub(super) async fn complaint(mut self, error: &io::Error) -> String {
+    /// Kills the container, and returns what the shim printed, or the text of `error` if it printed nothing.
+    pub(super) async fn startup_failure(mut self, error: &io::Error) -> String {
         self.first.kill();
         let Some(container) = self.container.take() else { return error.to_string() };
-        let said = container.engine.said(&container.id).await;
+        let logs = container.engine.logs(&container.id).await;
         container.remove().await;
-        if said.is_empty() { error.to_string() } else { said }
+        if logs.is_empty() { error.to_string() } else { logs }
     }
 
     /// Returns our control group with the program's processes, if it can be frozen.
@@ -76,8 +77,8 @@ impl Program {
         }
     }
 
-    /// As the shim has told; without a word it was killed.
-    fn told(&mut self) -> Exit {
+    /// Returns the program's exit as the shim reported it. Without a report, the program was killed.
+    fn reported_exit(&mut self) -> Exit {
         let mut code = [0];
         match self.socket.as_mut().map(|socket| socket.read_exact(&mut code)) {
             Some(Ok(())) => Exit::Code(i32::from(code[0])),
@@ -92,9 +93,9 @@ impl Process for Program {
         if let Some(exit) = self.exit {
             return exit;
         }
-        // It fails only when the runtime shuts down.
-        let _ = self.over.readable().await;
-        let exit = self.told();
+        // This fails only when the runtime shuts down.
+        let _ = self.exited.readable().await;
+        let exit = self.reported_exit();
         *self.exit.insert(exit)
     }
 
@@ -112,15 +113,15 @@ impl Process for Program {
 
     async fn resume(&mut self) -> bool {
         let Some(container) = &self.container else { return false };
-        let goes_on = match self.freezer() {
+        let is_resumed = match self.freezer() {
             Some(group) => {
                 group.thaw();
                 true
             }
             None => container.engine.unpause(&container.id).await,
         };
-        self.is_paused &= !goes_on;
-        goes_on
+        self.is_paused &= !is_resumed;
+        is_resumed
     }
 
     fn exhausted(&self) -> Option<Exhausted> {
@@ -141,7 +142,7 @@ impl Process for Program {
                 self.kill();
                 self.resume().await;
             } else {
-                self.first.ask_to_end();
+                self.first.terminate();
             }
         }
         let mut ended = tokio::time::timeout(GRACE, self.wait()).await.ok();
@@ -156,7 +157,7 @@ impl Process for Program {
         if let Some(container) = self.container.take() {
             container.remove().await;
         }
-        // A program that is still there is frozen and has been killed: it does nothing more when it is thawed.
+        // A program that has not exited is frozen and has a pending KILL: it does not run again when it is thawed.
         ended.unwrap_or(Exit::Signal(9))
     }
 }

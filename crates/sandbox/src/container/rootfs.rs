@@ -9,9 +9,9 @@ use journeyman_core::ports::SandboxError;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::process::Pid;
 
-use super::door;
 use super::order::Order;
 use super::runtime;
+use super::shim_socket;
 use super::{SEARCH, unavailable};
 use crate::bubblewrap::{HOME, WORKSPACE};
 
@@ -28,22 +28,22 @@ pub(super) fn check(first: Pid, order: &Order<'_>) -> Result<(), SandboxError> {
     has_programs(&root, &order.image.name, path)
 }
 
-/// Checks that our mounts are where they belong. Engines follow links of an image, by which one of our folders may have
-/// replaced another, and so a program of the image may have replaced the shim.
+/// Checks that our mounts are at their paths. Engines follow links in an image, so one of our folders may have been
+/// mounted over another, and a program of the image may have replaced the shim.
 fn is_as_ordered(root: &OwnedFd, order: &Order<'_>) -> Result<(), SandboxError> {
     for (there, ours) in [
         (runtime::INSIDE, order.runtime.folder.clone()),
         ("/etc/ld.so.preload", order.runtime.folder.join("nothing")),
-        (door::INSIDE, order.door.folder().to_owned()),
+        (shim_socket::INSIDE, order.socket.folder().to_owned()),
         (HOME, order.spawn.home.clone()),
         (WORKSPACE, order.spawn.workspace.clone()),
     ] {
         let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
         let found = openat2(root, there, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
-        let note = found.and_then(fstat).map_err(io::Error::from);
+        let stat = found.and_then(fstat).map_err(io::Error::from);
         let ours =
             ours.metadata().map_err(|error| unavailable("a folder for a container could not be inspected", &error))?;
-        if !note.is_ok_and(|note| (note.st_dev, note.st_ino) == (ours.dev(), ours.ino())) {
+        if !stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (ours.dev(), ours.ino())) {
             return Err(SandboxError::ImageRefused(format!(
                 "the image {} has something else at {there}, such as a link; use another image",
                 order.image.name
@@ -55,24 +55,24 @@ fn is_as_ordered(root: &OwnedFd, order: &Order<'_>) -> Result<(), SandboxError> 
 
 /// Checks that the image has the programs with which commits are made. Without them, a turn would be lost at its end.
 fn has_programs(root: &OwnedFd, image: &str, path: &str) -> Result<(), SandboxError> {
-    let mend = "use another image (sandbox.image of the project, or container-image of the server)";
+    let remedy = "use another image (sandbox.image of the project, or container-image of the server)";
     if !is_program(root, Path::new(SHELL)) {
-        return Err(SandboxError::ImageRefused(format!("the image {image} has no shell at {SHELL}; {mend}")));
+        return Err(SandboxError::ImageRefused(format!("the image {image} has no shell at {SHELL}; {remedy}")));
     }
     if !path.split(':').any(|folder| is_program(root, &Path::new(folder).join("git"))) {
         return Err(SandboxError::ImageRefused(format!(
             "the image {image} has no git in its search path ({path}), but git is needed to commit the changes \
-             of a turn; add git to the image, or {mend}"
+             of a turn; add git to the image, or {remedy}"
         )));
     }
     Ok(())
 }
 
-/// Returns whether the path leads to an executable file. Links of the image are followed within it.
+/// Returns whether the path leads to an executable file. Links are followed within the image.
 fn is_program(root: &OwnedFd, path: &Path) -> bool {
     let found = openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT);
-    let note = found.and_then(fstat);
-    note.is_ok_and(|note| FileType::from_raw_mode(note.st_mode).is_file() && note.st_mode & 0o111 != 0)
+    let stat = found.and_then(fstat);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o111 != 0)
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
         put("bin/busybox", 0o755);
         symlink("/bin/busybox", dir.path().join("bin/sh")).unwrap();
         assert!(judge("/usr/bin:/bin").unwrap_err().contains("no git in its search path (/usr/bin:/bin)"));
-        // A file that is not executable does not count, and a program of the host is not one of the image.
+        // A file that is not executable does not count, nor does a program of the host.
         put("bin/git", 0o644);
         symlink("../../../../../../../../usr/bin/env", dir.path().join("bin/env")).unwrap();
         assert!(judge("/bin").is_err());

@@ -1,20 +1,20 @@
-//! What a container is shown of us: this program with the libraries that it needs and their loader, so that it runs in
-//! whatever image, and two files of `/etc`.
+//! The files of the service that every container gets: a copy of this program with the libraries and the loader that it
+//! needs, so that it runs in any image, and an empty `/etc/ld.so.preload`.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where it is inside.
+/// The path of the files in a container.
 pub(super) const INSIDE: &str = "/run/journeyman";
 
-/// Of the folder of the back end.
+/// The name of their folder in the folder of the back end.
 const FOLDER: &str = "runtime";
 
-/// This program's name there.
+/// The name of this program in that folder.
 const PROGRAM: &str = "journeyman";
 
-/// It.
+/// The files of the service, in a folder on the host.
 #[derive(Debug)]
 pub(super) struct Runtime {
     pub(super) folder: PathBuf,
@@ -23,7 +23,7 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    /// Copies it as this process has it.
+    /// Copies this program, and the libraries that this process has loaded.
     pub(super) fn write(folder: &Path, program: &Path) -> io::Result<Self> {
         let folder = folder.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
@@ -33,14 +33,14 @@ impl Runtime {
         {
             copy(from, &folder.join(name))?;
         }
-        // An image's own would be asked before anything else is.
+        // Replaces the image's `/etc/ld.so.preload`, whose libraries would otherwise be loaded before any other.
         std::fs::write(folder.join("nothing"), "")?;
         let loader = libraries.iter().map(|path| name(path)).find(|name| name.starts_with("ld-"));
         Ok(Self { folder, loader })
     }
 
-    /// The words with which the program is started.
-    pub(super) fn words(&self) -> Vec<String> {
+    /// Returns the command line that starts this program in a container.
+    pub(super) fn command_line(&self) -> Vec<String> {
         let program = format!("{INSIDE}/{PROGRAM}");
         match &self.loader {
             Some(loader) => {
@@ -51,13 +51,13 @@ impl Runtime {
         }
     }
 
-    /// The program by the name that is put in its place ([`super::Container::started`]).
-    pub(super) fn usual_words(program: &Path) -> Vec<String> {
+    /// Returns the command line with the program's path on the host, which [`super::Container::inner_argv`] replaces.
+    pub(super) fn host_command_line(program: &Path) -> Vec<String> {
         vec![program.to_string_lossy().into_owned()]
     }
 }
 
-/// The libraries that are mapped into this process, its loader among them.
+/// Returns the libraries that are mapped into this process, including its loader.
 fn libraries() -> io::Result<Vec<PathBuf>> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let paths = maps.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| PathBuf::from(format!("/{path}")));
@@ -71,7 +71,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whole or not at all: another process may be using what is there.
+/// Copies a file atomically: another process may be using the existing copy.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let draft = to.with_extension(format!("{}.draft", std::process::id()));
     std::fs::copy(from, &draft)?;
@@ -84,16 +84,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_runs_by_its_own_loader_and_libraries() {
+    fn the_program_runs_with_the_copied_loader_and_libraries() {
         let dir = tempfile::tempdir().unwrap();
         let program = std::env::current_exe().unwrap();
         let runtime = Runtime::write(dir.path(), &program).unwrap();
         let there: Vec<String> = runtime.folder.read_dir().unwrap().map(|entry| name(&entry.unwrap().path())).collect();
         assert!(there.contains(&PROGRAM.to_owned()), "{there:?}");
-        assert_eq!(runtime.words().last().unwrap(), "/run/journeyman/journeyman");
-        // The same words outside.
+        assert_eq!(runtime.command_line().last().unwrap(), "/run/journeyman/journeyman");
+        // Run the same command line on the host.
         let words: Vec<String> =
-            runtime.words().iter().map(|word| word.replace(INSIDE, runtime.folder.to_str().unwrap())).collect();
+            runtime.command_line().iter().map(|word| word.replace(INSIDE, runtime.folder.to_str().unwrap())).collect();
         let listed =
             std::process::Command::new(&words[0]).args(&words[1..]).arg("--list").env_clear().output().unwrap();
         assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));

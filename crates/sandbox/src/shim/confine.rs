@@ -1,4 +1,4 @@
-//! What the shim takes away from itself, and so from everything that it starts.
+//! Drops rights of the shim, and so of every program that it starts.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,18 +12,19 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpabl
 use super::syscalls;
 use super::wire::Plan;
 
-/// Descriptors that a process may have open.
+/// The maximum number of descriptors that a process may have open.
 const DESCRIPTORS: u64 = 65_536;
 
-/// When memory runs out on the whole machine, what runs in sandboxes goes first (proc_pid_oom_score_adj(5)).
-const FIRST_TO_GO: &str = "500";
+/// The adjustment of the out-of-memory score: if the whole machine runs out of memory, the processes of sandboxes are
+/// killed first (proc_pid_oom_score_adj(5)).
+const OOM_SCORE_ADJ: &str = "500";
 
-/// Why that failed.
+/// An error from dropping rights.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConfineError {
     #[error("a limit could not be set: {0}")]
     Limit(#[from] rustix::io::Errno),
-    #[error("its processes could not be marked: {0}")]
+    #[error("the out-of-memory score could not be set: {0}")]
     Mark(#[from] io::Error),
     #[error("Landlock: {0}")]
     Landlock(#[from] RulesetError),
@@ -31,14 +32,14 @@ pub(super) enum ConfineError {
     Seccomp(#[from] syscalls::FilterError),
 }
 
-/// Takes it away for good.
+/// Drops the rights for good.
 pub(super) fn apply(plan: &Plan) -> Result<(), ConfineError> {
-    match std::fs::write("/proc/self/oom_score_adj", FIRST_TO_GO) {
-        // A machine's limit for its own services may be higher already.
+    match std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ) {
+        // The service may have a higher score already, which an ordinary user cannot lower.
         Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error.into()),
         _ => {}
     }
-    // Programs here have the shim's user: they must not trace it, nor read its memory.
+    // Programs in the sandbox have the shim's user. They must not trace the shim or read its memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Nofile, DESCRIPTORS)?;
@@ -52,14 +53,14 @@ pub(super) fn apply(plan: &Plan) -> Result<(), ConfineError> {
     Ok(syscalls::apply()?)
 }
 
-/// Sets a limit, or leaves what is lower already.
+/// Sets a limit, or keeps a limit that is already lower.
 fn limit(resource: Resource, most: u64) -> Result<(), rustix::io::Errno> {
     let now = getrlimit(resource).maximum.map_or(most, |now| now.min(most));
     setrlimit(resource, Rlimit { current: Some(now), maximum: Some(now) })
 }
 
-/// What the mounts say, once more by another part of the kernel: everything may be read and run, little be written. A
-/// kernel without Landlock goes without.
+/// Restricts access to files with Landlock, in addition to the mounts: programs may read and run everything, and write
+/// only to a few folders. A kernel without Landlock does not restrict anything here.
 fn restrict_files(writable: &[PathBuf]) -> Result<(), RulesetError> {
     let abi = ABI::V6;
     let read = AccessFs::from_read(abi);

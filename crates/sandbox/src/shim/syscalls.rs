@@ -1,11 +1,11 @@
-//! The system calls that programs in a sandbox have, by a filter of the kernel (seccomp(2)); all others do not exist for
-//! them (`ENOSYS`), so that a library falls back where it can.
+//! The system calls that programs in a sandbox have, by a filter of the kernel (seccomp(2)). All others fail with
+//! `ENOSYS`, so that a library can fall back.
 //!
-//! Invariant: what is not named here is not there, calls of other ABIs (32 bit, x32) among it. The list is what compilers,
-//! interpreters, debuggers and test suites use; it is close to that of container engines, without what needs privileges.
-//! Missing on purpose, because flaws of the kernel were found behind them or because they reach out of the sandbox:
-//! io_uring, BPF, keyrings, userfaultfd, perf events, mounts, namespaces, file handles, and every family of sockets but
-//! Unix, IPv4, IPv6 and netlink's routing.
+//! Invariant: a call that is not listed here is not available, including calls of other ABIs (32 bit, x32). The list is
+//! what compilers, interpreters, debuggers and test suites use; it is close to that of container engines, without the
+//! calls that need privileges. Deliberately missing, because the kernel had vulnerabilities in them or because they
+//! reach out of the sandbox: io_uring, BPF, keyrings, userfaultfd, perf events, mounts, namespaces, file handles, and
+//! every family of sockets except Unix, IPv4, IPv6 and netlink's routing.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,17 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// Why there is no filter.
+/// An error from building or installing the filter.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FilterError {
-    #[error("the filter could not be made: {0}")]
+    #[error("the filter could not be built: {0}")]
     Made(#[from] BackendError),
-    #[error("the filter could not be set: {0}")]
+    #[error("the filter could not be installed: {0}")]
     Set(#[from] Error),
 }
 
-/// Sets the filter for this thread and all that comes from it. It also gives up ever gaining privileges.
+/// Installs the filter for this thread and all threads and processes that it starts. Also gives up any later gain of
+/// privileges (`no_new_privs`).
 pub(super) fn apply() -> Result<(), FilterError> {
     Ok(apply_filter(&program()?)?)
 }
@@ -42,7 +43,8 @@ fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     rules.insert(libc::SYS_socket, sockets(true)?);
     rules.insert(libc::SYS_socketpair, sockets(false)?);
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![argument(0, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?])?]);
-    // Characters for a terminal that others read: `TIOCSTI`, and the console's `TIOCLINUX` (ioctl_tty(2)).
+    // These insert input into a terminal that processes outside may read: `TIOCSTI`, and `TIOCLINUX` of the console
+    // (ioctl_tty(2)).
     let not = |request| argument(1, SeccompCmpOp::Ne, request);
     rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(vec![not(libc::TIOCSTI)?, not(libc::TIOCLINUX)?])?]);
     let personalities = [0, ADDR_NO_RANDOMIZE, 0xffff_ffff];
@@ -51,7 +53,7 @@ fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     Ok(rules)
 }
 
-/// What debuggers ask for (personality(2)).
+/// The personality without address randomization, which debuggers set (personality(2)).
 const ADDR_NO_RANDOMIZE: u64 = 0x0004_0000;
 
 /// The flags of clone(2) that make namespaces.
@@ -86,7 +88,7 @@ macro_rules! calls {
     ($($name:ident)*) => { &[$(libc::$name),*] };
 }
 
-/// Those that every architecture has.
+/// The calls that every architecture has.
 #[rustfmt::skip]
 const COMMON: &[c_long] = calls!(
     SYS_accept SYS_accept4 SYS_adjtimex SYS_bind SYS_brk SYS_capget SYS_capset SYS_chdir SYS_clock_adjtime
@@ -124,7 +126,7 @@ const COMMON: &[c_long] = calls!(
     SYS_wait4 SYS_waitid SYS_write SYS_writev
 );
 
-/// Those that only the oldest architecture has beside their successors.
+/// The older calls that only x86-64 has, in addition to their successors.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const OLDER: &[c_long] = calls!(
@@ -135,7 +137,7 @@ const OLDER: &[c_long] = calls!(
     SYS_utimes SYS_vfork
 );
 
-/// Others were made without them.
+/// Other architectures never had the older calls.
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[c_long] = &[];
 
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_reaches_out_of_a_sandbox_is_not_listed() {
+    fn calls_that_reach_out_of_a_sandbox_are_not_listed() {
         let rules = rules().unwrap();
         for call in [
             libc::SYS_bpf,
@@ -160,11 +162,11 @@ mod tests {
         ] {
             assert!(!rules.contains_key(&call), "{call}");
         }
-        // A rule without a condition lets everything pass.
+        // An empty list of rules would allow every argument.
         for call in [libc::SYS_clone, libc::SYS_ioctl, libc::SYS_personality, libc::SYS_socket, libc::SYS_socketpair] {
             assert!(!rules[&call].is_empty(), "{call}");
         }
-        // The kernel takes so many instructions (seccomp(2)).
+        // The kernel's limit of instructions (seccomp(2)).
         assert!(program().unwrap().len() < 4096);
     }
 }

@@ -1,7 +1,9 @@
-//! A language model as the brain: ask it, run the tools it asks for, and ask again until it has no more wishes.
+//! The language model as a brain: the agent calls it, runs the tools that it asks for, and repeats this until it asks
+//! for none.
 //!
-//! Invariants: a stored conversation never has a tool call without its answer, once the turn that made it is over;
-//! a turn makes at most [`Options::model_calls`] calls of the model; a text that leaves this module was redacted.
+//! Invariants: when a turn has ended, every tool call in the stored conversation has an answer; a turn makes at most
+//! [`Options::model_calls`] calls to the model, not counting retries and summaries; every text that leaves this module
+//! is redacted.
 
 mod answer;
 mod caller;
@@ -28,16 +30,16 @@ use crate::turn::{Turn, TurnEnd, TurnError};
 
 pub(crate) use self::compaction::is_summary;
 
-/// A language model with the agent's way of using it.
+/// A language model, with the client that calls it and the compactor of its conversations.
 pub(crate) struct Llm {
     caller: Caller,
     compactor: Compactor,
-    /// The most calls of the model in one turn.
+    /// The maximum number of calls to the model in one turn.
     model_calls: u32,
 }
 
 impl Llm {
-    /// Prepares the model; nothing is sent yet.
+    /// Prepares the model; sends nothing yet.
     pub(crate) fn new(options: &Options, dialect: Dialect, name: &str) -> Result<Self, ModelError> {
         let target = Target::new(dialect, name, options.base_url.as_deref(), options.api_key.as_deref())?;
         let window = options.context_tokens.unwrap_or_else(|| usual_window(dialect, name));
@@ -86,7 +88,7 @@ impl Llm {
         Ok(tokens.end(StopReason::MaxTurnRequests))
     }
 
-    /// Calls the model once, with the conversation made to fit its window.
+    /// Calls the model once. Compacts the conversation first if it would not fit the window.
     async fn next_answer(
         &self,
         turn: &Turn<'_>,
@@ -107,7 +109,7 @@ impl Llm {
                     }
                     return Ok(reply);
                 }
-                // The estimate was too low: make room once, and try again.
+                // The estimate was too low: compact once, and retry.
                 Err(failure) if failure.too_long && !compacted => {
                     self.compactor.compact(&self.caller, turn, file, tokens).await;
                     compacted = true;
@@ -118,8 +120,8 @@ impl Llm {
     }
 }
 
-/// Runs the calls one after the other. After a cancellation the rest is answered without being run, because a
-/// conversation with unanswered calls is refused by every provider.
+/// Runs the calls in sequence. After a cancellation, the remaining calls are answered without being run, because every
+/// provider refuses a conversation with unanswered calls.
 async fn run_calls(turn: &Turn<'_>, calls: Vec<history::NumberedCall>) -> Vec<ToolResponse> {
     let mut answers = Vec::with_capacity(calls.len());
     for history::NumberedCall { id, call } in calls {
@@ -133,7 +135,7 @@ async fn run_calls(turn: &Turn<'_>, calls: Vec<history::NumberedCall>) -> Vec<To
     answers
 }
 
-/// Makes a stored conversation usable for `model`, whichever it was led with before.
+/// Makes a stored conversation usable for `model`, regardless of the model that it was held with before.
 pub(crate) fn adopt(file: &mut SessionFile, model: &str) {
     if file.model != model {
         history::strip_private_parts(file.chat_mut());
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scripted_conversation_is_adopted_as_messages() {
+    fn a_scripted_conversation_is_converted_to_messages() {
         let mut file = SessionFile::new("test/scripted");
         file.push_line(Speaker::User, "do");
         file.push_line(Speaker::Agent, "done");

@@ -1,4 +1,4 @@
-//! A client of the agent for tests: JSON lines over a pipe in memory.
+//! A test client of the agent: JSON lines over an in-memory pipe.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 
-/// Longer than any step of a test takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A time limit that no step of a test reaches.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running agent and its client.
 pub(crate) struct Agent {
     writer: WriteHalf<DuplexStream>,
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     next_id: u64,
-    /// Whether the agent wanted to end its process.
+    /// Set when the agent called the hook that ends the process.
     pub(crate) died: Arc<AtomicBool>,
-    /// The updates that came so far, without their envelope.
+    /// The updates received so far, without their envelopes.
     pub(crate) updates: Vec<Value>,
     task: JoinHandle<Result<(), ServeError>>,
 }
 
 impl Agent {
-    /// Starts an agent that keeps its sessions in `state_dir`, and initializes it.
+    /// Starts an agent that stores its sessions in `state_dir`, and initializes it.
     pub(crate) async fn start(state_dir: &Path) -> Self {
         Self::start_with(state_dir, |_| {}).await
     }
@@ -53,7 +53,7 @@ impl Agent {
         agent
     }
 
-    /// Makes a session in `cwd` and returns its id.
+    /// Creates a session in `cwd` and returns its id.
     pub(crate) async fn session(&mut self, cwd: &Path) -> String {
         let answer = self.request("session/new", json!({"cwd": cwd, "mcpServers": []})).await;
         answer["result"]["sessionId"].as_str().unwrap().to_owned()
@@ -98,7 +98,7 @@ impl Agent {
         self.writer.flush().await.unwrap();
     }
 
-    /// Waits for the answer to a request; updates on the way are kept.
+    /// Waits for the answer to a request; collects the updates that arrive before it.
     pub(crate) async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.message().await;
@@ -108,7 +108,7 @@ impl Agent {
         }
     }
 
-    /// Waits for a request of the agent; updates on the way are kept.
+    /// Waits for a request of the agent; collects the updates that arrive before it.
     pub(crate) async fn request_of_agent(&mut self, method: &str) -> Value {
         loop {
             let message = self.message().await;
@@ -118,19 +118,19 @@ impl Agent {
         }
     }
 
-    /// Waits until an update has come of which `is_it` is true.
-    pub(crate) async fn update_where(&mut self, is_it: impl Fn(&Value) -> bool) {
-        while !self.updates.iter().any(&is_it) {
+    /// Waits until an update has arrived that `is_match` accepts.
+    pub(crate) async fn update_where(&mut self, is_match: impl Fn(&Value) -> bool) {
+        while !self.updates.iter().any(&is_match) {
             self.message().await;
         }
     }
 
-    /// The texts of all messages of the agent so far, as one.
+    /// Returns the joined texts of all messages of the agent so far.
     pub(crate) fn said(&self) -> String {
         self.texts("agent_message_chunk").concat()
     }
 
-    /// The texts of all updates of a kind.
+    /// Returns the texts of all updates of a kind.
     pub(crate) fn texts(&self, kind: &str) -> Vec<String> {
         self.updates
             .iter()
@@ -139,15 +139,15 @@ impl Agent {
             .collect()
     }
 
-    /// Ends the input and waits for the end of the agent.
+    /// Closes the input and waits for the end of the agent.
     pub(crate) async fn stop(mut self) {
         self.writer.shutdown().await.unwrap();
-        let result = tokio::time::timeout(PATIENCE, self.task).await.unwrap();
+        let result = tokio::time::timeout(TIMEOUT, self.task).await.unwrap();
         assert!(result.unwrap().is_ok());
     }
 
     async fn message(&mut self) -> Value {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.unwrap();
+        let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.unwrap();
         let message: Value = serde_json::from_str(&line.unwrap().unwrap()).unwrap();
         if message["method"] == "session/update" {
             self.updates.push(message["params"]["update"].clone());

@@ -1,5 +1,5 @@
-//! The one way by which a container's first process reaches us: a socket in a folder that only this container is shown,
-//! taken away when somebody has come.
+//! The socket on which a container's first process connects to the service. It is in a folder that only this container
+//! gets, and is deleted when the container has started.
 
 use std::fs::Permissions;
 use std::io;
@@ -12,30 +12,30 @@ use rustix::process::Pid;
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 
-/// Where it is inside.
-pub(super) const INSIDE: &str = "/run/journeyman-door";
+/// The path of the socket's folder in the container.
+pub(super) const INSIDE: &str = "/run/journeyman-shim";
 
-/// Of the folder of the back end.
-const DOORS: &str = "doors";
+/// The name of the folder with the sockets of all containers, in the folder of the back end.
+const SOCKETS: &str = "shim-sockets";
 
-/// The socket's name.
+/// The name of the socket in its folder.
 pub(super) const SOCKET: &str = "socket";
 
-/// A door that nobody has come through.
-pub(super) struct Door {
+/// A socket that waits for the shim to connect.
+pub(super) struct ShimSocket {
     folder: TempDir,
     listener: UnixListener,
 }
 
-impl Door {
-    /// With the files that tell programs who they are.
+impl ShimSocket {
+    /// Makes the socket, and the `passwd` and `group` files with the container's user.
     pub(super) fn make(folder: &Path, (user, group): (u32, u32)) -> io::Result<Self> {
-        let doors = folder.join(DOORS);
-        std::fs::create_dir_all(&doors)?;
-        for dir in [folder, &doors] {
+        let sockets = folder.join(SOCKETS);
+        std::fs::create_dir_all(&sockets)?;
+        for dir in [folder, &sockets] {
             std::fs::set_permissions(dir, Permissions::from_mode(0o711))?;
         }
-        let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir_in(&doors)?;
+        let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir_in(&sockets)?;
         let own = format!("agent:x:{user}:{group}:agent:/home/agent:/bin/sh\n");
         let root = "root:x:0:0:root:/root:/bin/sh\n";
         let nobody = "nobody:x:65534:65534:nobody:/:/bin/sh\n";
@@ -47,31 +47,31 @@ impl Door {
         }
         let socket = folder.path().join(SOCKET);
         let listener = UnixListener::bind(&socket)?;
-        // Those who could pass our folders could come too: who it was is looked at.
+        // Every user that can traverse our folders can connect, so the caller checks which process did.
         std::fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
         Ok(Self { folder, listener })
     }
 
-    /// Those of a process that is dead.
+    /// Removes the sockets of dead processes.
     pub(super) fn remove_all(folder: &Path) -> io::Result<()> {
-        match std::fs::remove_dir_all(folder.join(DOORS)) {
+        match std::fs::remove_dir_all(folder.join(SOCKETS)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Where it is on the host.
+    /// Returns the path of a file in the socket's folder on the host.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The folder on the host.
+    /// Returns the path of the socket's folder on the host.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Who has come, as the kernel knows it.
-    pub(super) async fn open(&self) -> io::Result<(UnixStream, Pid)> {
+    /// Accepts a connection, and returns it with the peer's process ID as the kernel knows it.
+    pub(super) async fn accept(&self) -> io::Result<(UnixStream, Pid)> {
         let (stream, _) = self.listener.accept().await?;
         let stream = stream.into_std()?;
         stream.set_nonblocking(false)?;

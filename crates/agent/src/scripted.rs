@@ -1,19 +1,20 @@
-//! The test model `test/scripted`: it does what the directives in a prompt say.
+//! The test model `test/scripted`, which carries out the directives in a prompt.
 //!
-//! It is part of the program as test cards are part of a payment API: to try a whole service, from the first message
-//! to the pull request, without a model, and to make on purpose what is hard to wait for, such as failures, long
-//! turns, questions and crashes. It uses the same tools and reports them as a language model's turn does.
+//! The model is part of the program for the same reason that a payment API has test cards: it makes it possible to try
+//! the whole service without a model, from the first message to the pull request, and it produces on demand what is
+//! otherwise hard to wait for, such as failures, long turns, questions and crashes. It uses the same tools as a
+//! language model, and reports them in the same way.
 //!
-//! Directives, carried out in order (see [`directive`]):
+//! The directives run in order (see [`directive`]):
 //!
-//! - `[[write path|text]]`, `[[append path|text]]`: change a file; `\n`, `\t`, `\\` are decoded.
-//! - `[[run command]]`: a shell command. A failure is told, the turn goes on.
-//! - `[[say text]]`, `[[sleep seconds]]`, `[[ask text]]`: a message, a pause, a question for permission.
-//! - `[[fail text]]`: the prompt fails with this text. `[[die]]`: the process ends with code 101.
+//! - `[[write path|text]]`, `[[append path|text]]`: changes a file; `\n`, `\t`, `\\` are decoded.
+//! - `[[run command]]`: runs a shell command. The model reports a failure, and the turn continues.
+//! - `[[say text]]`, `[[sleep seconds]]`, `[[ask text]]`: sends a message, pauses, asks for permission.
+//! - `[[fail text]]`: fails the prompt with this text. `[[die]]`: ends the process with exit code 101.
 //!
-//! A prompt without a directive is added to `AGENT_NOTES.md` as a paragraph.
+//! A prompt without a directive is appended to `AGENT_NOTES.md` as a paragraph.
 //!
-//! Invariant: what a prompt does depends on the prompt and the files only, and takes no tokens.
+//! Invariant: the effects of a prompt depend only on the prompt and the files, and the model uses no tokens.
 
 mod directive;
 mod performance;
@@ -30,12 +31,12 @@ use crate::turn::{Turn, TurnEnd, TurnError};
 
 /// The test model.
 pub(crate) struct Scripted {
-    /// For the hook that ends the process.
+    /// The options of the agent, with the hook that ends the process.
     options: Arc<Options>,
 }
 
 impl Scripted {
-    /// A test model with the hooks of the options.
+    /// Creates the test model with the hooks of the options.
     pub(crate) fn new(options: Arc<Options>) -> Self {
         Self { options }
     }
@@ -51,7 +52,7 @@ impl Scripted {
         turn.save(file).await?;
         let mut performance = Performance::new(turn, file, &*self.options.die);
         let flow = performance.perform(prompt).await;
-        // What was done is kept also if the turn fails.
+        // The actions so far are saved even if the turn failed.
         turn.save(file).await?;
         let stop = match flow? {
             Flow::Continue => StopReason::EndTurn,
@@ -61,7 +62,7 @@ impl Scripted {
     }
 }
 
-/// Turns a conversation with a language model into lines.
+/// Converts a conversation with a language model to lines.
 pub(crate) fn adopt(file: &mut SessionFile) {
     let Some(chat) = file.chat.take() else {
         return;
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_with_a_language_model_is_adopted_as_lines() {
+    fn a_conversation_with_a_language_model_is_converted_to_lines() {
         let mut file = SessionFile::new("openai/m");
         let messages = &mut file.chat_mut().messages;
         messages.push(ChatMessage::user("do"));

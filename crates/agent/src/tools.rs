@@ -1,7 +1,7 @@
-//! The tools of the agent: their definitions for a model, and running them.
+//! The tools of the agent: their definitions for a model, and their execution.
 //!
-//! Invariants: tools touch files only below the working directory; they speak to nobody, what they did is in their
-//! [`ToolOutput`]; an error is a text for the model.
+//! Invariants: the file tools touch files only below the working directory; no tool sends anything to the client, the
+//! [`ToolOutput`] describes what it did; an error is a text for the model.
 
 mod edit_file;
 mod list_dir;
@@ -24,27 +24,27 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::output::{FileDiff, ToolOutput};
 use crate::workspace::{Workspace, WorkspaceError};
 
-/// Where a tool works.
+/// The context of a tool call.
 pub(crate) struct Context<'a> {
     /// The directory of the session.
     pub(crate) workspace: &'a Workspace,
-    /// Set when the turn shall stop.
+    /// Cancelled when the turn must stop.
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// What is known of a call before it runs.
+/// The description of a call before it runs.
 #[derive(Debug)]
 pub(crate) struct Announcement {
-    /// What kind of thing it does.
+    /// The kind of the call.
     pub(crate) kind: ToolKind,
-    /// One line for a person.
+    /// A one-line title for the user.
     pub(crate) title: String,
-    /// The files it is about.
+    /// The files that the call concerns.
     pub(crate) locations: Vec<ToolCallLocation>,
 }
 
 impl Announcement {
-    /// The announcement of a call that cannot be understood.
+    /// Describes a call that cannot be parsed.
     pub(crate) fn unknown(name: &str) -> Self {
         Self::new(ToolKind::Other, name.to_owned())
     }
@@ -53,7 +53,7 @@ impl Announcement {
         Self { kind, title, locations: Vec::new() }
     }
 
-    /// Adds the file of the call, unless the path is one that the tool will refuse.
+    /// Adds the file of the call, unless the tool will refuse the path.
     fn at(mut self, workspace: &Workspace, path: &str) -> Self {
         if let Ok(path) = workspace.resolve(path) {
             self.locations.push(ToolCallLocation::new(path));
@@ -62,20 +62,20 @@ impl Announcement {
     }
 }
 
-/// Why a call failed; the text goes to the model.
+/// The error of a failed call; the text goes to the model.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolError {
-    /// The path may not be used.
+    /// The path cannot be used.
     #[error(transparent)]
     Path(#[from] WorkspaceError),
     /// The file system or the process failed.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
-        /// What was tried.
+        /// The action that failed, as a verb phrase.
         action: &'static str,
         /// The path as the model gave it.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The call asks for something that this tool does not do.
@@ -84,13 +84,13 @@ pub(crate) enum ToolError {
     /// The turn was cancelled while the call ran.
     #[error("the turn was cancelled")]
     Cancelled,
-    /// The thread of the call died.
+    /// The thread of the call panicked or was stopped.
     #[error("the tool was interrupted: {0}")]
     Interrupted(#[from] tokio::task::JoinError),
 }
 
 impl ToolError {
-    /// Names what was tried when the system failed.
+    /// Returns a function that converts an I/O error and names the failed action.
     fn io(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
@@ -101,7 +101,7 @@ impl ToolError {
 pub(crate) enum ToolRequest {
     /// Reads a part of a file.
     ReadFile(read_file::Args),
-    /// Makes or replaces a file.
+    /// Creates or replaces a file.
     WriteFile(write_file::Args),
     /// Replaces a text in a file.
     EditFile(edit_file::Args),
@@ -116,7 +116,7 @@ pub(crate) enum ToolRequest {
 }
 
 impl ToolRequest {
-    /// Reads a call as a model made it; the error is a text for the model.
+    /// Parses the call of a model; the error is a text for the model.
     pub(crate) fn parse(name: &str, arguments: &Value) -> Result<Self, String> {
         match name {
             read_file::NAME => parse_args(name, arguments).map(Self::ReadFile),
@@ -130,17 +130,17 @@ impl ToolRequest {
         }
     }
 
-    /// The call that writes `content` to `path`.
+    /// Creates the call that writes `content` to `path`.
     pub(crate) fn write_file(path: &str, content: String) -> Self {
         Self::WriteFile(write_file::Args { path: path.to_owned(), content })
     }
 
-    /// The call that runs `command` with the usual time limit.
+    /// Creates the call that runs `command` with the default time limit.
     pub(crate) fn run_command(command: &str) -> Self {
         Self::RunCommand(run_command::Args { command: command.to_owned(), timeout_seconds: None })
     }
 
-    /// The name of the tool.
+    /// Returns the name of the tool.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::ReadFile(_) => read_file::NAME,
@@ -153,7 +153,7 @@ impl ToolRequest {
         }
     }
 
-    /// What to tell about the call before it runs.
+    /// Describes the call before it runs.
     pub(crate) fn announcement(&self, workspace: &Workspace) -> Announcement {
         match self {
             Self::ReadFile(args) => args.announcement(workspace),
@@ -166,7 +166,7 @@ impl ToolRequest {
         }
     }
 
-    /// Runs the call. Work on files happens on a thread of its own.
+    /// Runs the call. Work on files runs on a blocking thread.
     pub(crate) async fn run(self, context: &Context<'_>) -> Result<ToolOutput, ToolError> {
         let workspace = context.workspace.clone();
         let cancel = context.cancel.clone();
@@ -182,7 +182,7 @@ impl ToolRequest {
     }
 }
 
-/// The tools as a model is told of them.
+/// Returns the definitions of the tools for a model.
 pub(crate) fn definitions() -> Vec<Tool> {
     vec![
         read_file::definition(),
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_defined_tool_is_understood() {
+    fn every_defined_tool_is_parsed() {
         let arguments = json!({
             "path": "a", "content": "", "old_text": "a", "new_text": "b", "pattern": "x", "command": "true",
             "entries": [],
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_sense_are_explained() {
+    fn invalid_calls_are_explained() {
         let unknown = ToolRequest::parse("fly", &json!({})).err().unwrap_or_default();
         assert!(unknown.contains("fly"), "{unknown}");
         let missing = ToolRequest::parse("read_file", &json!({})).err().unwrap_or_default();

@@ -1,0 +1,5 @@
+//! Tests of the agent over ACP.
+#![expect(clippy::unwrap_used, reason = "test")]
+
+mod scripted;
+mod support;
