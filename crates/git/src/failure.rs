@@ -1,60 +1,60 @@
-//! What git failed with, told from its messages (in the C locale).
+//! Classifies failures of git by its messages (in the C locale).
 
-/// Why a git command gave no result.
+/// An error from a git command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GitError {
     /// The program could not be started.
     #[error("git could not be started: {0}")]
     NotStarted(String),
-    /// It took too long and was killed.
+    /// The command exceeded its time limit and was killed.
     #[error("git {command} took longer than {seconds} seconds and was stopped")]
     TimedOut {
-        /// The sub-command.
+        /// The subcommand.
         command: String,
-        /// How long it was given.
+        /// The time limit in seconds.
         seconds: u64,
     },
-    /// It printed more than it may.
+    /// The command printed more than its limit allows.
     #[error("git {command} printed more than {bytes} bytes and was stopped")]
     TooMuch {
-        /// The sub-command.
+        /// The subcommand.
         command: String,
-        /// How much it may print.
+        /// The limit in bytes.
         bytes: usize,
     },
-    /// It ended with an error.
+    /// The command ended with an error.
     #[error("git {command} failed: {stderr}")]
     Failed {
-        /// The sub-command.
+        /// The subcommand.
         command: String,
-        /// Its exit code; `None` if a signal ended it.
+        /// The exit code; `None` if a signal ended the process.
         code: Option<i32>,
-        /// What it said, without credentials.
+        /// The error output of git, without credentials.
         stderr: String,
     },
     /// The service does not use the repository at a path.
     #[error("{0}")]
     NotUsed(String),
-    /// It printed what cannot be understood.
+    /// The command printed output that cannot be parsed.
     #[error("git {command} printed something unexpected: {detail}")]
     Unexpected {
-        /// The sub-command.
+        /// The subcommand.
         command: String,
-        /// What.
+        /// The reason why the output cannot be parsed.
         detail: String,
     },
 }
 
-/// Kinds of failures, as far as a caller acts on them.
+/// The kinds of failures that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// There is no repository at the address.
+    /// No repository exists at the address.
     NotFound,
     /// The credential is missing or wrong.
     CredentialRefused,
     /// The host does not answer.
     Unreachable,
-    /// The remote branch holds commits that ours does not.
+    /// The remote branch holds commits that the local branch does not.
     NonFastForward,
     /// The remote refused the push, by a hook or a rule.
     Refused,
@@ -75,7 +75,7 @@ pub enum Failure {
     Other,
 }
 
-/// Messages and what they mean; the first that occurs counts.
+/// The messages of git with their kinds; the first entry that occurs in a message counts.
 const SIGNS: &[(&str, Failure)] = &[
     ("Out of memory", Failure::TooLarge),
     ("seconds of processor time", Failure::TooLarge),
@@ -102,7 +102,7 @@ const SIGNS: &[(&str, Failure)] = &[
     ("could not read Username", Failure::CredentialRefused),
     ("could not read Password", Failure::CredentialRefused),
     ("terminal prompts disabled", Failure::CredentialRefused),
-    // Of ssh, with the methods tried; without the bracket it is a file of ours.
+    // From ssh, with the methods that it tried; without the parenthesis, the message is about a local file.
     ("Permission denied (", Failure::CredentialRefused),
     ("Host key verification failed", Failure::CredentialRefused),
     ("error: 401", Failure::CredentialRefused),
@@ -137,6 +137,8 @@ const DAMAGE: &[&str] = &[
     "bad tree object ",
     "missing blob object",
     "unable to read tree",
+    // Of a tree; "fatal: Could not read from remote repository" is about the network.
+    "error: Could not read ",
     "unable to read sha1 file",
     "unable to read blob object",
     "unable to parse object",
@@ -174,7 +176,7 @@ impl GitError {
         matches!(self, Self::Failed { stderr, .. } if stderr.to_ascii_lowercase().contains("badfilemode"))
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn failure(&self) -> Failure {
         match self {
@@ -194,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_apart() {
+    fn messages_are_classified() {
         for (stderr, failure) in [
             ("fatal: '/srv/x' does not appear to be a git repository", Failure::NotFound),
             ("fatal: repository 'http://127.0.0.1:1/x/' not found", Failure::NotFound),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use journeyman_core::ports::Remote;
 use rustix::process::geteuid;
 
-use crate::command::{Git, far_settings};
+use crate::command::{Git, server_settings};
 use crate::failure::GitError;
 use repository::{Found, find};
 
@@ -62,7 +62,7 @@ impl Git {
     /// Decides how to reach a remote.
     ///
     /// # Errors
-    /// [`GitError::NotUsed`] contains the reason why the service does not use the repository at a path.
+    /// Returns [`GitError::NotUsed`] with the reason if the service does not use the repository at a path.
     pub async fn route(&self, remote: &Remote) -> Result<Route, GitError> {
         if remote.is_ours {
             let server = self.as_service(&[("safe.directory", "*")]);
@@ -96,7 +96,7 @@ impl Git {
             // Otherwise git would check out files with the repository's filters.
             ("receive.denyCurrentBranch", "refuse"),
         ];
-        let settings: String = (far_settings().chain(off).chain(more.iter().copied()))
+        let settings: String = (server_settings().chain(off).chain(more.iter().copied()))
             .map(|(key, value)| format!(" -c {}", quoted(&format!("{key}={value}"))))
             .collect();
         // Git must not fetch missing objects, because the repository would choose the source and the program.
@@ -141,7 +141,7 @@ impl Git {
                     let name = found.text()?.lines().next().unwrap_or_default().to_owned();
                     return Err(repository::has_hooks(git_dir, &name));
                 }
-                // No such setting.
+                // The file has no such setting.
                 Err(GitError::Failed { code: Some(1), .. }) => {}
                 Err(error) => return Err(error),
             }

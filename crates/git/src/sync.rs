@@ -20,18 +20,18 @@ impl Folders {
     /// Records the folders of a repository that is about to be changed. Blocks on disk I/O: not for an async thread.
     ///
     /// # Errors
-    /// A folder cannot be read.
+    /// Returns an error if a folder cannot be read.
     pub fn look(git_dir: &Path) -> io::Result<Self> {
         Ok(Self { git_dir: git_dir.to_owned(), before: folders(git_dir)? })
     }
 
-    /// Syncs the folders that have changed since. Blocks on disk I/O: not for an async thread.
+    /// Syncs the folders that have changed since they were recorded. Blocks on disk I/O: not for an async thread.
     ///
     /// # Errors
-    /// A folder cannot be read or synced: the new files may not survive a power failure.
+    /// Returns an error if a folder cannot be read or synced; the new files may then not survive a power failure.
     pub fn sync(&self) -> io::Result<()> {
         let now = folders(&self.git_dir)?;
-        // The clock of the file system may stand still for some milliseconds: a folder with the newest recorded time
+        // The clock of the file system may not advance for some milliseconds: a folder with the newest recorded time
         // may have changed after it was recorded.
         let newest = self.before.values().max();
         for (folder, changed) in &now {
@@ -46,7 +46,7 @@ impl Folders {
 /// Syncs a folder and all files and folders in it.
 ///
 /// # Errors
-/// A file or folder cannot be read or synced.
+/// Returns an error if a file or folder cannot be read or synced.
 pub fn sync_tree(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -65,12 +65,12 @@ pub fn sync_tree(folder: &Path) -> io::Result<()> {
 fn folders(git_dir: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
     let mut found = BTreeMap::new();
     for folder in [git_dir.to_owned(), git_dir.join("objects"), git_dir.join("objects/pack")] {
-        note(&mut found, folder)?;
+        record(&mut found, folder)?;
     }
     for entry in std::fs::read_dir(git_dir.join("objects"))? {
         let entry = entry?;
         if entry.file_name().len() == 2 {
-            note(&mut found, entry.path())?;
+            record(&mut found, entry.path())?;
         }
     }
     let mut next = vec![git_dir.join("refs")];
@@ -87,15 +87,15 @@ fn folders(git_dir: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
                 next.push(entry.path());
             }
         }
-        note(&mut found, folder)?;
+        record(&mut found, folder)?;
     }
     Ok(found)
 }
 
-fn note(found: &mut BTreeMap<PathBuf, SystemTime>, folder: PathBuf) -> io::Result<()> {
+fn record(found: &mut BTreeMap<PathBuf, SystemTime>, folder: PathBuf) -> io::Result<()> {
     match std::fs::metadata(&folder) {
-        Ok(note) => {
-            found.insert(folder, note.modified()?);
+        Ok(meta) => {
+            found.insert(folder, meta.modified()?);
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_that_git_gives_names_in_are_found_and_no_others() {
+    fn only_folders_with_lasting_entries_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let git = dir.path();
         for folder in

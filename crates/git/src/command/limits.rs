@@ -19,10 +19,10 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 /// The default memory limit of a git process.
 pub(super) const MEMORY_BYTES: u64 = 2 << 30;
 
-/// The minimum processor time of a command.
-const LEAST_CPU: Duration = Duration::from_secs(10);
+/// The smallest processor time limit of a command.
+const MIN_CPU: Duration = Duration::from_secs(10);
 
-/// Seconds between the signal at the processor time limit and the kill.
+/// The number of seconds between the signal at the processor time limit and the kill.
 const CPU_GRACE: u64 = 5;
 
 /// Settings that bound the memory, the threads and the input of git's own algorithms.
@@ -66,7 +66,7 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) fn new(memory_bytes: u64, timeout: Duration) -> Self {
-        Self { memory_bytes, cpu_seconds: (timeout * 2).max(LEAST_CPU).as_secs() }
+        Self { memory_bytes, cpu_seconds: (timeout * 2).max(MIN_CPU).as_secs() }
     }
 
     /// Returns whether a command with these arguments must start under `prlimit`.
@@ -124,18 +124,18 @@ mod tests {
         digits.chunks(2).map(byte).collect()
     }
 
-    async fn take(dir: &Path, arguments: &[&str]) -> GitError {
+    async fn error_of(dir: &Path, arguments: &[&str]) -> GitError {
         let repository = dir.join("r.git");
         git("git").at(&repository, ["init", "--quiet", "--bare"]).run().await.unwrap();
         git("git").at(&repository, arguments).stdin(bomb()).run().await.unwrap_err()
     }
 
     #[tokio::test]
-    async fn a_small_pack_that_stands_for_gigabytes_is_refused() {
+    async fn a_small_pack_that_describes_gigabytes_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         // The error message serves as the control: git requested the memory and did not get it.
         for arguments in [&["unpack-objects", "-q", "--strict"][..], &["index-pack", "--stdin", "--strict"]] {
-            let error = take(dir.path(), arguments).await;
+            let error = error_of(dir.path(), arguments).await;
             assert!(error.to_string().contains("tried to allocate 2506713751 bytes"), "{error}");
             assert_eq!(error.failure(), Failure::TooLarge);
         }
@@ -143,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_command_and_its_children_have_limits() {
-        // A shell instead of git, with both ways of setting limits.
+        // Runs a shell instead of git, with both ways of setting limits.
         let script = "sleep 0.2; sh -c 'ulimit -d; ulimit -t; ulimit -c'";
         let wrapped = git("sh").command(["-c", script]).run().await.unwrap().text().unwrap();
         assert_eq!(wrapped, "2097152\n600\n0");
@@ -151,13 +151,13 @@ mod tests {
         std::fs::write(dir.path().join("log"), script).unwrap();
         let applied = git("sh").command(["log"]).directory(dir.path()).run().await.unwrap().text().unwrap();
         assert_eq!(applied, "2097152\n600\n0");
-        let less =
+        let smaller =
             git("sh").command(["log"]).directory(dir.path()).memory_bytes(1 << 20).timeout(Duration::from_secs(7));
-        assert_eq!(less.run().await.unwrap().text().unwrap(), "1024\n14\n0");
+        assert_eq!(smaller.run().await.unwrap().text().unwrap(), "1024\n14\n0");
     }
 
     #[tokio::test]
-    async fn a_command_that_computes_for_ever_says_why_it_ended() {
+    async fn a_command_that_exceeds_its_processor_time_says_so() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("log"), "kill -XCPU $$").unwrap();
         let error = git("sh").command(["log"]).directory(dir.path()).run().await.unwrap_err();

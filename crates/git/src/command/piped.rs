@@ -1,6 +1,6 @@
-//! A git process whose streams its caller drives, such as a server.
+//! A git process whose caller handles its streams, such as a server.
 //!
-//! Invariant: when a [`Piped`] is dropped before its end was seen, no process of its group is left.
+//! Invariant: dropping a [`Piped`] before its process was waited for kills all processes of its group.
 
 use std::io;
 use std::process::ExitStatus;
@@ -12,13 +12,19 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use super::{GRACE, GitCommand, Group, Output, failed, read_some};
 use crate::failure::GitError;
 
-/// A running git. Take the streams that you drive; the others are closed with it.
+/// The size of the pieces in which output is passed on.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The receiver of the output needs no more of it.
+struct Stopped;
+
+/// A running git process. The streams that the caller does not take are closed when it is dropped.
 pub struct Piped {
-    /// What it reads.
+    /// The input of the process.
     pub stdin: Option<ChildStdin>,
-    /// What it prints.
+    /// The output of the process.
     pub stdout: Option<ChildStdout>,
-    /// What it complains of.
+    /// The error messages of the process.
     pub stderr: Option<ChildStderr>,
     group: Group,
 }
@@ -28,7 +34,7 @@ impl GitCommand {
     /// its output are not, and [`GitCommand::stdin`] is not written to it.
     ///
     /// # Errors
-    /// It did not start.
+    /// Returns an error if the process did not start.
     pub fn spawn(&self) -> Result<Piped, GitError> {
         let mut group = Group::spawn(self.build(), self.limits())?;
         let child = &mut group.0;
@@ -36,40 +42,58 @@ impl GitCommand {
         Ok(Piped { stdin, stdout, stderr, group })
     }
 
-    /// Runs it for the first `bytes` of what it prints; true where there was more, and it was stopped.
+    /// Runs the command for the first `bytes` of its output. The flag is true if there was more output; the command was
+    /// then stopped.
     ///
     /// # Errors
-    /// It did not start, took too long, or ended with an error.
+    /// As [`GitCommand::run_while`].
     pub async fn run_beginning(self, bytes: usize) -> Result<(Output, bool), GitError> {
+        let (command, mut stdout) = (self.name(), Vec::new());
+        let is_whole = self.run_while(|piece| {
+            stdout.extend_from_slice(piece);
+            stdout.len() <= bytes
+        });
+        let is_whole = is_whole.await?;
+        stdout.truncate(bytes);
+        Ok((Output { command, stdout }, !is_whole))
+    }
+
+    /// Runs the command, and passes its output to `take` piece by piece. Stops the command once `take` returns false.
+    /// Returns whether `take` got the whole output.
+    ///
+    /// # Errors
+    /// Returns an error if the command did not start, exceeded its time limit, or failed before it was stopped.
+    pub async fn run_while(self, mut take: impl FnMut(&[u8]) -> bool + Send) -> Result<bool, GitError> {
         let (command, timeout) = (self.name(), self.timeout);
         let mut piped = self.spawn()?;
         drop(piped.stdin.take());
         let (stdout, stderr) = (piped.stdout.take(), piped.stderr.take());
-        let shown = async {
-            let mut shown = Vec::new();
-            if let Some(pipe) = stdout {
-                // What cannot be read is as if it was not printed; the exit code decides.
-                let _ = pipe.take(bytes as u64 + 1).read_to_end(&mut shown).await;
+        let pass_on = async {
+            let mut buffer = vec![0; PIECE_BYTES];
+            if let Some(mut pipe) = stdout {
+                // Output that cannot be read counts as not printed; the exit code decides.
+                while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+                    if !take(&buffer[..read]) {
+                        return Err(Stopped);
+                    }
+                }
             }
-            if shown.len() > bytes { Err(shown) } else { Ok(shown) }
+            Ok(())
         };
         let work = async {
-            let (shown, stderr) = tokio::try_join!(shown, async { Ok(read_some(stderr).await) })?;
-            Ok::<_, Vec<u8>>((shown, stderr, piped.group.0.wait().await))
+            // The pipe of the errors is read too: git would be killed by writing to a closed one.
+            let ((), stderr) = tokio::try_join!(pass_on, async { Ok(read_some(stderr).await) })?;
+            Ok((stderr, piped.group.0.wait().await))
         };
-        let finished = tokio::time::timeout(timeout, work).await;
-        match finished {
+        match tokio::time::timeout(timeout, work).await {
             Err(_) => {
                 piped.stop(GRACE).await;
                 Err(GitError::TimedOut { command, seconds: timeout.as_secs() })
             }
-            Ok(Err(mut stdout)) => {
-                stdout.truncate(bytes);
-                Ok((Output { command, stdout }, true))
-            }
-            Ok(Ok((_, _, Err(error)))) => Err(GitError::NotStarted(error.to_string())),
-            Ok(Ok((stdout, _, Ok(status)))) if status.success() => Ok((Output { command, stdout }, false)),
-            Ok(Ok((_, stderr, Ok(status)))) => {
+            Ok(Err(Stopped)) => Ok(false),
+            Ok(Ok((_, Err(error)))) => Err(GitError::NotStarted(error.to_string())),
+            Ok(Ok((_, Ok(status)))) if status.success() => Ok(true),
+            Ok(Ok((stderr, Ok(status)))) => {
                 Err(failed(command, status, &stderr, self.secret.as_deref(), self.limits()))
             }
         }
@@ -77,16 +101,16 @@ impl GitCommand {
 }
 
 impl Piped {
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Errors
-    /// The system cannot say how it ended.
+    /// Returns an error if the system does not report how the process ended.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.group.0.wait().await
     }
 
-    /// Asks it to end, and kills it after `grace`. A git that is asked removes its lock files; one that is killed while
-    /// it moves a branch leaves the branch locked for ever.
+    /// Asks the process to end, and kills it after `grace`. Git removes its lock files when it is asked to end; if it
+    /// is killed while it moves a branch, the branch stays locked.
     pub async fn stop(mut self, grace: Duration) {
         self.group.stop(grace).await;
     }
@@ -96,14 +120,14 @@ impl Piped {
 mod tests {
     use crate::{Git, GitError, Runner};
 
-    /// A shell in git's place: what is tested is how a process is run.
+    /// Returns a git that is a shell: the tests are about running a process.
     fn shell() -> Git {
         let path = "/usr/local/bin:/usr/bin:/bin".into();
         Git::new(Runner { program: "sh".into(), path, environment: vec![], askpass: None })
     }
 
     #[tokio::test]
-    async fn the_beginning_is_cut_and_a_short_output_is_whole() {
+    async fn long_output_is_truncated_and_short_output_is_complete() {
         let (output, cut) = shell().command(["-c", "yes"]).run_beginning(10).await.unwrap();
         assert_eq!((output.stdout.as_slice(), cut), (b"y\ny\ny\ny\ny\n".as_slice(), true));
         let (output, cut) = shell().command(["-c", "printf abc"]).run_beginning(3).await.unwrap();
@@ -111,13 +135,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_is_told_where_nothing_was_cut() {
+    async fn an_error_is_returned_if_the_output_is_complete() {
         let error = shell().command(["-c", "echo no >&2; exit 3"]).run_beginning(10).await.unwrap_err();
         assert!(matches!(&error, GitError::Failed { code: Some(3), stderr, .. } if stderr == "no"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_git_that_is_stopped_may_clean_up() {
+    async fn a_stopped_process_may_clean_up() {
         use tokio::io::AsyncReadExt;
         let dir = tempfile::tempdir().unwrap();
         let seen = dir.path().join("seen");

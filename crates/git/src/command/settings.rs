@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Puts a file in its place whole: another process may be reading or running it.
+/// Replaces a file as a whole, because another process may be reading or running it.
 pub(super) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     std::fs::write(&draft, text)?;

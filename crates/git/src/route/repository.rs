@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::GitError;
 
-/// Parts of a repository that control its other parts, and so must belong to the same user.
+/// The parts of a repository that control its other parts, and therefore must belong to the same user.
 const PARTS: &[&str] = &[
     "",
     "HEAD",
@@ -21,7 +21,7 @@ const PARTS: &[&str] = &[
     "refs",
 ];
 
-/// Hooks that a push runs (githooks(5)).
+/// The hooks that a push runs (githooks(5)).
 const HOOKS: &[&str] = &[
     "pre-receive",
     "update",
@@ -90,7 +90,7 @@ fn git_dir(path: &Path) -> Result<PathBuf, GitError> {
             _ => {}
         }
     }
-    // The same message as git's.
+    // The message is the same as git's.
     let stderr = format!("'{}' does not appear to be a git repository", path.display());
     Err(GitError::Failed { command: "ls-remote".to_owned(), code: Some(128), stderr })
 }
@@ -108,7 +108,7 @@ fn check_parts(git_dir: &Path, me: u32) -> Result<(), GitError> {
     let above = git_dir.file_name().filter(|name| *name == ".git").and(git_dir.parent()).map(Path::to_owned);
     let parts = PARTS.iter().map(|part| if part.is_empty() { git_dir.to_owned() } else { git_dir.join(part) });
     for part in parts.chain(above) {
-        // Both a symbolic link and its target.
+        // Checks both a symbolic link and its target.
         for found in [part.symlink_metadata(), part.metadata()] {
             let found = match found {
                 Ok(found) => found,
@@ -132,8 +132,8 @@ fn written_by_others(found: &Metadata, me: u32) -> Option<String> {
     if found.uid() != me {
         return Some(format!("belongs to user {}", found.uid()));
     }
-    let everybody = !found.is_symlink() && found.permissions().mode() & 0o002 != 0;
-    everybody.then(|| "is writable by all users".to_owned())
+    let world_writable = !found.is_symlink() && found.permissions().mode() & 0o002 != 0;
+    world_writable.then(|| "is writable by all users".to_owned())
 }
 
 /// Refuses a repository of the service's user that has hooks.
