@@ -12,13 +12,13 @@ use journeyman_core::ids::Sha;
 use journeyman_git::{Git, GitError};
 use tokio::io::AsyncReadExt;
 
-/// The time limit of a git command: a large repository takes long.
-const LONG: Duration = Duration::from_secs(24 * 3600);
+/// The time limit of a git command; a large repository takes long.
+const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// The number of attempts for a repository: a concurrent `git gc` can make one fail.
-const TRIES: usize = 2;
+/// The maximum number of attempts for a repository: a concurrent `git gc` can make one fail.
+const MAX_ATTEMPTS: usize = 2;
 
-/// The failure to copy a repository.
+/// An error from copying a repository.
 #[derive(Debug)]
 pub struct CopyError {
     repository: PathBuf,
@@ -33,7 +33,7 @@ impl fmt::Display for CopyError {
 
 impl std::error::Error for CopyError {}
 
-/// A reason for a failure, without the repository's path.
+/// The reason for a failure, without the repository's path.
 struct Reason(String);
 
 impl Reason {
@@ -54,7 +54,7 @@ impl From<io::Error> for Reason {
     }
 }
 
-/// Commit hashes by full ref names.
+/// The commit hashes by full ref names.
 pub type Refs = BTreeMap<String, String>;
 
 /// A branch that a job works on.
@@ -62,14 +62,14 @@ pub type Refs = BTreeMap<String, String>;
 pub struct JobBranch {
     /// The name of the branch, without `refs/heads/`.
     pub name: String,
-    /// The branch's commits that the database knows, newest first.
+    /// The branch's commits that the copy of the database contains, newest first.
     pub known: Vec<Sha>,
 }
 
 /// Returns the names of the repositories in a folder, without `.git`; none if the folder does not exist.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// Returns an error if the folder cannot be read.
 pub fn repository_names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -88,7 +88,7 @@ pub fn repository_names(folder: &Path) -> io::Result<Vec<String>> {
 /// Returns the refs of a repository.
 ///
 /// # Errors
-/// Git cannot read the refs.
+/// Returns an error if git cannot read the refs.
 pub async fn refs(git: &Git, repository: &Path) -> Result<Refs, CopyError> {
     read_refs(git, repository).await.map_err(|reason| reason.of(repository))
 }
@@ -99,11 +99,11 @@ async fn read_refs(git: &Git, repository: &Path) -> Result<Refs, Reason> {
     Ok(pairs.map(|(at, name)| (name.to_owned(), at.to_owned())).collect())
 }
 
-/// Copies a repository, which may be in use, to `to`: refs, all objects, HEAD and configuration. `before` are the refs
-/// from before the copy of the database was made; `jobs` are the branches that this copy knows.
+/// Copies a repository, which may be in use, to `to`: refs, all objects, HEAD and configuration. `before` contains the
+/// refs from before the database was copied; `jobs` contains the branches in the copy of the database.
 ///
 /// # Errors
-/// Git cannot read all of the repository, or the copy cannot be written.
+/// Returns an error if git cannot read the whole repository, or if the copy cannot be written.
 pub async fn copy_repository(
     git: &Git,
     from: &Path,
@@ -111,11 +111,11 @@ pub async fn copy_repository(
     before: &Refs,
     jobs: &[JobBranch],
 ) -> Result<(), CopyError> {
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
-        tries += 1;
+        attempts += 1;
         match copy_once(git, from, to, before, jobs).await {
-            Err(_) if tries < TRIES => match std::fs::remove_dir_all(to) {
+            Err(_) if attempts < MAX_ATTEMPTS => match std::fs::remove_dir_all(to) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Reason::from(error).of(from)),
                 _ => {}
             },
@@ -125,9 +125,9 @@ pub async fn copy_repository(
 }
 
 async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
-    // Refs first, then objects: everything that a ref leads to was stored before the ref.
+    // Refs first, then objects: every object that a ref reaches was stored before the ref.
     let mut refs = read_refs(git, from).await?;
-    hold_back(git, from, &mut refs, before, jobs).await?;
+    roll_back(git, from, &mut refs, before, jobs).await?;
     let format = git.at(from, ["rev-parse", "--show-object-format"]).run().await?.text()?;
     let init = ["init", "--quiet", "--bare", "--template=", &format!("--object-format={format}")];
     git.at(to, init).run().await?;
@@ -137,10 +137,10 @@ async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[Job
     git.at(to, ["symbolic-ref", "HEAD", &head]).run().await?;
     pack(git, from, to).await?;
     let updates: String = refs.iter().map(|(name, at)| format!("create {name} {at}\n")).collect();
-    git.at(to, ["update-ref", "--stdin"]).stdin(updates).timeout(LONG).run().await?;
+    git.at(to, ["update-ref", "--stdin"]).stdin(updates).timeout(TIMEOUT).run().await?;
     git.at(to, ["pack-refs", "--all"]).run().await?;
     let check = ["fsck", "--connectivity-only", "--no-dangling", "--no-progress"];
-    let checked = git.at(to, check).timeout(LONG).run().await;
+    let checked = git.at(to, check).timeout(TIMEOUT).run().await;
     checked.map_err(|error| Reason(format!("objects are missing ({error}); run `git fsck` in it to see which")))?;
     Ok(())
 }
@@ -158,10 +158,10 @@ async fn pack(git: &Git, from: &Path, to: &Path) -> Result<(), Reason> {
         let borrowed = std::path::absolute(from.join("objects"))?;
         let borrowed = borrowed.to_str().ok_or_else(|| Reason("its path is not UTF-8".to_owned()))?;
         std::fs::write(info.join("alternates"), format!("{borrowed}\n"))?;
-        let place = std::path::absolute(to.join("objects/pack/pack"))?;
-        let place = place.to_str().ok_or_else(|| Reason("the path of the backup is not UTF-8".to_owned()))?;
-        let packed = git.at(to, ["pack-objects", "--quiet", place]).stdin_file(File::open(&list)?);
-        packed.timeout(LONG).run().await?;
+        let pack_path = std::path::absolute(to.join("objects/pack/pack"))?;
+        let pack_path = pack_path.to_str().ok_or_else(|| Reason("the path of the backup is not UTF-8".to_owned()))?;
+        let packed = git.at(to, ["pack-objects", "--quiet", pack_path]).stdin_file(File::open(&list)?);
+        packed.timeout(TIMEOUT).run().await?;
         std::fs::remove_file(info.join("alternates"))?;
     }
     Ok(std::fs::remove_file(list)?)
@@ -172,37 +172,37 @@ async fn list_objects(git: &Git, repository: &Path, list: &Path) -> Result<(), R
     let command = ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)"];
     let mut git = git.at(repository, command).spawn()?;
     drop(git.stdin.take());
-    let (Some(mut names), Some(mut complaints)) = (git.stdout.take(), git.stderr.take()) else {
+    let (Some(mut names), Some(mut stderr)) = (git.stdout.take(), git.stderr.take()) else {
         return Err(Reason("the output of git cannot be read".to_owned()));
     };
     let mut file = tokio::fs::File::create(list).await?;
-    let mut said = String::new();
-    tokio::try_join!(tokio::io::copy(&mut names, &mut file), complaints.read_to_string(&mut said))?;
+    let mut errors = String::new();
+    tokio::try_join!(tokio::io::copy(&mut names, &mut file), stderr.read_to_string(&mut errors))?;
     file.sync_all().await?;
-    if git.wait().await?.success() { Ok(()) } else { Err(Reason(format!("git cat-file failed: {}", said.trim()))) }
+    if git.wait().await?.success() { Ok(()) } else { Err(Reason(format!("git cat-file failed: {}", errors.trim()))) }
 }
 
-/// Resets job branches that were pushed to after the database was copied to the commits that the copy knows. Otherwise
-/// a waiting message in the restored database would be carried out on top of its own work.
-async fn hold_back(git: &Git, from: &Path, refs: &mut Refs, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
+/// Resets job branches that received pushes after the database was copied. They return to commits that the copy
+/// contains; otherwise a waiting message in the restored database would run on top of its previous result.
+async fn roll_back(git: &Git, from: &Path, refs: &mut Refs, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
     for branch in jobs {
         let name = format!("refs/heads/{}", branch.name);
         let (Some(now), before) = (refs.get(&name).cloned(), before.get(&name)) else { continue };
         if before == Some(&now) {
             continue;
         }
-        let mut held = before.cloned();
+        let mut target = before.cloned();
         for known in &branch.known {
             let is_newer = match before {
                 Some(before) => is_ancestor(git, from, before, known.as_str()).await,
                 None => true,
             };
             if is_newer && is_ancestor(git, from, known.as_str(), &now).await {
-                held = Some(known.to_string());
+                target = Some(known.to_string());
                 break;
             }
         }
-        match held {
+        match target {
             Some(at) => refs.insert(name, at),
             None => refs.remove(&name),
         };
@@ -223,13 +223,13 @@ mod tests {
 
     use super::*;
 
-    struct Place {
+    struct Setup {
         dir: tempfile::TempDir,
         git: Git,
         from: PathBuf,
     }
 
-    impl Place {
+    impl Setup {
         async fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let path = "/usr/local/bin:/usr/bin:/bin".into();
@@ -270,68 +270,68 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_copy_has_refs_head_configuration_and_objects_that_no_ref_leads_to() {
-        let place = Place::new().await;
-        place.commit("trunk").await;
-        let deleted = place.commit("gone").await;
-        place.git.at(&place.from, ["update-ref", "-d", "refs/heads/gone"]).run().await.unwrap();
-        place.git.at(&place.from, ["tag", "v1", "trunk"]).run().await.unwrap();
-        let before = refs(&place.git, &place.from).await.unwrap();
-        let (to, found) = place.copied(&before, &[]).await;
+    async fn a_copy_has_refs_head_configuration_and_unreachable_objects() {
+        let setup = Setup::new().await;
+        setup.commit("trunk").await;
+        let deleted = setup.commit("gone").await;
+        setup.git.at(&setup.from, ["update-ref", "-d", "refs/heads/gone"]).run().await.unwrap();
+        setup.git.at(&setup.from, ["tag", "v1", "trunk"]).run().await.unwrap();
+        let before = refs(&setup.git, &setup.from).await.unwrap();
+        let (to, found) = setup.copied(&before, &[]).await;
         assert_eq!(found, before);
-        let said = async |arguments: &[&str]| place.git.at(&to, arguments).run().await.unwrap().text().unwrap();
-        assert_eq!(said(&["symbolic-ref", "HEAD"]).await, "refs/heads/trunk");
-        assert_eq!(said(&["config", "http.receivepack"]).await, "true");
-        assert_eq!(said(&["cat-file", "-t", deleted.as_str()]).await, "commit");
-        std::fs::remove_dir_all(&place.from).unwrap();
-        said(&["fsck", "--strict"]).await;
+        let read = async |arguments: &[&str]| setup.git.at(&to, arguments).run().await.unwrap().text().unwrap();
+        assert_eq!(read(&["symbolic-ref", "HEAD"]).await, "refs/heads/trunk");
+        assert_eq!(read(&["config", "http.receivepack"]).await, "true");
+        assert_eq!(read(&["cat-file", "-t", deleted.as_str()]).await, "commit");
+        std::fs::remove_dir_all(&setup.from).unwrap();
+        read(&["fsck", "--strict"]).await;
         assert!(!to.join("objects/info/alternates").exists() && !to.join("objects.list").exists());
     }
 
     #[tokio::test]
     async fn an_empty_repository_is_copied() {
-        let place = Place::new().await;
-        let (to, found) = place.copied(&Refs::new(), &[]).await;
+        let setup = Setup::new().await;
+        let (to, found) = setup.copied(&Refs::new(), &[]).await;
         assert!(found.is_empty() && to.join("HEAD").exists());
     }
 
     #[tokio::test]
-    async fn a_branch_that_a_job_moved_meanwhile_is_where_the_database_knows_it() {
-        let place = Place::new().await;
-        let one = place.commit("job").await;
-        let before = refs(&place.git, &place.from).await.unwrap();
-        let two = place.commit("job").await;
-        let three = place.commit("job").await;
-        place.commit("people").await;
+    async fn a_job_branch_that_moved_after_the_database_copy_is_reset() {
+        let setup = Setup::new().await;
+        let one = setup.commit("job").await;
+        let before = refs(&setup.git, &setup.from).await.unwrap();
+        let two = setup.commit("job").await;
+        let three = setup.commit("job").await;
+        setup.commit("people").await;
         let at = async |known: &[&Sha], before: &Refs| {
-            let (_, found) = place.copied(before, &[job(known)]).await;
-            assert!(found.contains_key("refs/heads/people"), "other branches are as they are");
+            let (_, found) = setup.copied(before, &[job(known)]).await;
+            assert!(found.contains_key("refs/heads/people"), "other branches do not change");
             found.get("refs/heads/job").cloned()
         };
         let none = Refs::new();
-        assert_eq!(at(&[&two, &one], &before).await, Some(two.to_string()), "what it is to publish");
-        assert_eq!(at(&[&one], &before).await, Some(one.to_string()), "what it has pushed");
-        assert_eq!(at(&[], &before).await, Some(one.to_string()), "what was there");
+        assert_eq!(at(&[&two, &one], &before).await, Some(two.to_string()), "the commit to publish");
+        assert_eq!(at(&[&one], &before).await, Some(one.to_string()), "the pushed commit");
+        assert_eq!(at(&[], &before).await, Some(one.to_string()), "the previous commit");
         assert_eq!(at(&[&three], &before).await, Some(three.to_string()));
-        assert_eq!(at(&[], &none).await, None, "the first turn is to come");
-        let now = refs(&place.git, &place.from).await.unwrap();
-        assert_eq!(at(&[&one], &now).await, Some(three.to_string()), "nothing was pushed meanwhile");
-        let other = place.commit("other").await;
-        assert_eq!(at(&[&other, &one], &before).await, Some(one.to_string()), "a commit that is not on it");
+        assert_eq!(at(&[], &none).await, None, "the first turn has not started");
+        let now = refs(&setup.git, &setup.from).await.unwrap();
+        assert_eq!(at(&[&one], &now).await, Some(three.to_string()), "nothing was pushed in the meantime");
+        let other = setup.commit("other").await;
+        assert_eq!(at(&[&other, &one], &before).await, Some(one.to_string()), "a commit of another branch");
     }
 
     #[tokio::test]
-    async fn a_repository_with_a_lost_object_is_not_backed_up() {
-        let place = Place::new().await;
-        let commit = place.commit("trunk").await;
+    async fn a_repository_with_a_missing_object_is_not_backed_up() {
+        let setup = Setup::new().await;
+        let commit = setup.commit("trunk").await;
         let (folder, file) = commit.as_str().split_at(2);
-        std::fs::remove_file(place.from.join("objects").join(folder).join(file)).unwrap();
-        let to = place.dir.path().join("backup/shop.git");
-        let error = copy_repository(&place.git, &place.from, &to, &Refs::new(), &[]).await.unwrap_err();
+        std::fs::remove_file(setup.from.join("objects").join(folder).join(file)).unwrap();
+        let to = setup.dir.path().join("backup/shop.git");
+        let error = copy_repository(&setup.git, &setup.from, &to, &Refs::new(), &[]).await.unwrap_err();
         let error = format!("{error}");
         assert!(error.contains("shop.git cannot be backed up") && error.contains("nonexistent object"), "{error}");
         // The check of the copy finds a missing tree.
-        let other = Place::new().await;
+        let other = Setup::new().await;
         let commit = other.commit("trunk").await;
         let tree = ["rev-parse", &format!("{commit}^{{tree}}")];
         let tree = other.git.at(&other.from, tree).run().await.unwrap().text().unwrap();

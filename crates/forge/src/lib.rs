@@ -1,7 +1,7 @@
-//! Code hosts: where repositories live and pull requests are opened.
+//! Code hosts, which store repositories and open pull requests.
 //!
-//! [`CodeHosts`] finds the one of a project: the built-in host for `local:<name>`, else a plain git remote, which takes
-//! branches and opens no pull requests.
+//! [`CodeHosts`] selects the host of a project: the built-in host for `local:<name>`, otherwise a plain git remote,
+//! which receives branches and opens no pull requests.
 
 mod check;
 mod copy;
@@ -26,7 +26,7 @@ pub use local::{LocalHost, is_unfinished};
 /// The time limit for resolving a host name.
 const RESOLVE_TIME: Duration = Duration::from_secs(5);
 
-/// The code hosts that this installation knows.
+/// The code hosts that this installation supports.
 #[derive(Clone)]
 pub struct CodeHosts {
     git: Git,
@@ -35,7 +35,8 @@ pub struct CodeHosts {
 }
 
 impl CodeHosts {
-    /// With the built-in host's repositories in `repositories`, and its pages below `public_url` (no slash at its end).
+    /// Creates the hosts. The built-in host has its repositories in `repositories` and its pages below `public_url`
+    /// (which has no slash at its end).
     #[must_use]
     pub fn new(
         git: Git,
@@ -48,7 +49,7 @@ impl CodeHosts {
         Self { local: LocalHost::new(git.clone(), repositories, public_url, pulls, clock), git, secrets }
     }
 
-    /// The built-in host.
+    /// Returns the built-in host.
     #[must_use]
     pub const fn local(&self) -> &LocalHost {
         &self.local
@@ -63,13 +64,13 @@ impl Forges for CodeHosts {
             (Address::Local(name), None | Some(CodeHostKind::Local)) => {
                 return Ok(Arc::new(self.local.repository(&project.id, name)));
             }
-            // The branches of the built-in host without its pull requests.
+            // The built-in host's branches without its pull requests.
             (Address::Local(name), Some(CodeHostKind::Plain)) => {
                 let url = self.local.path(&name).to_string_lossy().into_owned();
                 return Ok(Arc::new(plain::PlainRemote::ours(url)));
             }
             (Address::Path(_) | Address::Url(_), Some(CodeHostKind::Local)) => {
-                let text = "codeHost.kind is local, but the repository is not; write it as local:<name>";
+                let text = "codeHost.kind is local, so the repository must be written as local:<name>";
                 return Err(ForgeError::Refused(text.to_owned()));
             }
             (Address::Path(url) | Address::Url(url), None | Some(CodeHostKind::Plain)) => url,
@@ -90,7 +91,7 @@ impl Forges for CodeHosts {
     async fn check(&self, project: &Project, changes: &SecretChanges) -> Result<(), Reason> {
         let url = match parse_address(&project.repository) {
             Ok(Address::Path(url) | Address::Url(url)) => url,
-            // Made when it is not there.
+            // The built-in host creates a missing repository.
             Ok(Address::Local(_)) => return Ok(()),
             Err(error) => return Err(Reason::new(ReasonCode::RepositoryNotFound, error.to_string())),
         };

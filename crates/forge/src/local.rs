@@ -1,4 +1,4 @@
-//! The built-in code host: bare repositories in a folder, pull requests in our store.
+//! The built-in code host: bare repositories in a folder, and pull requests in the service's store.
 
 mod merge;
 mod pages;
@@ -39,7 +39,8 @@ impl LocalHost {
         Self { git, repositories, public_url, pulls, clock }
     }
 
-    /// The bare repository of that name, which [`journeyman_core::project::parse_address`] has checked.
+    /// Returns the path of the bare repository with this name, which [`journeyman_core::project::parse_address`] has
+    /// validated.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.repositories.join(format!("{name}.git"))
@@ -49,19 +50,20 @@ impl LocalHost {
         LocalRepository { host: self.clone(), project: project.clone(), name }
     }
 
-    /// Makes an empty repository if none is there. Built beside its place and moved there: nobody sees half of one.
+    /// Creates an empty repository if it does not exist. Builds it in a temporary folder and renames that, so that an
+    /// incomplete repository is never visible.
     pub(crate) async fn prepare(&self, name: &str) -> Result<(), ForgeError> {
         let path = self.path(name);
         if path.join("HEAD").exists() {
             return Ok(());
         }
         let failed =
-            |error: &dyn std::fmt::Display| ForgeError::Unclear(format!("the repository was not made: {error}"));
+            |error: &dyn std::fmt::Display| ForgeError::Unclear(format!("the repository was not created: {error}"));
         tokio::fs::create_dir_all(&self.repositories).await.map_err(|error| failed(&error))?;
         let (building, _lock) = self.building(name).await.map_err(|error| failed(&error))?;
         let init = self.git.command(["init", "--quiet", "--bare", "--initial-branch=main"]);
         init.env("GIT_DIR", &building).run().await.map_err(|error| failed(&error))?;
-        // Whoever may push was asked for a key before git is started.
+        // The service checks the key of a push before it starts git.
         let config = self.git.at(&building, ["config", "http.receivepack", "true"]);
         config.run().await.map_err(|error| failed(&error))?;
         let tree = building.clone();
@@ -72,7 +74,7 @@ impl LocalHost {
                 blocking(move || std::fs::File::open(folder)?.sync_all()).await.map_err(|error| failed(&error))
             }
             Err(error) => {
-                // Another request was first: its repository is as good as ours.
+                // If another request created the repository first, that repository is equivalent.
                 let _ = tokio::fs::remove_dir_all(&building).await;
                 if path.join("HEAD").exists() { Ok(()) } else { Err(failed(&error)) }
             }
@@ -80,7 +82,7 @@ impl LocalHost {
     }
 
     /// Creates and locks a folder to build a repository in; concurrent requests get different folders. A folder that is
-    /// not locked was left by a killed process.
+    /// not locked was left behind by a killed process.
     async fn building(&self, name: &str) -> io::Result<(PathBuf, File)> {
         let moment = self.clock.now().as_micros();
         let mut attempt = 0_u64;
@@ -92,8 +94,9 @@ impl LocalHost {
                     made?;
                     match lock(&path) {
                         Some(lock) => return Ok((path, lock)),
-                        // Another machine that is starting mistakes the folder for an abandoned one.
-                        None if attempt < MOST_ATTEMPTS => attempt += 1,
+                        // Another machine that is starting takes the folder for an abandoned one, and locks or
+                        // removes it.
+                        None if attempt < MAX_ATTEMPTS => attempt += 1,
                         None => return Err(io::Error::other(format!("{} cannot be locked", path.display()))),
                     }
                 }
@@ -101,7 +104,7 @@ impl LocalHost {
         }
     }
 
-    /// The commit of a branch; `None` where there is no such branch.
+    /// Returns the commit of a branch; `None` if the branch does not exist.
     async fn branch(&self, path: &Path, branch: &str) -> Result<Option<Sha>, GitError> {
         let name = format!("refs/heads/{branch}^{{commit}}");
         match self.git.at(path, ["rev-parse", "--verify", "--quiet", &name]).run().await {
@@ -122,7 +125,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 }
 
 /// The maximum number of folders to try.
-const MOST_ATTEMPTS: u64 = 100;
+const MAX_ATTEMPTS: u64 = 100;
 
 /// Locks a folder with an unfinished repository; `None` if another process holds the lock or has removed the folder.
 fn lock(path: &Path) -> Option<File> {
@@ -141,7 +144,7 @@ pub fn is_unfinished(path: &Path, name: &str) -> bool {
     number() && number() && name.starts_with('.') && lock(path).is_some()
 }
 
-/// One repository on the built-in host, as one project sees it.
+/// A repository on the built-in host, from the view of one project.
 pub(crate) struct LocalRepository {
     host: LocalHost,
     project: ProjectId,
@@ -149,7 +152,7 @@ pub(crate) struct LocalRepository {
 }
 
 impl LocalRepository {
-    fn seen(&self, pull: &LocalPull) -> Pull {
+    fn to_pull(&self, pull: &LocalPull) -> Pull {
         Pull { number: pull.number, url: self.host.url(&self.project, pull.number) }
     }
 
@@ -176,7 +179,7 @@ impl Forge for LocalRepository {
 
     async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError> {
         let open = self.host.pulls.open_pull_of(self.name.clone(), head.to_owned()).await;
-        Ok(open.map_err(|error| store(&error))?.map(|pull| self.seen(&pull)))
+        Ok(open.map_err(|error| store(&error))?.map(|pull| self.to_pull(&pull)))
     }
 
     async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError> {
@@ -198,7 +201,7 @@ impl Forge for LocalRepository {
             Ok(count) if count == "0" => return Ok(None),
             Ok(_) => {}
             Err(error) => {
-                // The usual reason: one of the two is not there. Else git says it again.
+                // Usually one of the two branches does not exist. Otherwise git's own error is returned.
                 find(base.clone()).await?;
                 find(new.head.clone()).await?;
                 return Err(unclear(&error));
@@ -206,7 +209,7 @@ impl Forge for LocalRepository {
         }
         let opened = self.host.pulls.open_pull(self.name.clone(), base, new.clone(), self.host.clock.now()).await;
         match opened.map_err(|error| store(&error))? {
-            Some(pull) => Ok(Some(self.seen(&pull))),
+            Some(pull) => Ok(Some(self.to_pull(&pull))),
             None => Err(ForgeError::AlreadyExists),
         }
     }

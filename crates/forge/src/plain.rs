@@ -1,4 +1,4 @@
-//! A git remote without pull requests: branches are pushed, and that is all.
+//! A git remote without pull requests, to which branches are only pushed.
 
 use async_trait::async_trait;
 use journeyman_core::job::Pull;
@@ -7,10 +7,10 @@ use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{NewPull, PullState};
 use journeyman_core::run::{Reason, ReasonCode};
 
-/// The user name that goes with a token where none is given; code hosts take any.
+/// The default user name for a token; code hosts accept any.
 const USERNAME: &str = "x-access-token";
 
-/// A remote that no code host of ours stands behind.
+/// A remote without a code host that opens pull requests.
 pub(crate) struct PlainRemote {
     remote: Remote,
 }
@@ -29,14 +29,14 @@ impl PlainRemote {
         Self { remote: Remote { url, credential: None, is_ours: true } }
     }
 
-    /// The remote alone.
+    /// Returns the remote.
     pub(crate) fn into_remote(self) -> Remote {
         self.remote
     }
 
     fn no_pulls(&self) -> ForgeError {
         let text = format!(
-            "the branch was pushed, but {} is on no code host that Journeyman knows, so no pull request was opened; \
+            "the branch was pushed, but {} is on no code host that Journeyman supports, so no pull request was opened; \
              open one by hand, or use a repository of the built-in code host (local:<name>)",
             self.remote.url
         );

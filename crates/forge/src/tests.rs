@@ -1,4 +1,4 @@
-//! The built-in host with real git and the reference store.
+//! Tests of the built-in host with real git and the reference store.
 
 mod serve;
 
@@ -6,24 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use journeyman_core::ports::{ForgeError, Forges, PullPages, PullPagesError};
-use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
+use journeyman_core::project::Project;
 use journeyman_core::pull::{Ensured, NewPull, PullState, ensure};
 use journeyman_core::run::ReasonCode;
-use journeyman_core::time::{Clock, Timestamp};
+use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
+use journeyman_testkit::World;
 
 use crate::CodeHosts;
 
-struct Noon;
-
-impl Clock for Noon {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(1_800_000_000_000_000)
-    }
-}
-
-struct House {
+struct Setup {
     git: Git,
     hosts: CodeHosts,
     project: Project,
@@ -31,39 +24,30 @@ struct House {
 }
 
 fn project(repository: &str) -> Project {
-    Project {
-        id: "shop".parse().unwrap(),
-        repository: repository.to_owned(),
-        reference: None,
-        agent: DEFAULT_AGENT.to_owned(),
-        model: DEFAULT_MODEL.to_owned(),
-        created_at: Timestamp::default(),
-        settings: Settings::default(),
-        secret_names: Vec::new(),
-    }
+    Project::new("shop".parse().unwrap(), repository.to_owned(), Timestamp::default())
 }
 
-/// A repository on the built-in host: `main` with one commit, and a clone of it.
-async fn house() -> House {
+/// Creates a repository on the built-in host: `main` with one commit, and a clone of it.
+async fn setup() -> Setup {
     let dir = tempfile::tempdir().unwrap();
     let path = "/usr/local/bin:/usr/bin:/bin".into();
     let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
     let store = Arc::new(MemoryStore::default());
     let url = "http://localhost:8080".to_owned();
-    let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store, Arc::new(Noon));
-    let house = House { git, hosts, project: project("local:shop"), dir };
-    house.hosts.prepare(&house.project).await.unwrap();
-    house.run(&["clone", "-q", "repos/shop.git", "clone"], house.dir.path()).await;
-    house.commit("main", "README", "hello\n").await;
-    house
+    let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store, World::new());
+    let setup = Setup { git, hosts, project: project("local:shop"), dir };
+    setup.hosts.prepare(&setup.project).await.unwrap();
+    setup.run(&["clone", "-q", "repos/shop.git", "clone"], setup.dir.path()).await;
+    setup.commit("main", "README", "hello\n").await;
+    setup
 }
 
-impl House {
+impl Setup {
     async fn run(&self, arguments: &[&str], directory: &Path) {
         self.git.command(arguments).directory(directory).run().await.unwrap();
     }
 
-    /// A commit on top of what the clone has checked out, pushed as `branch`.
+    /// Commits a file on top of the clone's checked-out commit, and pushes the commit as `branch`.
     async fn commit(&self, branch: &str, file: &str, text: &str) {
         let clone = self.dir.path().join("clone");
         std::fs::write(clone.join(file), text).unwrap();
@@ -83,46 +67,46 @@ fn pull(head: &str) -> NewPull {
 
 #[tokio::test]
 async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
-    let house = house().await;
-    house.commit("topic", "a.txt", "a\n").await;
-    let forge = house.hosts.of(&house.project).await.unwrap();
+    let setup = setup().await;
+    setup.commit("topic", "a.txt", "a\n").await;
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
     let Ensured::Opened(opened) = ensure(&*forge, &pull("topic")).await.unwrap() else { panic!("not opened") };
     assert_eq!(opened.url, "http://localhost:8080/projects/shop/pulls/1");
     assert_eq!(ensure(&*forge, &pull("topic")).await, Ok(Ensured::Found(opened)));
     assert_eq!(forge.open_pull(&pull("topic")).await, Err(ForgeError::AlreadyExists));
-    let pages = house.hosts.local();
-    let detail = pages.pull(&house.project, 1).await.unwrap();
+    let pages = setup.hosts.local();
+    let detail = pages.pull(&setup.project, 1).await.unwrap();
     assert_eq!(detail.commits.len(), 1);
     assert_eq!(detail.commits[0].subject, "Write a.txt");
     assert!(detail.diff.contains("+++ b/a.txt\n@@ -0,0 +1 @@\n+a\n"), "{}", detail.diff);
     assert!(detail.mergeable);
-    pages.merge(&house.project, 1, "ci").await.unwrap();
+    pages.merge(&setup.project, 1, "ci").await.unwrap();
     assert_eq!(forge.pull_state(1).await, Ok(Some(PullState::Merged)));
-    assert_eq!(pages.merge(&house.project, 1, "ci").await, Err(PullPagesError::NotOpen));
-    assert_eq!(pages.pull(&house.project, 1).await.unwrap().diff, detail.diff, "the page stays as it was");
-    assert_eq!(ensure(&*forge, &pull("topic")).await, Ok(Ensured::NoChanges), "all of it is in main");
+    assert_eq!(pages.merge(&setup.project, 1, "ci").await, Err(PullPagesError::NotOpen));
+    assert_eq!(pages.pull(&setup.project, 1).await.unwrap().diff, detail.diff, "the page does not change");
+    assert_eq!(ensure(&*forge, &pull("topic")).await, Ok(Ensured::NoChanges), "main contains the branch");
 }
 
 #[tokio::test]
 async fn branches_that_conflict_are_not_merged() {
-    let house = house().await;
-    house.commit("topic", "README", "topic\n").await;
-    house.checkout("HEAD~1").await;
-    house.commit("main", "README", "main\n").await;
-    let forge = house.hosts.of(&house.project).await.unwrap();
+    let setup = setup().await;
+    setup.commit("topic", "README", "topic\n").await;
+    setup.checkout("HEAD~1").await;
+    setup.commit("main", "README", "main\n").await;
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
     forge.open_pull(&pull("topic")).await.unwrap().unwrap();
-    let pages = house.hosts.local();
-    assert!(!pages.pull(&house.project, 1).await.unwrap().mergeable);
-    let refused = pages.merge(&house.project, 1, "ci").await;
+    let pages = setup.hosts.local();
+    assert!(!pages.pull(&setup.project, 1).await.unwrap().mergeable);
+    let refused = pages.merge(&setup.project, 1, "ci").await;
     assert!(matches!(refused, Err(PullPagesError::Conflict { .. })), "{refused:?}");
-    pages.close(&house.project, 1).await.unwrap();
+    pages.close(&setup.project, 1).await.unwrap();
     assert_eq!(forge.pull_state(1).await, Ok(Some(PullState::Closed)));
 }
 
 #[tokio::test]
 async fn a_missing_base_or_head_is_refused_by_name() {
-    let house = house().await;
-    let forge = house.hosts.of(&house.project).await.unwrap();
+    let setup = setup().await;
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
     let refused = forge.open_pull(&pull("nowhere")).await.unwrap_err();
     assert!(refused.to_string().contains("\"nowhere\""), "{refused}");
     let based = NewPull { base: Some("gone".into()), ..pull("main") };
@@ -130,25 +114,25 @@ async fn a_missing_base_or_head_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_restricted_host_is_found_by_its_address_and_others_are_none() {
-    let house = house().await;
-    let found = house.hosts.restricted_host("git@0xa9fea9fe:x.git").await.map(|host| host.to_string());
+async fn restricted_hosts_are_recognized_by_their_address() {
+    let setup = setup().await;
+    let found = setup.hosts.restricted_host("git@0xa9fea9fe:x.git").await.map(|host| host.to_string());
     assert_eq!(found.as_deref(), Some("169.254.169.254, a cloud metadata service"));
     // `localhost` is resolved without a network.
-    assert!(house.hosts.addresses("localhost").await.iter().all(|address| address.is_loopback()));
+    assert!(setup.hosts.addresses("localhost").await.iter().all(|address| address.is_loopback()));
     for other in ["http://localhost:3000/x", "local:shop", "/srv/git/x.git"] {
-        assert_eq!(house.hosts.restricted_host(other).await, None, "{other}");
+        assert_eq!(setup.hosts.restricted_host(other).await, None, "{other}");
     }
 }
 
 #[tokio::test]
-async fn a_plain_remote_opens_none_and_says_why() {
-    let house = house().await;
+async fn a_plain_remote_opens_no_pull_request_and_says_why() {
+    let setup = setup().await;
     let elsewhere = project("/srv/git/elsewhere.git");
-    house.hosts.prepare(&elsewhere).await.unwrap();
-    let forge = house.hosts.of(&elsewhere).await.unwrap();
+    setup.hosts.prepare(&elsewhere).await.unwrap();
+    let forge = setup.hosts.of(&elsewhere).await.unwrap();
     assert_eq!(forge.remote().await.unwrap().url, "/srv/git/elsewhere.git");
-    let Err(ForgeError::NoPulls(reason)) = ensure(&*forge, &pull("x")).await else { panic!("a pull request") };
+    let Err(ForgeError::NoPulls(reason)) = ensure(&*forge, &pull("x")).await else { panic!("pull request opened") };
     assert_eq!(reason.code, ReasonCode::NoCodeHost);
-    assert_eq!(house.hosts.local().pulls(&elsewhere).await, Err(PullPagesError::NotFound));
+    assert_eq!(setup.hosts.local().pulls(&elsewhere).await, Err(PullPagesError::NotFound));
 }

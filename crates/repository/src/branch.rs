@@ -4,22 +4,24 @@ use journeyman_core::branch::branch_name;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::command::TurnBegun;
 use journeyman_core::job::{DEFAULT_BRANCH, Job};
-use journeyman_core::ports::Forge;
+use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::run::ReasonCode;
 
-use crate::failure::Stopped;
-use crate::mirror::History;
-use crate::setup::accepted::is_accepted_name;
+use crate::accepted::is_accepted_name;
+use crate::{History, RepositoryError};
 
-/// Which branch the next turn works on, and from which commit.
-pub(crate) async fn choose_branch(
+/// Chooses the branch of the next turn, and the commit that the turn starts from.
+///
+/// # Errors
+/// The job may not push to the branch that it asks for, a ref does not exist, or the code host failed.
+pub async fn choose_branch(
     job: &Job,
     project: &Project,
     history: &dyn History,
     forge: &dyn Forge,
-) -> Result<TurnBegun, Stopped> {
+) -> Result<TurnBegun, RepositoryError> {
     let begun = branch_of(job, project, history, forge).await?;
     let default_branch = history.names_default_branch().then(|| history.default_branch().to_owned());
     Ok(TurnBegun { default_branch: default_branch.filter(|_| job.source.reference == DEFAULT_BRANCH), ..begun })
@@ -30,7 +32,7 @@ async fn branch_of(
     project: &Project,
     history: &dyn History,
     forge: &dyn Forge,
-) -> Result<TurnBegun, Stopped> {
+) -> Result<TurnBegun, RepositoryError> {
     let wanted = |generation: u32| match (&job.options.branch, generation) {
         (Some(name), 1) => name.clone(),
         (Some(name), generation) => format!("{name}-{generation}"),
@@ -40,14 +42,16 @@ async fn branch_of(
         let start = history.resolve(&job.source.reference).await?;
         let (name, base) = (wanted(1), base_of(job, project, history));
         if name == base {
-            let text =
-                format!("the job's branch {name:?} is the one that its pull request would go into; choose another");
-            return Err(Stopped::failed(ReasonCode::PushRefused, text));
+            let text = format!("the job's branch {name:?} is also the base of its pull request; choose another branch");
+            return Err(RepositoryError::failed(ReasonCode::PushRefused, text));
         }
         return begin(name, 1, start, project, history);
     };
     let ended = match &job.pull {
-        Some(pull) => matches!(forge.pull_state(pull.number).await?, Some(PullState::Merged | PullState::Closed)),
+        Some(pull) => matches!(
+            forge.pull_state(pull.number).await.map_err(not_read)?,
+            Some(PullState::Merged | PullState::Closed)
+        ),
         None => false,
     };
     if ended {
@@ -61,7 +65,7 @@ async fn branch_of(
     }
     let pushed = history.heads().get(&branch.name).cloned();
     let head = match &pushed {
-        // What people pushed is built upon; what we have not pushed yet goes on top of what is there.
+        // The turn continues from the commits that people pushed. Our unpushed commits are rebased onto them later.
         Some(theirs) if !history.has(&branch.head).await || !history.contains(&branch.head, theirs).await => {
             theirs.clone()
         }
@@ -80,7 +84,7 @@ fn begin(
     base: Sha,
     project: &Project,
     history: &dyn History,
-) -> Result<TurnBegun, Stopped> {
+) -> Result<TurnBegun, RepositoryError> {
     if branch == history.default_branch() || is_accepted_name(&branch, project, history) {
         return Err(not_for_jobs(&branch));
     }
@@ -89,17 +93,30 @@ fn begin(
     Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
 }
 
-fn not_for_jobs(branch: &str) -> Stopped {
+/// Returns the failure for a pull request whose state could not be read.
+fn not_read(error: ForgeError) -> RepositoryError {
+    let text = format!("the state of the job's pull request could not be read: {error}");
+    match error {
+        ForgeError::NoPulls(reason) => RepositoryError::Failed { reason, retry: false },
+        ForgeError::AlreadyExists | ForgeError::Unclear(_) => {
+            RepositoryError::may_pass(ReasonCode::PullRequestFailed, text)
+        }
+        ForgeError::Refused(_) => RepositoryError::failed(ReasonCode::PullRequestFailed, text),
+    }
+}
+
+fn not_for_jobs(branch: &str) -> RepositoryError {
     let text = format!(
         "the job's branch {branch:?} is the default branch, or the project's ref or pullRequest.base, and jobs do not \
          push to those; choose another branch in a new job, or change the project"
     );
-    Stopped::failed(ReasonCode::PushRefused, text)
+    RepositoryError::failed(ReasonCode::PushRefused, text)
 }
 
-/// The branch that a job's work is to be merged into: as the project says, else where the job started from. A tag or a
-/// commit cannot be merged into: then the default branch.
-pub(crate) fn base_of(job: &Job, project: &Project, history: &dyn History) -> String {
+/// Returns the branch that a job's work is merged into: the project's `pullRequest.base`, otherwise the branch that the
+/// job started from, otherwise the default branch.
+#[must_use]
+pub fn base_of(job: &Job, project: &Project, history: &dyn History) -> String {
     let started = || Some(&job.source.reference).filter(|reference| history.heads().contains_key(*reference));
     let base = project.settings.pull_request.base.as_ref().or_else(started);
     base.map_or_else(|| history.default_branch().to_owned(), Clone::clone)
@@ -110,7 +127,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use async_trait::async_trait;
-    use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Settings};
+
     use journeyman_core::time::Timestamp;
 
     use super::*;
@@ -132,7 +149,7 @@ mod tests {
             self.1
         }
 
-        async fn resolve(&self, reference: &str) -> Result<Sha, Stopped> {
+        async fn resolve(&self, reference: &str) -> Result<Sha, RepositoryError> {
             Ok(self.0[reference].clone())
         }
 
@@ -149,14 +166,8 @@ mod tests {
     fn no_job_pushes_to_a_branch_that_people_accept_work_into() {
         let commit: Sha = "a".repeat(40).parse().unwrap();
         let mut project = Project {
-            id: "shop".parse().unwrap(),
-            repository: "local:shop".to_owned(),
             reference: Some("refs/heads/develop".to_owned()),
-            agent: DEFAULT_AGENT.to_owned(),
-            model: DEFAULT_MODEL.to_owned(),
-            created_at: Timestamp::default(),
-            settings: Settings::default(),
-            secret_names: Vec::new(),
+            ..Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default())
         };
         project.settings.pull_request.base = Some("v1".to_owned());
         for is_named in [true, false] {
@@ -172,10 +183,10 @@ mod tests {
             ] {
                 match begun(branch) {
                     Ok(turn) => assert!(is_free && turn.branch == branch, "{branch}"),
-                    Err(Stopped::Failed { reason, .. }) => {
+                    Err(RepositoryError::Failed { reason, .. }) => {
                         assert!(!is_free && reason.text.contains("choose another"), "{branch}: {}", reason.text);
                     }
-                    Err(stopped) => panic!("{stopped:?}"),
+                    Err(error) => panic!("{error:?}"),
                 }
             }
         }

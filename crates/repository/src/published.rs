@@ -6,28 +6,30 @@ use journeyman_core::job::Job;
 use journeyman_core::job::command::TurnBegun;
 use journeyman_core::message::Message;
 
-use crate::failure::Stopped;
-use crate::mirror::Mirror;
+use crate::{Mirror, RepositoryError};
 
 /// The trailer that names the message that a turn's last commit belongs to (git-interpret-trailers(1)).
-pub(crate) const TRAILER: &str = "Journeyman-Message";
+pub const TRAILER: &str = "Journeyman-Message";
 
 /// Returns the branch's newest commit and the message's commits, oldest first, if the code host's branch already has
 /// them.
-pub(crate) async fn published_before(
+///
+/// # Errors
+/// Git failed.
+pub async fn published_before(
     mirror: &Mirror,
     job: &Job,
     message: &Message,
     begun: &TurnBegun,
-) -> Result<Option<(Sha, Vec<Sha>)>, Stopped> {
+) -> Result<Option<(Sha, Vec<Sha>)>, RepositoryError> {
     let known = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
-    // Usually the branch is where the database says it is.
+    // Usually the head of the branch is the one that the database knows.
     let Some(pushed) = begun.pushed.as_ref().filter(|pushed| known != Some(*pushed)) else { return Ok(None) };
     let range = format!("{}..{pushed}", known.unwrap_or(&begun.base));
     let format = format!("--format=%H %ce %(trailers:key={TRAILER},valueonly,separator=%x20)");
     let log = ["log", "--reverse", "--topo-order", &format, &range, "--"];
-    let told = mirror.git.at(&mirror.path, log).run().await?.text()?;
-    let commits = commits_of(&told, &message.id.to_string());
+    let output = mirror.git.at(&mirror.path, log).run().await?.text()?;
+    let commits = commits_of(&output, &message.id.to_string());
     Ok((!commits.is_empty()).then(|| (pushed.clone(), commits)))
 }
 
@@ -59,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commits_that_lead_to_a_messages_trailer_are_its_own() {
+    fn the_commits_up_to_a_messages_trailer_belong_to_the_message() {
         let name = |digit: &str| digit.repeat(40);
         let ours = "journeyman@localhost";
         let lines = [

@@ -1,42 +1,50 @@
-//! Repairs a damaged mirror: builds a new one next to it, copies the readable commits that only the damaged one has,
-//! and replaces it.
+//! Repairs a damaged mirror: builds a new mirror next to it, copies the readable commits that only the damaged mirror
+//! has, and replaces it.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use journeyman_core::ports::Remote;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
-use crate::failure::Stopped;
-use crate::mirror::{Mirror, Mirrors, look_at, synced};
-use crate::removal::remove_folder;
+use crate::sync::{folders_of, sync};
+use crate::{Mirror, Mirrors, RepositoryError};
 
 impl Mirrors {
-    /// Recreates the mirror of a remote. Jobs that use the mirror meanwhile find the old one until the new one is
+    /// Rebuilds the mirror of a remote. Jobs that use the mirror meanwhile read the old one until the new one is
     /// complete.
-    pub(crate) async fn repair(&self, remote: &Remote) -> Result<(), Stopped> {
+    ///
+    /// # Errors
+    /// The remote cannot be read, or the disk failed.
+    pub async fn repair(&self, remote: &Remote) -> Result<(), RepositoryError> {
         let path = self.path(&remote.url);
-        let turn = self.turn(&path);
-        let _turn = turn.lock().await;
+        let lock = self.lock(&path);
+        let _held = lock.lock().await;
+        restore(&path).await?;
         let (new, old) = (path.with_extension("new"), path.with_extension("old"));
-        for left in [&new, &old] {
-            remove_folder(left).await?;
+        let leftovers = [new.clone(), old.clone()];
+        for leftover in &leftovers {
+            remove(leftover).await?;
         }
         let mirror = self.fetch_into(new.clone(), remote.clone()).await?;
-        let folders = look_at(&new).await?;
-        mirror.take_over(&path).await;
-        synced(folders).await?;
-        match tokio::fs::rename(&path, &old).await {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
+        let folders = folders_of(&new).await?;
+        mirror.copy_job_refs(&path).await;
+        sync(folders).await?;
+        let replaced = tokio::task::spawn_blocking(move || replace(&path, &new, &old)).await;
+        replaced.map_err(io::Error::other)??;
+        for leftover in &leftovers {
+            remove(leftover).await?;
         }
-        tokio::fs::rename(&new, &path).await?;
-        Ok(remove_folder(&old).await?)
+        Ok(())
     }
 }
 
 impl Mirror {
-    /// Fetches the commits of jobs from a damaged mirror, one ref at a time, if they are completely readable. They may
-    /// be the only copy of work that was not published yet.
-    async fn take_over(&self, damaged: &Path) {
+    /// Fetches the commits of jobs from a damaged mirror, one ref at a time, as far as they are completely readable.
+    /// They may be the only copy of work that was not published yet.
+    async fn copy_job_refs(&self, damaged: &Path) {
         let list = self.git.at(damaged, ["for-each-ref", "--format=%(refname)", "refs/jobs"]).run().await;
         let Ok(names) = list.and_then(journeyman_git::Output::text) else { return };
         for name in names.lines() {
@@ -50,6 +58,135 @@ impl Mirror {
                     "a job's commits could not be copied from a damaged mirror"
                 );
             }
+        }
+    }
+}
+
+/// Moves the damaged mirror back to `path` if a repair ended between the two renames of [`replace`]. The damaged mirror
+/// may have the only copy of unpublished commits. The caller holds the lock of the mirror.
+pub(crate) async fn restore(path: &Path) -> io::Result<()> {
+    let old = path.with_extension("old");
+    if path.exists() || !old.exists() {
+        return Ok(());
+    }
+    tokio::fs::rename(old, path).await
+}
+
+/// Replaces the mirror at `path` with the one at `new`, and makes the change durable. The damaged mirror is then at
+/// `new` or at `old`. Blocks on disk I/O: not for an async thread.
+fn replace(path: &Path, new: &Path, old: &Path) -> io::Result<()> {
+    match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => {}
+        Err(Errno::NOENT) => std::fs::rename(new, path)?,
+        // The kernel or the file system cannot exchange two folders.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => replace_in_two_steps(path, new, old)?,
+        Err(error) => return Err(error.into()),
+    }
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Replaces a mirror with two renames. [`restore`] moves the mirror back after a crash between them.
+fn replace_in_two_steps(path: &Path, new: &Path, old: &Path) -> io::Result<()> {
+    std::fs::rename(path, old)?;
+    std::fs::rename(new, path)
+}
+
+/// Removes a mirror, if it exists. Only this service writes to mirrors, so there is nothing unusual in it.
+async fn remove(mirror: &Path) -> io::Result<()> {
+    match tokio::fs::remove_dir_all(mirror).await {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use journeyman_core::ids::Sha;
+    use journeyman_git::{Git, Runner};
+
+    use super::*;
+
+    /// Creates folders with the names as their only files.
+    fn folders(dir: &Path, names: &[&str]) {
+        for name in names {
+            std::fs::create_dir(dir.join(name)).unwrap();
+            std::fs::write(dir.join(name).join(name), "").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_mirror_is_replaced_if_it_exists_and_if_it_is_missing() {
+        for names in [["new", "path"].as_slice(), &["new"]] {
+            let dir = tempfile::tempdir().unwrap();
+            folders(dir.path(), names);
+            let [path, new, old] = ["path", "new", "old"].map(|name| dir.path().join(name));
+            replace(&path, &new, &old).unwrap();
+            assert!(path.join("new").exists(), "{names:?}");
+            let has_damaged = new.join("path").exists() || old.join("path").exists();
+            assert_eq!(has_damaged, names.len() == 2, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_mirror_is_replaced_in_two_steps_where_an_exchange_is_not_possible() {
+        let dir = tempfile::tempdir().unwrap();
+        folders(dir.path(), &["new", "path"]);
+        let [path, new, old] = ["path", "new", "old"].map(|name| dir.path().join(name));
+        replace_in_two_steps(&path, &new, &old).unwrap();
+        assert!(path.join("new").exists() && old.join("path").exists() && !new.exists());
+    }
+
+    /// Creates a repository with one commit, and mirrors. Returns them with the commit.
+    async fn mirrors(dir: &Path) -> (Mirrors, Remote, Sha) {
+        let git = Git::new(Runner {
+            program: "git".into(),
+            path: "/usr/local/bin:/usr/bin:/bin".into(),
+            environment: vec![],
+            askpass: None,
+        });
+        let origin: PathBuf = dir.join("origin.git");
+        let init = git.command(["init", "--quiet", "--bare", "--initial-branch=main"]).env("GIT_DIR", &origin);
+        init.run().await.unwrap();
+        let tree = git.at(&origin, ["mktree"]).run().await.unwrap().sha().unwrap();
+        let commit = git.at(&origin, ["commit-tree", "-m", "Begin", tree.as_str()]).run().await.unwrap().sha().unwrap();
+        git.at(&origin, ["update-ref", "refs/heads/main", commit.as_str()]).run().await.unwrap();
+        let remote = Remote { url: origin.to_str().unwrap().to_owned(), credential: None, is_ours: true };
+        (Mirrors::new(git, dir.join("mirrors")), remote, commit)
+    }
+
+    #[tokio::test]
+    async fn a_repair_keeps_the_commits_of_jobs() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mirrors, remote, commit) = mirrors(dir.path()).await;
+        let mirror = mirrors.fetch(remote.clone()).await.unwrap();
+        mirror.keep("job_1/head", &commit).await.unwrap();
+        mirrors.repair(&remote).await.unwrap();
+        mirror.git.at(&mirror.path, ["rev-parse", "--verify", "refs/jobs/job_1/head"]).run().await.unwrap();
+        let names = std::fs::read_dir(dir.path().join("mirrors")).unwrap();
+        assert_eq!(names.count(), 1, "the damaged mirror was removed");
+    }
+
+    #[tokio::test]
+    async fn a_mirror_is_restored_after_a_crash_between_the_renames_of_a_repair() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mirrors, remote, commit) = mirrors(dir.path()).await;
+        let mirror = mirrors.fetch(remote.clone()).await.unwrap();
+        mirror.keep("job_1/head", &commit).await.unwrap();
+        for repairs in [false, true] {
+            std::fs::rename(&mirror.path, mirror.path.with_extension("old")).unwrap();
+            std::fs::create_dir(mirror.path.with_extension("new")).unwrap();
+            if repairs {
+                mirrors.repair(&remote).await.unwrap();
+            } else {
+                mirrors.fetch(remote.clone()).await.unwrap();
+                std::fs::remove_dir(mirror.path.with_extension("new")).unwrap();
+            }
+            mirror.git.at(&mirror.path, ["rev-parse", "--verify", "refs/jobs/job_1/head"]).run().await.unwrap();
         }
     }
 }

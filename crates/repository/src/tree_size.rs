@@ -9,16 +9,14 @@ use std::time::Duration;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::run::ReasonCode;
-use tokio::io::AsyncReadExt;
 
-use crate::failure::Stopped;
-use crate::mirror::Mirror;
+use crate::{Mirror, RepositoryError};
 
 /// The minimum size of a file or a folder on a file system, and the unit in which a file grows.
 const BLOCK: u64 = 4096;
 
 /// The maximum number of cached sizes.
-const REMEMBERED: usize = 1000;
+const CACHED: usize = 1000;
 
 /// The time limit for counting a tree.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,7 +26,7 @@ const HEAD_BYTES: usize = 200;
 
 /// Sizes of trees that were counted completely. A commit never changes, so they stay valid. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TreeSizes(Arc<Mutex<HashMap<Sha, u64>>>);
+pub struct TreeSizes(Arc<Mutex<HashMap<Sha, u64>>>);
 
 impl TreeSizes {
     fn known(&self, commit: &Sha) -> Option<u64> {
@@ -37,15 +35,18 @@ impl TreeSizes {
 
     fn remember(&self, commit: &Sha, bytes: u64) {
         let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sizes.len() >= REMEMBERED {
+        if sizes.len() >= CACHED {
             sizes.clear();
         }
         sizes.insert(commit.clone(), bytes);
     }
 }
 
-/// Refuses a commit whose files would take more than `most` bytes (the project's `limits.diskBytes`).
-pub(crate) async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<(), Stopped> {
+/// Refuses a commit whose files would use more than `most` bytes of disk space (the project's `limits.diskBytes`).
+///
+/// # Errors
+/// The files use more, or git failed.
+pub async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<(), RepositoryError> {
     let bytes = match mirror.tree_sizes.known(commit) {
         Some(bytes) => bytes,
         None => count(mirror, commit, most).await?,
@@ -57,38 +58,21 @@ pub(crate) async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<()
         "The files of commit {commit} take more than the {most} bytes that a job of this project may have on the disk \
          (limits.diskBytes), so it was not checked out. Raise limits.diskBytes, or remove files from the repository."
     );
-    Err(Stopped::failed(ReasonCode::DiskLimit, text))
+    Err(RepositoryError::failed(ReasonCode::DiskLimit, text))
 }
 
 /// Counts the bytes of a commit's tree, and stops beyond `most`.
-async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, Stopped> {
+async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, RepositoryError> {
     let listing = mirror.git.at(&mirror.path, ["ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit.as_str()]);
-    let mut git = listing.timeout(TIMEOUT).spawn()?;
-    drop((git.stdin.take(), git.stderr.take()));
-    let failed = |why: &str| {
-        Stopped::may_pass(ReasonCode::Internal, format!("The files of commit {commit} could not be counted: {why}."))
-    };
-    let mut stdout = git.stdout.take().ok_or_else(|| failed("git gave no output"))?;
-    let counting = async {
-        let (mut counted, mut buffer) = (Counted::default(), vec![0; 64 << 10]);
-        loop {
-            let read = stdout.read(&mut buffer).await?;
-            counted.take(&buffer[..read]);
-            if read == 0 || counted.bytes > most {
-                return Ok::<_, std::io::Error>((counted.bytes, read == 0));
-            }
-        }
-    };
-    let (bytes, whole) = tokio::time::timeout(TIMEOUT, counting).await.map_err(|_| failed("it took too long"))??;
-    if whole {
-        let status = git.wait().await?;
-        if !status.success() {
-            return Err(failed(&format!("git ls-tree ended with {status}")));
-        }
-        mirror.tree_sizes.remember(commit, bytes);
+    let mut counted = Counted::default();
+    let is_whole = listing.timeout(TIMEOUT).run_while(|piece| {
+        counted.take(piece);
+        counted.bytes <= most
+    });
+    if is_whole.await? {
+        mirror.tree_sizes.remember(commit, counted.bytes);
     }
-    // If the listing was not read to its end, dropping it stops git.
-    Ok(bytes)
+    Ok(counted.bytes)
 }
 
 /// Adds up the sizes in the output of `git ls-tree -l -z`: `<mode> <type> <object> <size>` with the size right-aligned,
@@ -164,44 +148,58 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_few_objects_that_stand_for_many_files_are_refused() {
+    async fn a_few_objects_that_describe_many_files_are_refused() {
         for empty in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let mirror = mirror(dir.path());
             // 100,000,000 files from ten objects; without a limit, all of them would be written.
             let commit = bomb(&mirror, 100, 4, empty).await;
-            let Err(Stopped::Failed { reason, retry }) = check(&mirror, &commit, 50 << 20).await else {
-                panic!("it was taken");
+            let Err(RepositoryError::Failed { reason, retry }) = check(&mirror, &commit, 50 << 20).await else {
+                panic!("the commit was accepted");
             };
             assert_eq!((reason.code, retry), (ReasonCode::DiskLimit, false));
             assert!(reason.text.contains("limits.diskBytes") && reason.text.contains("52428800"), "{}", reason.text);
-            assert_eq!(mirror.tree_sizes.known(&commit), None, "it was not counted to its end");
+            assert_eq!(mirror.tree_sizes.known(&commit), None, "an incomplete count is not cached");
         }
     }
 
     #[tokio::test]
-    async fn a_tree_is_counted_once() {
+    async fn a_tree_is_counted_only_once() {
         let dir = tempfile::tempdir().unwrap();
         let mirror = mirror(dir.path());
         let commit = bomb(&mirror, 10, 2, false).await;
         // 100 files and 10 folders.
         assert!(check(&mirror, &commit, 110 * BLOCK).await.is_ok());
         assert_eq!(mirror.tree_sizes.known(&commit), Some(110 * BLOCK));
-        assert!(check(&mirror, &commit, 110 * BLOCK - 1).await.is_err(), "a smaller limit holds for what is known");
+        assert!(check(&mirror, &commit, 110 * BLOCK - 1).await.is_err(), "the limit applies to cached sizes");
         std::fs::remove_dir_all(&mirror.path).unwrap();
-        assert!(check(&mirror, &commit, 110 * BLOCK).await.is_ok(), "no git was asked");
+        assert!(check(&mirror, &commit, 110 * BLOCK).await.is_ok(), "the size comes from the cache, without git");
         let missing = "a".repeat(40).parse().unwrap();
-        assert!(matches!(check(&mirror, &missing, 1).await, Err(Stopped::Failed { retry: true, .. })));
+        let missing = check(&mirror, &missing, 1).await;
+        assert!(matches!(missing, Err(RepositoryError::MirrorDamaged(_))), "{missing:?}");
+    }
+
+    #[tokio::test]
+    async fn a_tree_with_missing_objects_is_damage_of_the_mirror() {
+        let dir = tempfile::tempdir().unwrap();
+        let mirror = mirror(dir.path());
+        let commit = bomb(&mirror, 10, 2, false).await;
+        let folder = mirror.git.at(&mirror.path, ["rev-parse", &format!("{commit}:0003")]).run().await.unwrap();
+        let folder = folder.sha().unwrap();
+        let (start, end) = folder.as_str().split_at(2);
+        std::fs::remove_file(mirror.path.join("objects").join(start).join(end)).unwrap();
+        let damaged = check(&mirror, &commit, u64::MAX).await;
+        assert!(matches!(damaged, Err(RepositoryError::MirrorDamaged(_))), "{damaged:?}");
     }
 
     #[test]
-    fn entries_are_added_up_wherever_the_output_is_cut() {
-        let told =
+    fn entries_are_added_up_regardless_of_where_the_output_is_split() {
+        let output =
             b"100644 blob aa    5000\ta\tb 9999999\x00040000 tree bb       -\tc\x00160000 commit cc       -\td\0";
-        for at in 0..told.len() {
+        for at in 0..output.len() {
             let mut counted = Counted::default();
-            counted.take(&told[..at]);
-            counted.take(&told[at..]);
+            counted.take(&output[..at]);
+            counted.take(&output[at..]);
             assert_eq!(counted.bytes, 4 * BLOCK, "{at}");
         }
     }

@@ -1,18 +1,19 @@
 //! The client side of the Agent Client Protocol, version 1, on a pair of byte streams.
 //!
-//! Every agent, the built-in one included, is spoken to through this module. Who starts and kills the process is not
-//! known here: the module sees its stdin and stdout only.
+//! The worker talks to every agent, including the built-in one, through this module. The module sees only the stdin and
+//! stdout of an agent's process; its callers start and end the process.
 //!
-//! How a line from the agent travels: `lines` cuts it out and limits its length; `inbound` reads it as JSON, reports
-//! updates and permission requests to the caller and hands requests and answers on to the protocol crate; the crate
-//! pairs answers with our requests.
+//! A line from the agent passes through these stages: `lines` reads it and limits its length; `inbound` parses it as
+//! JSON, reports updates and permission requests to the caller, and forwards requests and answers to the protocol crate
+//! (`agent-client-protocol`); the crate matches answers with our requests.
 //!
 //! Invariants:
-//! - What an agent sends can end its own connection, and nothing else: no panic, no unbounded memory, no endless wait
-//!   except the turn itself, which the caller limits.
-//! - The caller sees updates in the order in which the agent sent them, and all that came before the answer to a prompt
-//!   before [`Connection::prompt`] returns.
-//! - Answers are read leniently, as JSON values: agents add fields and values faster than the crate's types do.
+//! - Output of an agent can end the agent's connection, and has no other effect on the worker: it causes no panic, no
+//!   unbounded memory use, and no endless wait except the turn itself, which the caller limits.
+//! - The caller receives updates in the order in which the agent sent them. All updates that the agent sent before its
+//!   answer to a prompt are in the caller's channel before [`Connection::prompt`] returns.
+//! - Answers are parsed leniently, as JSON values, because agents add fields and values that the crate's types do not
+//!   have yet.
 
 mod connection;
 mod error;
@@ -32,25 +33,25 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use connection::{About, Connection, connect};
+pub use connection::{AgentInfo, Connection, connect};
 pub use error::AcpError;
 pub use permission::{Answer, Policy};
 pub use session::{Opened, SessionRequest};
 pub use translate::{Stop, TurnEnd, Update, Usage};
 
-/// What an agent may use before its connection is ended. The turn as a whole has no limit here: the caller sets one.
+/// The limits of a connection to an agent. A turn as a whole has no time limit here: the caller sets one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest line that the agent may send, in bytes, without its newline.
+    /// The maximum length of a line from the agent in bytes, without its newline.
     pub line_bytes: usize,
-    /// All that the agent may send before its first turn, and in each with what follows, in bytes: an agent that goes
-    /// on for ever must not fill our log.
+    /// The maximum number of bytes that the agent may send before its first turn, and from the start of each turn to
+    /// the start of the next: an agent that never stops sending must not fill our log.
     pub total_bytes: u64,
-    /// The time that the agent may take to answer `initialize`. It includes the start of its program.
+    /// The time limit for the agent's answer to `initialize`. It includes the start of the agent's program.
     pub initialize_timeout: Duration,
-    /// The time that the agent may take for each other answer outside a turn.
+    /// The time limit for each other answer outside a turn.
     pub start_timeout: Duration,
-    /// How long the agent may take to end a turn after it was told to cancel it.
+    /// The time limit for ending a turn after the worker has cancelled it.
     pub cancel_grace: Duration,
 }
 
@@ -69,7 +70,7 @@ impl Default for Limits {
 /// The sender of a line of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
-    /// This program.
+    /// The worker, which is the client of the protocol.
     Client,
     /// The agent.
     Agent,
@@ -78,11 +79,11 @@ pub enum Sender {
 /// A callback that gets each line of the protocol, without its newline, before the line is processed.
 pub type Tap = Arc<dyn Fn(Sender, &str) + Send + Sync>;
 
-/// The two ends of a running agent. Both are dropped, and so closed, with the [`Connection`].
+/// The streams of a running agent. Dropping the [`Connection`] drops both, which closes them.
 pub struct Streams {
-    /// Where the agent reads.
+    /// The stream to the agent's stdin.
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Where the agent writes.
+    /// The stream from the agent's stdout.
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
     /// The callback that gets the lines of the protocol.
     pub tap: Option<Tap>,

@@ -1,53 +1,38 @@
-//! Carries out runs. One run is a straight line: prepare the workspace, start or resume the agent's session, prompt,
-//! collect, commit, push, ensure the pull request. [`Worker`] claims runs and keeps their leases alive.
+//! Carries out runs.
+//!
+//! A run is a sequence of steps ([`run`]): prepare the workspace, start or resume the agent's session, prompt it,
+//! commit its changes, push, and ensure the pull request. [`Worker`] claims runs and keeps their leases alive.
+//!
+//! | module | task |
+//! |---|---|
+//! | [`worker`] | claims runs, limits how many run at once, drains |
+//! | [`host`] | the resources of one machine |
+//! | [`claim`] | the lease of a run, and what limits the run: redaction, deadlines |
+//! | [`run`] | the order of the steps, and the steps on a real machine |
+//! | [`turn`] | one turn of an agent |
+//! | [`commit`] | makes commits of the agent's changes, in a sandbox |
+//! | [`sandbox`] | programs of a job in a sandbox: limits, outbound proxies |
+//! | [`workspace`] | the folders of a job |
+//! | [`cleanup`] | removes workspaces and blobs that are no longer needed |
+//! | [`acp`] | the client side of the Agent Client Protocol |
 
 pub mod acp;
-mod agent;
-mod answer;
-mod archive;
-mod branch;
-mod bundle;
-mod clerk;
-mod collect;
-mod diff;
-mod discard;
-mod disk;
-mod disk_limit;
-mod doors;
-mod executor;
-mod failure;
-mod hands;
-mod lease;
-mod limits;
-mod mirror;
-mod models;
-mod outage;
-mod phase;
-mod publish;
-mod recorded;
-mod redaction;
-mod release;
-mod removal;
-mod repair;
-mod room;
+mod claim;
+mod cleanup;
+mod commit;
+mod error;
+mod host;
 mod run;
-mod setup;
+mod sandbox;
 #[cfg(test)]
 mod simulation;
-mod space;
-mod spare;
-mod survey;
-mod tidy;
-mod transcript;
-mod tree_size;
-mod walls;
-mod warm;
-mod ways;
+mod turn;
 mod worker;
 mod workspace;
 
-pub use outage::Patience;
-pub use tidy::{BLOB_FOLDERS, Places};
-pub use walls::Walls;
-pub use warm::Warm;
-pub use worker::{Host, Limits, Worker};
+pub use cleanup::blobs::{BLOB_FOLDERS, SweepPositions};
+pub use host::{Host, Resources};
+pub use run::outcome::Patience;
+pub use sandbox::containment::ContainmentCheck;
+pub use turn::idle_agents::IdleAgentLimits;
+pub use worker::{Limits, Worker};

@@ -1,39 +1,46 @@
-//! One run as a straight line of steps, each reported before the next.
+//! A run as a sequence of steps, each of which is reported before the next begins.
+
+pub(crate) mod outcome;
+pub(crate) mod port;
+pub(crate) mod publish;
+mod setup;
+pub(crate) mod steps;
 
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Outcome, Published, Report, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Job, Progress};
-use journeyman_core::ports::{Store, StoreError};
+use journeyman_core::ports::Store;
 use journeyman_core::project::hold::HoldCause;
 use journeyman_core::run::ReasonCode;
+use journeyman_repository::push::Pushed;
 
-use crate::agent::Turn;
-use crate::executor::{Assignment, Collected, Execution, Executor, Stage};
-use crate::failure::Stopped;
-use crate::lease::{Reporter, Signals};
-use crate::outage::passed;
-use crate::publish::Pushed;
+use self::outcome::passed;
+use self::port::{Collected, Machine, Steps};
+use crate::claim::assignment::{Assignment, Stage};
+use crate::claim::lease::{Reporter, Signals};
+use crate::error::RunError;
+use crate::turn::context::Turn;
 
-/// Pushes that are tried while people push to the same branch.
+/// The maximum number of pushes while people push to the same branch.
 const PUSHES: usize = 5;
 
-/// What is over.
+/// The result of a run.
 pub(crate) struct Done {
-    /// The turn's end, where it was not reported yet.
+    /// The report of the turn's end, if it was not sent yet.
     pub(crate) ended: Option<Report>,
     pub(crate) outcome: Outcome,
 }
 
-/// What a run has to do.
+/// Loads the project of a claimed run.
 pub(crate) async fn assign(
     store: &dyn Store,
     claimed: &Claimed,
     reporter: &Reporter,
     signals: &Signals,
-) -> Result<Assignment, Stopped> {
+) -> Result<Assignment, RunError> {
     let (claimed, reporter, signals) = (claimed.clone(), reporter.clone(), signals.clone());
-    let project = store.project(claimed.job.project.clone()).await.map_err(gone)?.ok_or(Stopped::LeaseLost)?;
+    let project = store.project(claimed.job.project.clone()).await?.ok_or(RunError::LeaseLost)?;
     Ok(Assignment::new(claimed, project, reporter, signals))
 }
 
@@ -42,30 +49,30 @@ pub(crate) async fn assign(
 /// attempt publishes it.
 pub(crate) async fn carry_out(
     store: &dyn Store,
-    executor: &dyn Executor,
+    machine: &dyn Machine,
     assignment: &Assignment,
-) -> Result<Done, Stopped> {
-    match attempt(store, executor, assignment).await {
-        Err(Stopped::MirrorDamaged(detail)) => {
+) -> Result<Done, RunError> {
+    match attempt(store, machine, assignment).await {
+        Err(RunError::MirrorDamaged(detail)) => {
             tracing::warn!(job = %assignment.claimed.job.id, %detail, "the mirror is damaged and is being rebuilt");
-            executor.repair(assignment).await?;
+            machine.repair_mirror(assignment).await?;
             match assignment.stage() {
-                Stage::Preparing => attempt(store, executor, assignment).await,
-                Stage::Prompting | Stage::Publishing => Err(Stopped::MirrorDamaged(detail)),
+                Stage::Preparing => attempt(store, machine, assignment).await,
+                Stage::Prompting | Stage::Publishing => Err(RunError::MirrorDamaged(detail)),
             }
         }
         done => done,
     }
 }
 
-async fn attempt(store: &dyn Store, executor: &dyn Executor, assignment: &Assignment) -> Result<Done, Stopped> {
-    let execution = executor.begin(assignment).await?;
+async fn attempt(store: &dyn Store, machine: &dyn Machine, assignment: &Assignment) -> Result<Done, RunError> {
+    let steps = machine.begin(assignment).await?;
     passed(store, assignment, &[HoldCause::Fetch]).await;
-    let run = Run { store, executor, assignment, execution: &*execution };
+    let run = Run { store, machine, assignment, steps: &*steps };
     let job = &assignment.claimed.job;
-    // A turn that has ended is not repeated: what it led to is published.
-    let fetched = execution.has_head().await?;
-    if let Some(Progress::Publishing { head, commits, .. }) = job.delivery().map(|delivery| &delivery.progress)
+    // A turn that has ended is not repeated; its commits are published.
+    let fetched = steps.fetch_head().await?;
+    if let Some(Progress::Publishing { head, commits, .. }) = job.in_flight().map(|message| &message.progress)
         && fetched
     {
         let outcome = run.publish(job.clone(), head.clone(), commits.clone()).await?;
@@ -76,20 +83,20 @@ async fn attempt(store: &dyn Store, executor: &dyn Executor, assignment: &Assign
 
 struct Run<'a> {
     store: &'a dyn Store,
-    executor: &'a dyn Executor,
+    machine: &'a dyn Machine,
     assignment: &'a Assignment,
-    execution: &'a dyn Execution,
+    steps: &'a dyn Steps,
 }
 
 impl Run<'_> {
-    async fn report(&self, report: Report) -> Result<Job, Stopped> {
+    async fn report(&self, report: Report) -> Result<Job, RunError> {
         Ok(self.assignment.reporter.report(report).await?)
     }
 
-    async fn turn(&self) -> Result<Done, Stopped> {
-        let begun = self.execution.prepare().await?;
+    async fn turn(&self) -> Result<Done, RunError> {
+        let begun = self.steps.prepare().await?;
         let job = self.begin(&begun).await?;
-        if let Some((head, commits)) = self.execution.published_before(&begun).await? {
+        if let Some((head, commits)) = self.steps.published_before(&begun).await? {
             tracing::warn!(
                 job = %job.id, %head,
                 "the message's commits are already on the branch; its turn is not repeated"
@@ -97,7 +104,7 @@ impl Run<'_> {
             let ended = Report::TurnEnded {
                 head: head.clone(),
                 commits: commits.clone(),
-                kept: Kept::default(),
+                artifacts: TurnArtifacts::default(),
                 ending: Ending::Done,
             };
             let job = self.report(ended).await?;
@@ -105,41 +112,41 @@ impl Run<'_> {
             return Ok(Done { ended: None, outcome });
         }
         self.assignment.reach(Stage::Prompting);
-        let turn = self.execution.prompt().await?;
+        let turn = self.steps.prompt().await?;
         passed(self.store, self.assignment, &[HoldCause::Model]).await;
-        let Collected { head, commits, kept } = self.collect(&job, &begun, &turn).await?;
-        let archive = kept.archive.clone().unwrap_or_default();
+        let Collected { head, commits, artifacts } = self.collect(&job, &begun, &turn).await?;
+        let archive = artifacts.archive.clone().unwrap_or_default();
         let ended =
-            Report::TurnEnded { head: head.clone(), commits: commits.clone(), kept, ending: turn.ending.clone() };
+            Report::TurnEnded { head: head.clone(), commits: commits.clone(), artifacts, ending: turn.ending.clone() };
         if has_nothing_to_publish(&job, &head) {
-            // No effect lies between the end of the turn and that of the run: they are one report.
-            self.execution.release(&head, &archive).await;
+            // Nothing happens between the end of the turn and the end of the run, so both are one report.
+            self.steps.keep_workspace(&head, &archive).await;
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
             return Ok(Done { ended: Some(ended), outcome });
         }
         let job = self.report(ended).await?;
-        let release = self.execution.release(&head, &archive);
+        let keep = self.steps.keep_workspace(&head, &archive);
         let publish = self.publish(job, head.clone(), commits.clone());
-        let ((), outcome) = tokio::join!(release, publish);
+        let ((), outcome) = tokio::join!(keep, publish);
         Ok(Done { ended: None, outcome: outcome? })
     }
 
     /// Collects the work of a turn. The tree does not change meanwhile: if the mirror is damaged, the tree is read
     /// again with a new mirror.
-    async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
-        match self.execution.collect(job, begun, turn).await {
-            Err(Stopped::MirrorDamaged(detail)) => {
+    async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, RunError> {
+        match self.steps.collect(job, begun, turn).await {
+            Err(RunError::MirrorDamaged(detail)) => {
                 tracing::warn!(job = %job.id, %detail, "the mirror is damaged and is being rebuilt");
-                self.executor.repair(self.assignment).await?;
-                self.execution.collect(job, begun, turn).await
+                self.machine.repair_mirror(self.assignment).await?;
+                self.steps.collect(job, begun, turn).await
             }
             collected => collected,
         }
     }
 
-    /// A beginning that changes nothing is not reported while the lease that was claimed lasts: nobody else has the run
-    /// before it ends, and a cancellation is heard of anyway.
-    async fn begin(&self, begun: &TurnBegun) -> Result<Job, Stopped> {
+    /// Reports the beginning of the turn. A beginning that changes nothing is not reported while the claimed lease
+    /// lasts: no other worker can have the run before the lease ends, and a cancellation is noticed in any case.
+    async fn begin(&self, begun: &TurnBegun) -> Result<Job, RunError> {
         let Assignment { claimed, reporter, .. } = self.assignment;
         if claimed.job.is_ready_for(begun) && reporter.now() < claimed.lease.until {
             return Ok(claimed.job.clone());
@@ -147,56 +154,52 @@ impl Run<'_> {
         self.report(Report::TurnBegun(begun.clone())).await
     }
 
-    /// Push, then pull request. A run that was taken over after its turn begins here.
-    async fn publish(&self, mut job: Job, mut head: Sha, mut commits: Vec<Sha>) -> Result<Outcome, Stopped> {
+    /// Pushes, then ensures the pull request. A run that was taken over after its turn starts here.
+    async fn publish(&self, mut job: Job, mut head: Sha, mut commits: Vec<Sha>) -> Result<Outcome, RunError> {
         self.assignment.reach(Stage::Publishing);
         let changed = unpushed(&job, &head);
         for attempt in 0.. {
             let Some(branch) = job.branch.clone().filter(|_| unpushed(&job, &head)) else { break };
-            self.still_ours()?;
-            match self.execution.push(&job, &branch, &head, &commits).await? {
+            self.check_lease()?;
+            match self.steps.push(&job, &branch, &head, &commits).await? {
                 Pushed::Done => break,
                 Pushed::Rebased { .. } if attempt == PUSHES => {
-                    let text = "people pushed to the branch again and again; try later";
-                    return Err(Stopped::may_pass(ReasonCode::PushRefused, text));
+                    let text = "people kept pushing to the branch while the job pushed to it; try again later";
+                    return Err(RunError::may_pass(ReasonCode::PushRefused, text));
                 }
-                Pushed::Rebased { head: on_top, commits: moved, bundle } => {
-                    (head, commits) = (on_top, moved);
+                Pushed::Rebased { head: new_head, commits: new_commits, bundle } => {
+                    (head, commits) = (new_head, new_commits);
                     let (head, commits) = (head.clone(), commits.clone());
-                    let ending = job.delivery().and_then(|delivery| delivery.progress.ending()).unwrap_or_default();
-                    let kept = Kept { bundle, ..Kept::default() };
-                    job = self.report(Report::TurnEnded { head, commits, kept, ending }).await?;
+                    let ending = job.in_flight().and_then(|message| message.progress.ending()).unwrap_or_default();
+                    let artifacts = TurnArtifacts { bundle, ..TurnArtifacts::default() };
+                    job = self.report(Report::TurnEnded { head, commits, artifacts, ending }).await?;
                 }
             }
         }
         if !changed && has_nothing_to_publish(&job, &head) {
             return Ok(Outcome::Published { pushed: None, pull: Published::Nothing });
         }
-        let Some(branch) = &job.branch else { return Err(Stopped::LeaseLost) };
-        self.still_ours()?;
-        let pull = self.execution.pull_request(&job, branch).await?;
+        let Some(branch) = &job.branch else { return Err(RunError::LeaseLost) };
+        self.check_lease()?;
+        let pull = self.steps.pull_request(&job, branch).await?;
         passed(self.store, self.assignment, &[HoldCause::Push]).await;
         Ok(Outcome::Published { pushed: changed.then_some(head), pull })
     }
 
-    /// Asked before each effect that others see: a run that was cancelled or taken over makes none. What slips through
-    /// in the moment between is harmless: a push is not forced, and a pull request is looked for first.
-    fn still_ours(&self) -> Result<(), Stopped> {
-        if self.assignment.signals.lost.is_cancelled() { Err(Stopped::LeaseLost) } else { Ok(()) }
+    /// Checks the lease before each effect that others can see. An effect between this check and the loss of the lease
+    /// is harmless: a push is never forced, and an existing pull request is looked up first.
+    fn check_lease(&self) -> Result<(), RunError> {
+        if self.assignment.signals.lost.is_cancelled() { Err(RunError::LeaseLost) } else { Ok(()) }
     }
 }
 
-/// Whether the code host lacks commits up to `head`.
+/// Returns whether the code host lacks commits up to `head`.
 fn unpushed(job: &Job, head: &Sha) -> bool {
     job.branch.as_ref().is_some_and(|branch| *head != branch.base && branch.pushed.as_ref() != Some(head))
 }
 
-/// Whether the code host has all of the job's work, and its pull request if there can be one.
+/// Returns whether the code host has all of the job's commits, and its pull request if there can be one.
 fn has_nothing_to_publish(job: &Job, head: &Sha) -> bool {
     let has_pull = job.pull.is_some() || job.branch.as_ref().is_some_and(|branch| branch.pushed.is_none());
     !unpushed(job, head) && has_pull
-}
-
-pub(crate) fn gone(error: StoreError) -> Stopped {
-    Stopped::may_pass(ReasonCode::Internal, error.to_string())
 }

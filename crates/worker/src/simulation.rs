@@ -1,12 +1,14 @@
-//! Simulation: real workers, the real engine and the real machine of jobs on the store in memory, in a world of its own
-//! with a clock that is wound on, and one seed for everything that happens by chance. Machines die, freeze, are cut off
-//! and wake with the wrong time between any two steps; clients and people do what they like meanwhile; and when all is
-//! quiet, every promise must have been kept.
+//! Simulates machines, clients and people, and checks the guarantees of the service.
+//!
+//! Workers and the engine are real. They run on the in-memory store, in a simulated world whose clock advances only
+//! while all tasks wait, and in which one seed determines all random decisions. Between any two steps, machines crash,
+//! freeze, lose the connection to the store, or get a wrong clock; meanwhile, clients and people act at random. Once
+//! all jobs are finished, every guarantee must hold.
 
 mod check;
 mod client;
-mod hands;
 mod machine;
+mod steps;
 mod world;
 
 use std::collections::BTreeSet;
@@ -15,36 +17,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::ports::{JobStore, ProjectStore};
-use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
+use journeyman_core::ports::JobStore;
+use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 use journeyman_store::MemoryStore;
+use journeyman_testkit::Seeds as _;
 use tokio_util::sync::CancellationToken;
 
-use self::check::breaches;
-use self::client::{Client, Memory};
+use self::check::violations;
+use self::client::{Client, ClientRecord};
 use self::machine::supervise;
 use self::world::World;
 
 const MACHINES: usize = 3;
 const CLIENTS: usize = 3;
 
-/// How long there are faults.
-const RAGE: Duration = Duration::from_secs(400);
+/// The time during which there are faults.
+const FAULT_TIME: Duration = Duration::from_secs(400);
 
-/// How long everything may take to come to rest: longer than the longest wait between two attempts, and than a clock
-/// that was wrong.
-const REST: Duration = Duration::from_secs(3600);
+/// The time limit for finishing all jobs once there are no more faults. It is longer than the longest wait between two
+/// attempts, and than the error of a wrong clock.
+const SETTLE_TIME: Duration = Duration::from_secs(3600);
 
-/// Where machines die.
-const MOMENTS: [&str; 26] = [
+/// The points at which machines crash.
+const CRASH_POINTS: [&str; 26] = [
     "after a claim",
     "after a pull request was opened",
     "after a push",
     "after a rebase",
     "after a report",
     "after the turn was collected",
+    "at a random time",
     "before a bundle is fetched",
     "before a claim",
     "before a fetch",
@@ -58,24 +62,24 @@ const MOMENTS: [&str; 26] = [
     "before old blobs are removed",
     "before the agent is prompted",
     "before the turn is collected",
+    "before the workspace is marked",
     "before the workspace is prepared",
-    "before the workspace is released",
-    "from outside",
-    "while it shut down",
     "while the agent works",
     "while the turn is collected",
+    "while the worker shuts down",
     "while the workspace is prepared",
 ];
 
-/// Everything that a seed leads to.
-struct Told {
-    breaches: Vec<String>,
-    deaths: BTreeSet<&'static str>,
-    story: Vec<String>,
+/// The result of a simulation.
+struct SimulationResult {
+    violations: Vec<String>,
+    /// The points at which machines crashed.
+    crashes: BTreeSet<&'static str>,
+    log: Vec<String>,
 }
 
-/// One world from its beginning until it is quiet.
-fn simulate(seed: u64) -> Told {
+/// Runs one simulation until all jobs are finished.
+fn simulate(seed: u64) -> SimulationResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let store = Arc::new(MemoryStore::default());
@@ -93,30 +97,35 @@ fn simulate(seed: u64) -> Told {
                 tokio::spawn(client.work())
             })
             .collect();
-        tokio::time::sleep(RAGE).await;
-        world.calm_down();
-        world.tell("all is calm".to_owned());
-        let mut memories = Vec::new();
+        tokio::time::sleep(FAULT_TIME).await;
+        world.stop_faults();
+        world.log("the faults end".to_owned());
+        let mut records = Vec::new();
         for client in clients {
-            memories.push(client.await.unwrap());
+            records.push(client.await.unwrap());
         }
-        let _ = tokio::time::timeout(REST, quiet(&store, &memories)).await;
+        let _ = tokio::time::timeout(SETTLE_TIME, all_finished(&store, &records)).await;
         over.cancel();
-        Told { breaches: breaches(&world, &store, &memories).await, deaths: world.deaths(), story: world.story() }
+        SimulationResult {
+            violations: violations(&world, &store, &records).await,
+            crashes: world.crashes(),
+            log: world.log_lines(),
+        }
     })
 }
 
-async fn quiet(store: &MemoryStore, memories: &[Memory]) {
-    for memory in memories {
-        while store.job(memory.job).await.unwrap().unwrap().status() == JobStatus::Active {
+/// Waits until no job is active.
+async fn all_finished(store: &MemoryStore, records: &[ClientRecord]) {
+    for record in records {
+        while store.job(record.job).await.unwrap().unwrap().status() == JobStatus::Active {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 }
 
-/// People who push to the agents' branches and merge their pull requests.
+/// Plays the people who push to the agents' branches and merge their pull requests.
 async fn people(world: Arc<World>) {
-    while world.is_raging() {
+    while world.has_faults() {
         tokio::time::sleep(world.up_to(Duration::from_secs(5))).await;
         let mut host = world.host();
         let open: Vec<usize> =
@@ -127,30 +136,21 @@ async fn people(world: Arc<World>) {
         let place = open[usize::try_from(world.number(open.len() as u64)).unwrap()];
         let branch = host.pulls[place].head.clone();
         if world.happens(8) {
-            world.tell(format!("people merge {branch}"));
+            world.log(format!("people merge {branch}"));
             host.merge(place);
         } else {
-            world.tell(format!("people push to {branch}"));
+            world.log(format!("people push to {branch}"));
             host.people_push(&branch);
         }
     }
 }
 
 fn project() -> Project {
-    Project {
-        id: "shop".parse().unwrap(),
-        repository: "shop".to_owned(),
-        reference: None,
-        agent: DEFAULT_AGENT.to_owned(),
-        model: DEFAULT_MODEL.to_owned(),
-        settings: Settings::default(),
-        secret_names: Vec::new(),
-        created_at: Timestamp::default(),
-    }
+    Project::new("shop".parse().unwrap(), "shop", Timestamp::default())
 }
 
-/// Simulates worlds of many seeds, on all cores; where machines died in them. Panics with the story of the first world
-/// in which a promise was broken.
+/// Runs the simulations of the seeds on all cores, and returns the points at which machines crashed. Panics with the
+/// log of the first simulation in which a guarantee was violated.
 fn check(seeds: Range<u64>) -> BTreeSet<&'static str> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let simulated = std::thread::scope(|scope| {
@@ -158,38 +158,39 @@ fn check(seeds: Range<u64>) -> BTreeSet<&'static str> {
         let working: Vec<_> = (0..cores).map(|core| scope.spawn(move || share(core).collect::<Vec<_>>())).collect();
         working.into_iter().flat_map(|core| core.join().unwrap()).collect::<Vec<_>>()
     });
-    let mut bad: Vec<&(u64, Told)> = simulated.iter().filter(|(_, told)| !told.breaches.is_empty()).collect();
+    let mut bad: Vec<&(u64, SimulationResult)> =
+        simulated.iter().filter(|(_, result)| !result.violations.is_empty()).collect();
     bad.sort_by_key(|(seed, _)| *seed);
-    if let Some((seed, told)) = bad.first() {
-        let (story, breaches) = (told.story.join("\n"), told.breaches.join("\n"));
+    if let Some((seed, result)) = bad.first() {
+        let (log, violations) = (result.log.join("\n"), result.violations.join("\n"));
         let seeds: Vec<u64> = bad.iter().map(|(seed, _)| *seed).collect();
-        panic!("{story}\nseed {seed} breaks promises:\n{breaches}\nof these seeds {seeds:?} do");
+        panic!("{log}\nseed {seed} violates guarantees:\n{violations}\nall failing seeds: {seeds:?}");
     }
-    simulated.into_iter().flat_map(|(_, told)| told.deaths).collect()
+    simulated.into_iter().flat_map(|(_, result)| result.crashes).collect()
 }
 
 #[test]
-fn two_hundred_worlds_break_no_promise() {
-    let deaths = check(0..200);
-    for moment in MOMENTS {
-        assert!(deaths.contains(moment), "no machine died {moment}");
+fn two_hundred_simulations_violate_no_guarantee() {
+    let crashes = check(0..200);
+    for point in CRASH_POINTS {
+        assert!(crashes.contains(point), "no machine crashed {point}");
     }
-    assert_eq!(deaths.len(), MOMENTS.len(), "a moment is not in the list: {deaths:?}");
+    assert_eq!(crashes.len(), CRASH_POINTS.len(), "a crash point is not in the list: {crashes:?}");
 }
 
-/// With `SEED`, the first, and `SEEDS` from the environment; see the Makefile.
+/// Runs `SEEDS` simulations, beginning with the seed `SEED`; both come from the environment (see the Makefile).
 #[test]
-#[ignore = "as many as you like: make simulate SEEDS=1000 SEED=1"]
+#[ignore = "runs any number of seeds: make simulate SEEDS=1000 SEED=1"]
 fn worlds() {
-    #[expect(clippy::disallowed_methods, reason = "how a test is told what to do")]
+    #[expect(clippy::disallowed_methods, reason = "the parameters of the test")]
     let number = |name: &str, usual: u64| std::env::var(name).ok().map_or(usual, |text| text.parse().unwrap());
     let first = number("SEED", 0);
     check(first..first + number("SEEDS", 1000));
 }
 
 #[test]
-fn a_seed_leads_to_the_same_world_each_time() {
-    let (first, again) = (simulate(7).story, simulate(7).story);
+fn a_seed_always_leads_to_the_same_simulation() {
+    let (first, again) = (simulate(7).log, simulate(7).log);
     let differ = first.iter().zip(&again).find(|(one, other)| one != other);
     assert_eq!(differ, None);
     assert_eq!(first.len(), again.len());

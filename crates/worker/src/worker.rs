@@ -1,47 +1,34 @@
-//! Claims runs and carries them out side by side, each with its lease kept alive.
+//! Claims runs and carries them out concurrently, each with its lease kept alive.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use journeyman_core::agent::Agents;
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::command::{Outcome, Report};
-use journeyman_core::ports::{
-    Blobs, Containing, Containment, Forges, FreeSpace, Gateway, SandboxError, Store, UpdateError,
-};
+use journeyman_core::ports::{FreeSpace, Store, UpdateError};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::IdGen;
-use journeyman_git::Git;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::acp::Tap;
-use crate::discard::is_for_the_disk;
-use crate::doors::Doors;
-use crate::executor::Executor;
-use crate::failure::Stopped;
-use crate::lease::{self, Reporter, Signals};
-use crate::mirror::Mirrors;
-use crate::outage::{Patience, outcome};
+use crate::claim::lease::{self, Reporter, Signals};
+use crate::error::RunError;
+use crate::host::Host;
+use crate::run::outcome::{Patience, outcome};
+use crate::run::port::Machine;
 use crate::run::{Done, assign, carry_out};
-use crate::space::Space;
-use crate::spare::Spares;
-use crate::walls::Walls;
-use crate::warm::{Warm, WarmAgents};
+use crate::sandbox::disk_limit::is_for_the_disk;
 
-/// How a worker works.
+/// The limits of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Runs at a time.
+    /// The maximum number of concurrent runs.
     pub runs: usize,
-    /// How long a lease lasts without a heartbeat.
+    /// The time after which a lease expires without a heartbeat.
     pub lease: Duration,
-    /// How long to wait for a wake-up before looking for work anyway.
+    /// The interval at which the worker looks for work without a notification.
     pub poll: Duration,
     /// The time for which messages wait for causes outside them.
     pub patience: Patience,
@@ -58,161 +45,46 @@ impl Default for Limits {
     }
 }
 
-/// Everything that runs need of the machine.
-pub struct Host {
-    /// Moves jobs.
-    pub engine: Engine,
-    /// Where they are read.
-    pub store: Arc<dyn Store>,
-    /// Finds a project's code host.
-    pub forges: Arc<dyn Forges>,
-    /// Where agents run.
-    pub walls: Walls,
-    /// The ways out of there.
-    pub gateway: Arc<dyn Gateway>,
-    /// Where files are kept that outlive this machine.
-    pub blobs: Arc<dyn Blobs>,
-    /// The agents that are configured.
-    pub agents: Agents,
-    /// Jitter.
-    pub ids: Arc<dyn IdGen>,
-    /// The data directory.
-    pub data: PathBuf,
-    /// What every program in a sandbox gets: `PATH`, `LANG`.
-    pub environment: BTreeMap<String, String>,
-    /// The callback that gets the lines of the protocol between this program and agents.
-    pub(crate) tap: OnceLock<Tap>,
-    pub(crate) mirrors: Mirrors,
-    pub(crate) doors: Doors,
-    pub(crate) warm: WarmAgents,
-    pub(crate) spares: Spares,
-    /// Identifies this process. Files that other processes left in workspaces are not trusted, because a power failure
-    /// may have removed some of them.
-    pub(crate) instance: Arc<str>,
-    pub(crate) space: Arc<Space>,
-}
-
-impl Host {
-    /// A host that keeps mirrors and workspaces in `data`.
-    #[expect(clippy::too_many_arguments, reason = "each is a port or a setting that only the binary knows")]
-    #[must_use]
-    pub fn new(
-        engine: Engine,
-        store: Arc<dyn Store>,
-        forges: Arc<dyn Forges>,
-        walls: Walls,
-        gateway: Arc<dyn Gateway>,
-        blobs: Arc<dyn Blobs>,
-        agents: Agents,
-        ids: Arc<dyn IdGen>,
-        git: Git,
-        data: PathBuf,
-        environment: BTreeMap<String, String>,
-        warm: Warm,
-    ) -> Self {
-        let mirrors = Mirrors::new(git, data.join("mirrors"));
-        let space = Space::new(data.clone(), None);
-        let (doors, warm, spares) = (Doors::default(), WarmAgents::new(warm), Spares::new(data.join("spares")));
-        let instance = ids.uuid(engine.now()).simple().to_string().into();
-        Self {
-            engine,
-            store,
-            forges,
-            walls,
-            gateway,
-            blobs,
-            agents,
-            ids,
-            data,
-            environment,
-            tap: OnceLock::new(),
-            mirrors,
-            doors,
-            warm,
-            spares,
-            instance,
-            space,
-        }
-    }
-
-    /// Sets the callback that gets the lines of the protocol between this program and agents, without secrets. Call
-    /// this once, before the first turn.
-    pub fn set_tap(&self, tap: Tap) {
-        drop(self.tap.set(tap));
-    }
-
-    /// Sets the bytes to keep free on the disk of the data directory; `None`: a fraction of the disk.
-    #[must_use]
-    pub fn with_disk_reserve(mut self, bytes: Option<u64>) -> Self {
-        self.space = Space::new(self.data.clone(), bytes);
-        self
-    }
-
-    /// Ends the agents that wait for a follow-up.
-    pub async fn end_warm_agents(&self) {
-        self.warm.end().await;
-    }
-}
-
-#[async_trait]
-impl Containing for Host {
-    async fn containment(&self) -> Containment {
-        self.walls.containment().await
-    }
-
-    fn seen(&self) -> Option<Containment> {
-        self.walls.seen()
-    }
-
-    fn free_space(&self) -> Option<FreeSpace> {
-        self.space.free()
-    }
-
-    async fn available(&self) -> Result<(), SandboxError> {
-        self.walls.available().await
-    }
-}
-
-/// Claims runs and carries them out.
+/// Claims runs and carries them out concurrently.
 pub struct Worker {
-    desk: Desk,
+    deps: WorkerDeps,
     id: WorkerId,
     limits: Limits,
 }
 
-/// What every run of a worker needs.
+/// The dependencies of a worker's runs.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct WorkerDeps {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn Store>,
-    /// Jitter.
+    /// The source of jitter.
     pub(crate) ids: Arc<dyn IdGen>,
-    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) machine: Arc<dyn Machine>,
 }
 
 impl Worker {
-    /// A worker with an id of its own.
+    /// Returns a worker with this ID.
     #[must_use]
     pub fn new(host: Arc<Host>, id: WorkerId, limits: Limits) -> Self {
         let (engine, store, ids) = (host.engine.clone(), Arc::clone(&host.store), Arc::clone(&host.ids));
-        Self::at(Desk { engine, store, ids, executor: host }, id, limits)
+        Self::with_deps(WorkerDeps { engine, store, ids, machine: host }, id, limits)
     }
 
-    pub(crate) const fn at(desk: Desk, id: WorkerId, limits: Limits) -> Self {
-        Self { desk, id, limits }
+    pub(crate) const fn with_deps(deps: WorkerDeps, id: WorkerId, limits: Limits) -> Self {
+        Self { deps, id, limits }
     }
 
     /// Ends the leases that this worker held before its process restarted, so that their runs continue immediately.
-    /// Must be called before [`Worker::work`], and only if no other process works under this id.
+    /// Call this before [`Worker::work`], and only if no other process uses this ID.
     ///
     /// # Errors
-    /// The store failed; the leases then expire by themselves.
+    /// The store failed. The leases then expire by themselves.
     pub async fn release_leases(&self) -> Result<usize, UpdateError> {
-        self.desk.engine.release_leases(self.id).await
+        self.deps.engine.release_leases(self.id).await
     }
 
-    /// Works until `drain` fires; then claims nothing more and waits for the runs that are under way. When `stop` fires,
-    /// those are handed back.
+    /// Works until `drain` is cancelled; then claims nothing more and waits for the current runs. When `stop` is
+    /// cancelled, these are handed back.
     pub async fn work(&self, drain: CancellationToken, stop: CancellationToken) {
         let (slots, runs) = (Arc::new(Semaphore::new(self.limits.runs)), TaskTracker::new());
         loop {
@@ -223,26 +95,26 @@ impl Worker {
             };
             let Ok(slot) = slot else { break };
             let Some(claimed) = self.next(&drain).await else { break };
-            let (desk, limits, stop) = (self.desk.clone(), self.limits, stop.clone());
+            let (deps, limits, stop) = (self.deps.clone(), self.limits, stop.clone());
             runs.spawn(async move {
                 let _slot = slot;
-                run(&desk, claimed, limits, stop).await;
+                run(&deps, claimed, limits, stop).await;
             });
         }
         runs.close();
         runs.wait().await;
     }
 
-    /// The next run; `None` when draining.
+    /// Claims the next run; `None` when draining.
     async fn next(&self, drain: &CancellationToken) -> Option<Claimed> {
         loop {
             self.wait_for_space(drain).await;
             if drain.is_cancelled() {
                 return None;
             }
-            // The version is read before the store is asked: work that comes between is not slept through.
-            let seen = self.desk.store.work_version();
-            match self.desk.engine.claim(self.id, self.limits.lease).await {
+            // Read the version before claiming, so that work that arrives in between wakes the worker.
+            let seen = self.deps.store.work_version();
+            match self.deps.engine.claim(self.id, self.limits.lease).await {
                 Ok(Some(claimed)) => return Some(claimed),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "no run could be claimed"),
@@ -250,7 +122,7 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = drain.cancelled() => return None,
-                () = self.desk.store.work_changed(seen) => {}
+                () = self.deps.store.work_changed(seen) => {}
                 () = tokio::time::sleep(self.limits.poll) => {}
             }
         }
@@ -260,13 +132,13 @@ impl Worker {
 impl Worker {
     /// Waits, without claiming a run, while the free space of the disk is below the reserve.
     async fn wait_for_space(&self, drain: &CancellationToken) {
-        let Some(FreeSpace { free_bytes, reserve_bytes }) = self.desk.executor.low_space() else { return };
+        let Some(FreeSpace { free_bytes, reserve_bytes }) = self.deps.machine.low_space() else { return };
         tracing::warn!(
             free_bytes,
             reserve_bytes,
             "no run is claimed: the disk has less free space than disk-reserve; free space in the data directory"
         );
-        while self.desk.executor.low_space().is_some() {
+        while self.deps.machine.low_space().is_some() {
             tokio::select! {
                 () = drain.cancelled() => return,
                 () = tokio::time::sleep(self.limits.poll) => {}
@@ -276,53 +148,53 @@ impl Worker {
     }
 }
 
-async fn run(desk: &Desk, claimed: Claimed, Limits { lease, patience, .. }: Limits, shutdown: CancellationToken) {
+async fn run(deps: &WorkerDeps, claimed: Claimed, Limits { lease, patience, .. }: Limits, shutdown: CancellationToken) {
     let (job, token) = (claimed.job.id, claimed.lease.token);
     let signals = Signals { stop: CancellationToken::new(), lost: CancellationToken::new(), shutdown };
-    let reporter = Reporter::new(desk.engine.clone(), &claimed, signals.clone());
-    let keeper = lease::keep(reporter.clone(), Arc::clone(&desk.store), lease, signals.clone());
+    let reporter = Reporter::new(deps.engine.clone(), &claimed, signals.clone());
+    let keeper = lease::keep(reporter.clone(), Arc::clone(&deps.store), lease, signals.clone());
     let _keeper = AbortOnDropHandle::new(tokio::spawn(keeper));
-    let _place = desk.executor.enter(job).await;
-    let assignment = match assign(&*desk.store, &claimed, &reporter, &signals).await {
+    let _workspace = deps.machine.lock_workspace(job).await;
+    let assignment = match assign(&*deps.store, &claimed, &reporter, &signals).await {
         Ok(assignment) => assignment,
-        // The store is unavailable: the lease expires, and the run is taken over.
-        Err(stopped) => return tracing::warn!(%job, %stopped, "a run could not start"),
+        // The store is unavailable. The lease expires, and the run is taken over.
+        Err(error) => return tracing::warn!(%job, %error, "a run could not start"),
     };
-    let done = carry_out(&*desk.store, &*desk.executor, &assignment).await;
+    let done = carry_out(&*deps.store, &*deps.machine, &assignment).await;
     let failed = |reason: Reason, retry| {
         tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
-        outcome(&*desk.store, &*desk.ids, patience, &assignment, (reason, retry))
+        outcome(&*deps.store, &*deps.ids, patience, &assignment, (reason, retry))
     };
     let (ended, outcome) = match done {
         Ok(Done { ended, outcome }) => (ended, outcome),
-        Err(Stopped::LeaseLost) => return,
-        Err(Stopped::HandedBack) => (None, Outcome::HandedBack),
-        Err(damaged @ Stopped::MirrorDamaged(_)) => {
+        Err(RunError::LeaseLost) => return,
+        Err(RunError::HandedBack) => (None, Outcome::HandedBack),
+        Err(damaged @ RunError::MirrorDamaged(_)) => {
             (None, failed(Reason::new(ReasonCode::Internal, damaged.to_string()), true).await)
         }
-        Err(Stopped::Failed { reason, retry }) => {
+        Err(RunError::Failed { reason, retry }) => {
             if is_for_the_disk(reason.code) {
-                desk.executor.discard(job).await;
+                deps.machine.discard_workspace(job).await;
             }
             (None, failed(reason, retry).await)
         }
     };
-    // While the store is away the outcome is held; when the lease has run out meanwhile, it is refused.
+    // Retry while the store is unavailable. If the lease expires meanwhile, the store refuses the outcome.
     loop {
         let finished = Report::Finished { outcome: outcome.clone(), usage: reporter.usage() };
         let reports = ended.clone().into_iter().chain([finished]).collect();
         match reporter.report_all(reports).await {
             Err(UpdateError::Store(error)) if !signals.lost.is_cancelled() => {
-                tracing::warn!(%job, %error, "an outcome was not taken; it is tried again");
+                tracing::warn!(%job, %error, "the outcome of a run could not be stored; retrying");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             Err(error) => {
-                tracing::info!(%job, %error, "an outcome was refused");
+                tracing::info!(%job, %error, "the store refused the outcome of a run");
                 return;
             }
             Ok(job) => {
-                if let Err(error) = desk.executor.tidy(&job, token).await {
-                    tracing::warn!(job = %job.id, %error, "blobs that nobody needs could not be removed");
+                if let Err(error) = deps.machine.remove_old_blobs(&job, token).await {
+                    tracing::warn!(job = %job.id, %error, "unneeded blobs could not be removed");
                 }
                 return;
             }

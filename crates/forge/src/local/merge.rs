@@ -1,4 +1,5 @@
-//! Merging without a working tree: the tree is computed from the two commits, the branch moved only if it is where it was.
+//! Merges without a working tree: git computes the tree from the two commits, and the base branch is updated only if it
+//! has not moved since.
 
 use std::io;
 use std::path::Path;
@@ -11,8 +12,8 @@ use journeyman_git::{Failure, Folders, Git, GitError};
 
 use super::{LocalHost, blocking};
 
-/// Tries while others push to the base.
-const TRIES: usize = 5;
+/// The maximum number of attempts while others push to the base.
+const MAX_ATTEMPTS: usize = 5;
 
 fn failed(error: &GitError) -> PullPagesError {
     PullPagesError::Failed(error.to_string())
@@ -26,9 +27,9 @@ fn conflict(pull: &LocalPull) -> PullPagesError {
     PullPagesError::Conflict { base: pull.base.clone(), head: pull.head.clone() }
 }
 
-/// The tree of the merge; `None` if the commits contradict each other.
+/// Returns the tree of the merge; `None` if the commits conflict.
 async fn merged_tree(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Option<Sha>, GitError> {
-    // --write-tree came with git 2.38; Debian 12 has 2.39.
+    // git 2.38 introduced --write-tree; Debian 12 has git 2.39.
     let arguments = ["merge-tree", "--write-tree", "--no-messages", base.as_str(), head.as_str()];
     match git.at(path, arguments).run().await {
         Ok(output) => output.sha().map(Some),
@@ -38,7 +39,7 @@ async fn merged_tree(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<O
 }
 
 impl LocalHost {
-    /// The commits of base and head; `None` where one of the branches was deleted.
+    /// Returns the commits of base and head; `None` if one of the branches was deleted.
     pub(super) async fn ends(&self, path: &Path, pull: &LocalPull) -> Result<Option<(Sha, Sha)>, PullPagesError> {
         let base = self.branch(path, &pull.base).await.map_err(|error| failed(&error))?;
         let head = self.branch(path, &pull.head).await.map_err(|error| failed(&error))?;
@@ -49,7 +50,7 @@ impl LocalHost {
         matches!(merged_tree(&self.git, path, base, head).await, Ok(Some(_)))
     }
 
-    /// Brings head into base; the commits between which the pull request stood.
+    /// Merges head into base; returns the commits of the two branches before the merge.
     pub(super) async fn merge_branches(
         &self,
         path: &Path,
@@ -59,13 +60,13 @@ impl LocalHost {
     ) -> Result<(Sha, Sha), PullPagesError> {
         let look = path.to_owned();
         let folders = blocking(move || Folders::look(&look)).await.map_err(|error| not_synced(&error))?;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let deleted = || PullPagesError::Failed("a branch of the pull request was deleted".to_owned());
             let (base, head) = self.ends(path, pull).await?.ok_or_else(deleted)?;
             let contained =
                 self.git.at(path, ["merge-base", "--is-ancestor", head.as_str(), base.as_str()]).run().await;
             if contained.is_ok() {
-                // Merged by hand, or by us before a crash: only the note is missing.
+                // Merged by hand, or by this host before a crash: only the record in the store is missing.
                 return Ok((base, head));
             }
             let tree = merged_tree(&self.git, path, &base, &head).await.map_err(|error| failed(&error))?;
@@ -83,11 +84,11 @@ impl LocalHost {
                     blocking(move || folders.sync()).await.map_err(|error| not_synced(&error))?;
                     return Ok((base, head));
                 }
-                // Somebody pushed, or is about to.
+                // Another push moved the branch or holds its lock.
                 Err(error) if matches!(error.failure(), Failure::NonFastForward | Failure::LockHeld) => {}
                 Err(error) => return Err(failed(&error)),
             }
         }
-        Err(PullPagesError::Failed("others pushed to the base again and again; try once more".to_owned()))
+        Err(PullPagesError::Failed("others moved or locked the base branch during each attempt; try again".to_owned()))
     }
 }

@@ -1,4 +1,4 @@
-//! Pull requests for people: their commits, their diff, merge and close.
+//! The pages of pull requests: commits, diff, merge and close.
 
 use async_trait::async_trait;
 use journeyman_core::ids::Sha;
@@ -10,10 +10,10 @@ use journeyman_git::GitError;
 
 use super::LocalHost;
 
-/// Commits that a page shows.
+/// The maximum number of commits that a page shows.
 const COMMITS: &str = "--max-count=500";
 
-/// Bytes of a diff that a page shows.
+/// The maximum number of bytes of a diff that a page shows.
 const DIFF_BYTES: usize = 2 << 20;
 
 fn git(error: &GitError) -> PullPagesError {
@@ -32,14 +32,14 @@ fn name(project: &Project) -> Result<String, PullPagesError> {
 }
 
 impl LocalHost {
-    async fn one(&self, name: &str, number: u64) -> Result<LocalPull, PullPagesError> {
+    async fn existing(&self, name: &str, number: u64) -> Result<LocalPull, PullPagesError> {
         let pull = self.pulls.pull(name.to_owned(), number).await.map_err(|error| store(&error))?;
         pull.ok_or(PullPagesError::NotFound)
     }
 
     async fn commits(&self, name: &str, base: &Sha, head: &Sha) -> Result<Vec<CommitLine>, PullPagesError> {
         let range = format!("{base}..{head}");
-        // NUL between fields and at the end: no subject or name can hold one.
+        // NUL separates the fields and the entries: no subject or name can contain it.
         let arguments = ["log", "-z", "--reverse", COMMITS, "--format=%H%x00%s%x00%an%x00%at", &range];
         let output = self.git.at(&self.path(name), arguments).run().await.map_err(|error| git(&error))?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -56,7 +56,7 @@ impl LocalHost {
         Ok(fields.chunks(4).filter_map(line).collect())
     }
 
-    /// The diff, and whether it was cut.
+    /// Returns the diff, and whether it was truncated.
     async fn shown_diff(&self, name: &str, base: &Sha, head: &Sha) -> Result<(String, bool), PullPagesError> {
         let range = format!("{base}...{head}");
         let options = ["--no-color", "--no-ext-diff", "--no-textconv", "-M", "--src-prefix=a/", "--dst-prefix=b/"];
@@ -65,7 +65,7 @@ impl LocalHost {
         let (output, cut) = shown.map_err(|error| git(&error))?;
         let mut bytes = output.stdout;
         if cut {
-            // Whole lines only.
+            // Keeps whole lines only.
             let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             bytes.truncate(end);
         }
@@ -81,13 +81,13 @@ impl PullPages for LocalHost {
 
     async fn pull(&self, project: &Project, number: u64) -> Result<PullDetail, PullPagesError> {
         let name = name(project)?;
-        let pull = self.one(&name, number).await?;
+        let pull = self.existing(&name, number).await?;
         let ends = match (&pull.ended_between, pull.state) {
             (Some(ends), PullState::Merged | PullState::Closed) => Some(ends.clone()),
             _ => self.ends(&self.path(&name), &pull).await?,
         };
         let Some((base, head)) = ends else {
-            // A branch was deleted: the pull request is still there, and can be closed.
+            // A branch was deleted: the pull request still exists and can be closed.
             return Ok(PullDetail { pull, commits: vec![], diff: String::new(), diff_cut: false, mergeable: false });
         };
         let commits = self.commits(&name, &base, &head).await?;
@@ -99,7 +99,7 @@ impl PullPages for LocalHost {
 
     async fn merge(&self, project: &Project, number: u64, by: &str) -> Result<(), PullPagesError> {
         let name = name(project)?;
-        let pull = self.one(&name, number).await?;
+        let pull = self.existing(&name, number).await?;
         if pull.state != PullState::Open {
             return Err(PullPagesError::NotOpen);
         }
@@ -111,8 +111,8 @@ impl PullPages for LocalHost {
 
     async fn close(&self, project: &Project, number: u64) -> Result<(), PullPagesError> {
         let name = name(project)?;
-        let pull = self.one(&name, number).await?;
-        // A branch that is gone is no reason to keep its pull request open.
+        let pull = self.existing(&name, number).await?;
+        // A pull request with a deleted branch can be closed too.
         let ends = self.ends(&self.path(&name), &pull).await.ok().flatten();
         let ended = self.pulls.end_pull(name, number, PullState::Closed, ends, self.clock.now()).await;
         if ended.map_err(|error| store(&error))? { Ok(()) } else { Err(PullPagesError::NotOpen) }

@@ -1,7 +1,7 @@
-//! Repositories of the built-in host over git's smart HTTP protocol, by `git http-backend`.
+//! Serves repositories of the built-in host over git's smart HTTP protocol, with `git http-backend`.
 //!
 //! Invariants: only the project's own repository is reachable; git never sees a path or a query that the client wrote;
-//! nothing is held in memory but a few pieces of a body; no git outlives the body of its answer.
+//! only a few pieces of a body are in memory; no git process outlives the body of its answer.
 
 mod exchange;
 mod head;
@@ -17,7 +17,7 @@ use journeyman_git::{Folders, GitCommand};
 use super::{LocalHost, blocking};
 use request::Asked;
 
-/// How long neither side may move a byte. While git computes, it says so every five seconds.
+/// The longest time in which neither side moves a byte. While git computes, it sends a keepalive every five seconds.
 const IDLE: Duration = Duration::from_secs(120);
 
 impl LocalHost {
@@ -35,7 +35,7 @@ impl LocalHost {
             ("CONTENT_TYPE", &request.content_type),
             ("HTTP_CONTENT_ENCODING", &request.content_encoding),
             ("HTTP_GIT_PROTOCOL", &request.git_protocol),
-            // git before 2.36 reads only this one.
+            // git before 2.36 reads only this variable.
             ("GIT_PROTOCOL", &request.git_protocol),
         ];
         headers.into_iter().fold(command, |command, (name, value)| match value {

@@ -1,4 +1,4 @@
-//! Real git clients against the built-in host, through as much HTTP as they need.
+//! Tests of the built-in host with real git clients, through a minimal HTTP server.
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::LocalHost;
 
-fn asks(method: &str, path: &str, query: &str, body: Vec<u8>) -> GitHttpRequest {
+fn git_request(method: &str, path: &str, query: &str, body: Vec<u8>) -> GitHttpRequest {
     GitHttpRequest {
         method: method.to_owned(),
         path: path.to_owned(),
@@ -22,7 +22,7 @@ fn asks(method: &str, path: &str, query: &str, body: Vec<u8>) -> GitHttpRequest 
     }
 }
 
-/// One request and its answer; the connection is closed behind it.
+/// Answers one request and closes the connection.
 async fn answer(host: LocalHost, project: Project, mut socket: TcpStream) {
     let (reader, mut writer) = socket.split();
     let mut reader = BufReader::new(reader);
@@ -31,7 +31,7 @@ async fn answer(host: LocalHost, project: Project, mut socket: TcpStream) {
     let mut words = line.split_whitespace();
     let (method, target) = (words.next().unwrap().to_owned(), words.next().unwrap().to_owned());
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let mut request = asks(&method, path.strip_prefix("/shop.git").unwrap(), query, vec![]);
+    let mut request = git_request(&method, path.strip_prefix("/shop.git").unwrap(), query, vec![]);
     let mut length = 0;
     loop {
         let mut header = String::new();
@@ -59,11 +59,11 @@ async fn answer(host: LocalHost, project: Project, mut socket: TcpStream) {
     }
 }
 
-/// The address of a server for the house's repository.
-async fn server(house: &House) -> String {
+/// Starts a server for the repository and returns its address.
+async fn server(setup: &Setup) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/shop.git", listener.local_addr().unwrap());
-    let (host, project) = (house.hosts.local().clone(), house.project.clone());
+    let (host, project) = (setup.hosts.local().clone(), setup.project.clone());
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             tokio::spawn(answer(host.clone(), project.clone(), socket));
@@ -74,30 +74,30 @@ async fn server(house: &House) -> String {
 
 #[tokio::test]
 async fn a_client_clones_and_pushes() {
-    let house = house().await;
-    let address = server(&house).await;
-    house.run(&["clone", "-q", &address, "far"], house.dir.path()).await;
-    let far = house.dir.path().join("far");
-    // Hardly to be compressed, and more than a pipe holds.
+    let setup = setup().await;
+    let address = server(&setup).await;
+    setup.run(&["clone", "-q", &address, "far"], setup.dir.path()).await;
+    let far = setup.dir.path().join("far");
+    // The content is hard to compress and larger than a pipe.
     let noise: Vec<u8> = (0..100_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
     std::fs::write(far.join("noise"), noise).unwrap();
-    house.run(&["add", "-A"], &far).await;
-    house.run(&["commit", "-q", "-m", "Noise"], &far).await;
-    house.run(&["push", "-q", "origin", "HEAD:refs/heads/topic"], &far).await;
-    house.run(&["fetch", "-q", "origin", "topic"], &house.dir.path().join("clone")).await;
-    let forge = house.hosts.of(&house.project).await.unwrap();
+    setup.run(&["add", "-A"], &far).await;
+    setup.run(&["commit", "-q", "-m", "Noise"], &far).await;
+    setup.run(&["push", "-q", "origin", "HEAD:refs/heads/topic"], &far).await;
+    setup.run(&["fetch", "-q", "origin", "topic"], &setup.dir.path().join("clone")).await;
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
     assert!(forge.open_pull(&pull("topic")).await.unwrap().is_some());
 }
 
 #[tokio::test]
 async fn only_the_protocol_of_the_projects_own_repository_is_served() {
-    let house = house().await;
-    let host = house.hosts.local();
+    let setup = setup().await;
+    let host = setup.hosts.local();
     let refs = |project: Project| async move {
-        let request = asks("GET", "/info/refs", "service=git-upload-pack", vec![]);
+        let request = git_request("GET", "/info/refs", "service=git-upload-pack", vec![]);
         host.serve(&project, request).await.map(|found| found.status)
     };
-    assert_eq!(refs(house.project.clone()).await, Ok(200));
+    assert_eq!(refs(setup.project.clone()).await, Ok(200));
     assert_eq!(refs(project("local:other")).await, Err(GitServerError::NotFound));
     assert_eq!(refs(project("/srv/git/shop.git")).await, Err(GitServerError::NotFound));
     for (method, path, query) in [
@@ -106,56 +106,56 @@ async fn only_the_protocol_of_the_projects_own_repository_is_served() {
         ("GET", "/../other.git/info/refs", "service=git-upload-pack"),
         ("GET", "/info/refs", "service=git-upload-pack&service=git-receive-pack"),
     ] {
-        let answered = host.serve(&house.project, asks(method, path, query, vec![])).await;
+        let answered = host.serve(&setup.project, git_request(method, path, query, vec![])).await;
         assert_eq!(answered.err(), Some(GitServerError::NotFound), "{path}");
     }
 }
 
 #[tokio::test]
-async fn what_git_refuses_keeps_its_status() {
-    let house = house().await;
-    let request = asks("POST", "/git-upload-pack", "", b"0000".to_vec());
-    assert_eq!(house.hosts.local().serve(&house.project, request).await.unwrap().status, 415, "no content type");
+async fn the_status_of_a_refusal_by_git_is_forwarded() {
+    let setup = setup().await;
+    let request = git_request("POST", "/git-upload-pack", "", b"0000".to_vec());
+    assert_eq!(setup.hosts.local().serve(&setup.project, request).await.unwrap().status, 415, "no content type");
 }
 
 #[tokio::test]
-async fn requests_of_one_moment_prepare_one_repository() {
-    let house = house().await;
+async fn concurrent_requests_prepare_one_repository() {
+    let setup = setup().await;
     let fresh = project("local:fresh");
-    let made = futures::future::join_all((0..8).map(|_| house.hosts.prepare(&fresh))).await;
+    let made = futures::future::join_all((0..8).map(|_| setup.hosts.prepare(&fresh))).await;
     assert_eq!(made, vec![Ok(()); 8]);
 }
 
 #[tokio::test]
-async fn a_pull_request_whose_branch_is_gone_can_be_seen_and_closed() {
-    let house = house().await;
-    house.commit("topic", "a.txt", "a\n").await;
-    let forge = house.hosts.of(&house.project).await.unwrap();
+async fn a_pull_request_with_a_deleted_branch_can_be_viewed_and_closed() {
+    let setup = setup().await;
+    setup.commit("topic", "a.txt", "a\n").await;
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
     forge.open_pull(&pull("topic")).await.unwrap().unwrap();
-    house.run(&["push", "-q", "origin", ":refs/heads/topic"], &house.dir.path().join("clone")).await;
-    let pages = house.hosts.local();
-    let detail = pages.pull(&house.project, 1).await.unwrap();
+    setup.run(&["push", "-q", "origin", ":refs/heads/topic"], &setup.dir.path().join("clone")).await;
+    let pages = setup.hosts.local();
+    let detail = pages.pull(&setup.project, 1).await.unwrap();
     assert!(!detail.mergeable && detail.commits.is_empty());
-    pages.close(&house.project, 1).await.unwrap();
+    pages.close(&setup.project, 1).await.unwrap();
     assert_eq!(forge.pull_state(1).await, Ok(Some(PullState::Closed)));
 }
 
 #[tokio::test]
-async fn a_push_that_git_finds_damaged_is_refused() {
-    let house = house().await;
-    let address = server(&house).await;
-    let clone = house.dir.path().join("clone");
+async fn a_push_with_invalid_objects_is_refused() {
+    let setup = setup().await;
+    let address = server(&setup).await;
+    let clone = setup.dir.path().join("clone");
     let object = |arguments: &[&str], input: String| {
-        let command = house.git.command(arguments).directory(&clone).stdin(input);
+        let command = setup.git.command(arguments).directory(&clone).stdin(input);
         async move { command.run().await.unwrap().text().unwrap() }
     };
     let blob = object(&["hash-object", "-w", "--stdin"], "evil".to_owned()).await;
     // The control case differs only in the file name.
-    for (name, taken) in [("good", true), (".git", false)] {
+    for (name, accepted) in [("good", true), (".git", false)] {
         let tree = object(&["mktree"], format!("100644 blob {blob}\t{name}\n")).await;
         let commit = object(&["commit-tree", &tree, "-m", "x"], String::new()).await;
         let refspec = format!("{commit}:refs/heads/{}", name.trim_start_matches('.'));
-        let pushed = house.git.command(["push", "-q", &address, &refspec]).directory(&clone).run().await;
-        assert_eq!(pushed.is_ok(), taken, "{name}: {pushed:?}");
+        let pushed = setup.git.command(["push", "-q", &address, &refspec]).directory(&clone).run().await;
+        assert_eq!(pushed.is_ok(), accepted, "{name}: {pushed:?}");
     }
 }

@@ -1,6 +1,6 @@
-//! A connection to one agent: the handshake, and requests with a time-out.
+//! A connection to an agent: the handshake, and requests with a timeout.
 //!
-//! Invariant: the task that drives the connection lives no longer than the [`Connection`], and with it the streams.
+//! Invariant: the task that drives the connection, and with it the streams, is dropped with the [`Connection`].
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,68 +21,69 @@ use super::permission::{Calls, Policy, Refusals};
 use super::translate::Update;
 use super::{Limits, Streams};
 
-/// The version of the protocol that is spoken here.
+/// The version of the protocol that this client speaks.
 const VERSION: u64 = 1;
 
-/// The most of an agent's name and version that is kept, in characters.
+/// The maximum number of characters that are kept of an agent's name and version, and of the ID of an authentication
+/// method.
 const NAME_CHARS: usize = 200;
 
-/// An initialized agent. Dropping it closes the agent's streams; the process is the caller's to end.
+/// An initialized agent. Dropping it closes the agent's streams; the caller ends the process.
 ///
-/// One thing at a time: [`Connection::open`] and [`Connection::prompt`] take `&self` so that the future of one can be
-/// dropped, not so that two can run side by side.
+/// Only one operation may run at a time: [`Connection::open`] and [`Connection::prompt`] take `&self` so that the
+/// caller can drop their futures, not so that the operations can run concurrently.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) link: ConnectionTo<Agent>,
     pub(super) limits: Limits,
     pub(super) phase: watch::Sender<Phase>,
     pub(super) can: Capabilities,
-    /// The agent's name and version, as it gives them.
+    /// The agent's name and version, as it reports them.
     pub(super) who: String,
-    /// The ids of the authentication methods that do not need a person at a terminal.
+    /// The IDs of the authentication methods that do not need a person at a terminal.
     pub(super) auth_methods: Vec<String>,
     pub(super) allowance: Allowance,
     pub(super) refusals: Refusals,
     broken: Arc<OnceLock<AcpError>>,
-    /// Ends with this.
+    /// The task that drives the connection. It is aborted when this handle is dropped.
     driver: AbortOnDropHandle<()>,
 }
 
-/// What an agent says that it can do, as far as it matters here.
+/// The capabilities of an agent that this client uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Capabilities {
-    /// It answers `session/resume`.
+    /// True if the agent answers `session/resume`.
     pub(super) resume: bool,
-    /// It answers `session/load`.
+    /// True if the agent answers `session/load`.
     pub(super) load: bool,
 }
 
 impl Capabilities {
     fn read(initialized: &Value) -> Self {
-        let told =
-            |path: &str| initialized.pointer(path).is_some_and(|told| told.is_object() || told.as_bool() == Some(true));
+        let has =
+            |path: &str| initialized.pointer(path).is_some_and(|flag| flag.is_object() || flag.as_bool() == Some(true));
         Self {
-            resume: told("/agentCapabilities/sessionCapabilities/resume"),
-            load: told("/agentCapabilities/loadSession"),
+            resume: has("/agentCapabilities/sessionCapabilities/resume"),
+            load: has("/agentCapabilities/loadSession"),
         }
     }
 }
 
-/// What an agent says of itself.
+/// An agent's name and capabilities, as it reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
-    /// Its name and version; empty where it gives none.
+pub struct AgentInfo {
+    /// The agent's name and version; empty if it reports none.
     pub who: String,
-    /// Whether it resumes sessions.
+    /// True if the agent can resume sessions.
     pub resumes: bool,
-    /// Whether it loads them.
+    /// True if the agent can load sessions.
     pub loads: bool,
 }
 
-/// The name and version in an answer to initialize, cut to a length.
-fn who(initialized: &Value) -> String {
-    let told = ["name", "version"].map(|field| initialized["agentInfo"][field].as_str().unwrap_or_default());
-    told.join(" ").trim().chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect()
+/// Returns the agent's name and version from its answer to `initialize`, cut to [`NAME_CHARS`].
+fn name_and_version(initialized: &Value) -> String {
+    let fields = ["name", "version"].map(|field| initialized["agentInfo"][field].as_str().unwrap_or_default());
+    fields.join(" ").trim().chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect()
 }
 
 /// Returns the authentication methods in an answer to `initialize`, except those that need a person at a terminal.
@@ -92,16 +93,19 @@ fn auth_methods(initialized: &Value) -> Vec<String> {
     usable.filter_map(|method| Some(method["id"].as_str()?.chars().take(NAME_CHARS).collect())).collect()
 }
 
-/// Connects to a started agent and shakes hands with it. Neither files nor terminals are offered: some agents misbehave
-/// with them, and what an agent needs is in its sandbox.
+/// Connects to a started agent and performs the handshake. The client offers neither file access nor terminals: some
+/// agents misbehave with them, and an agent has what it needs in its sandbox.
 ///
-/// `updates` has to be read while [`Connection::prompt`] runs: when it is full, the agent is not read any further until
-/// there is room, the answer to the prompt included. Outside a turn nothing waits for the reader.
+/// The caller must read `updates` while [`Connection::prompt`] runs: while the channel is full, the client reads
+/// nothing more from the agent, not even the answer to the prompt. Outside a turn, the client does not wait for the
+/// reader, and drops the updates for which the channel has no space.
 ///
 /// # Errors
 ///
-/// [`AcpError::Exited`], [`AcpError::Timeout`] after `limits.initialize_timeout`, [`AcpError::Protocol`],
-/// [`AcpError::Agent`] if the agent refuses, [`AcpError::Version`] if it answers with another version than 1.
+/// Returns [`AcpError::Exited`] if the agent ends, [`AcpError::Timeout`] after `limits.initialize_timeout`,
+/// [`AcpError::Protocol`] or [`AcpError::TooMuch`] if the agent violates the protocol or sends too much,
+/// [`AcpError::Agent`] if it answers with an error, and [`AcpError::Version`] if it answers with a version other than
+/// 1.
 pub async fn connect(
     streams: Streams,
     limits: Limits,
@@ -143,21 +147,21 @@ pub async fn connect(
         driver,
     };
     let answer = connection.initialize().await?;
-    (connection.can, connection.who) = (Capabilities::read(&answer), who(&answer));
+    (connection.can, connection.who) = (Capabilities::read(&answer), name_and_version(&answer));
     connection.auth_methods = auth_methods(&answer);
     Ok(connection)
 }
 
 /// Runs the protocol crate until the streams end or break, or until the task is aborted.
 ///
-/// The raw builder is used, and not the one for version 1: that one reports another version in the agent's answer as an
-/// error that looks like the agent's own. The version is checked in `initialize`.
+/// Uses the raw builder instead of the builder for version 1: that one reports a different version in the agent's
+/// answer as an error that looks like the agent's own. [`Connection::initialize`] checks the version.
 async fn drive(transport: impl ConnectTo<Client>, ready: oneshot::Sender<ConnectionTo<Agent>>) {
     let ended = Builder::new(Client)
         .name("agent")
         .on_receive_request(
-            // It runs in the crate's dispatch loop and so must not wait. It has nothing to wait for: the decision was
-            // made in `inbound`, and the params are the answer.
+            // This handler runs in the crate's dispatch loop, so it must not wait. It does not need to: `inbound` has
+            // made the decision, and the params are the answer.
             async |request: UntypedMessage, responder: Responder<Value>, _link: ConnectionTo<Agent>| {
                 if request.method == ASK_PERMISSION {
                     responder.respond(request.params)
@@ -179,22 +183,22 @@ async fn drive(transport: impl ConnectTo<Client>, ready: oneshot::Sender<Connect
     }
 }
 
-/// Why a connection has ended.
+/// Returns the reason why a connection has ended.
 fn ended(broken: &OnceLock<AcpError>) -> AcpError {
     broken.get().cloned().unwrap_or(AcpError::Exited)
 }
 
 impl Connection {
-    /// Whether the agent's streams have not ended or broken.
+    /// Returns whether the agent's streams are still usable: they have neither ended nor failed.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.driver.is_finished()
     }
 
-    /// What the agent says of itself.
+    /// Returns the agent's name and capabilities.
     #[must_use]
-    pub fn about(&self) -> About {
-        About { who: self.who.clone(), resumes: self.can.resume, loads: self.can.load }
+    pub fn about(&self) -> AgentInfo {
+        AgentInfo { who: self.who.clone(), resumes: self.can.resume, loads: self.can.load }
     }
 
     /// Sends `initialize`, and returns the answer if the agent speaks the same version of the protocol.
@@ -210,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and waits for its answer, no longer than the limit for starting.
+    /// Sends a request and waits for its answer, for at most `limits.start_timeout`.
     pub(super) async fn call(&self, request: impl JsonRpcMessage) -> Result<Value, AcpError> {
         self.call_within(self.limits.start_timeout, request).await
     }
@@ -226,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// What it means that a request failed: the connection has ended, or the agent answered with an error.
+    /// Returns the error of a failed request: the connection has ended, or the agent answered with an error.
     pub(super) fn failure(&self, error: &acp::Error) -> AcpError {
         if acp::is_incoming_transport_closed(error) || acp::is_connection_terminated(error) {
             return ended(&self.broken);

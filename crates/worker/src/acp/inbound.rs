@@ -1,14 +1,16 @@
-//! All that the agent says, in the order in which it says it.
+//! Reads everything that the agent sends, in order.
 //!
-//! The lines pass through here before the protocol crate sees them, for three reasons. The crate queues without a bound
-//! what it has not dispatched yet, so only here can a slow reader of the updates slow the agent down. The crate drops
-//! updates that it does not know, and with them what newer agents tell. And a crate's handler runs later than the line
-//! was read, so that what it reports could overtake, or be overtaken by, other updates.
+//! Each line passes through this module before the protocol crate sees it, for three reasons:
+//! - The crate's queue of lines that it has not dispatched yet is unbounded, so only this module can make a slow reader
+//!   of the updates slow down the agent.
+//! - The crate drops updates that it does not know, and newer agents send such updates.
+//! - The crate calls its handlers some time after it has read a line, so updates that a handler reports could overtake
+//!   other updates, or be overtaken by them.
 //!
 //! Invariants:
-//! - An update is in the caller's channel before anything that the agent sent after it is handed on.
-//! - What the crate is given is small or awaited by us: answers, and requests stripped of their params. No more than
-//!   [`UNANSWERED`] requests are in the crate at a time.
+//! - An update is in the caller's channel before anything that the agent sent after it is forwarded.
+//! - Everything that is forwarded to the crate is small or awaited by us: answers, and requests without their own
+//!   params. At most [`UNANSWERED`] requests are in the crate at a time.
 
 use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
@@ -27,14 +29,14 @@ use super::permission::{self, Answer, Calls, Policy, Refusals};
 use super::translate::{self, Update};
 use super::{Sender, Tap};
 
-/// The one request of an agent that is answered with a result.
+/// The only request of an agent that is answered with a result.
 pub(super) const ASK_PERMISSION: &str = "session/request_permission";
 
-/// How many requests of the agent may wait until their answers are written. An agent that asks and does not read the
-/// answers is not read any further.
+/// The maximum number of requests of the agent whose answers have not been written yet. At this limit, nothing more is
+/// read: the agent may send requests without reading the answers.
 pub(super) const UNANSWERED: usize = 64;
 
-/// The most of a line or a name that is logged, in characters.
+/// The maximum number of characters of a line or a name that are logged.
 const LOGGED_CHARS: usize = 200;
 
 /// JSON-RPC's "internal error", for errors without a code.
@@ -43,24 +45,24 @@ const INTERNAL_ERROR: i32 = -32603;
 /// JSON-RPC's "parse error".
 const PARSE_ERROR: i32 = -32700;
 
-/// What the conversation is at, and so what happens to an update.
+/// The phase of the conversation, which determines what happens to an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No turn is going on. The caller may not be reading yet, so nothing may wait for it: what does not fit is
-    /// dropped.
+    /// No turn is running. The caller may not read updates yet, so nothing may wait for it: updates that do not fit
+    /// into the channel are dropped.
     Idle,
-    /// An earlier session is being restored, and no turn has begun since. Updates are old ones, repeated: dropped.
+    /// An earlier session is being restored, and no turn has begun since. Updates repeat that session, and are dropped.
     Restoring,
-    /// A turn is going on. The caller reads; nothing is lost.
+    /// A turn is running. The caller reads the updates, and none are dropped.
     Turn,
-    /// The same, and the turn is to end: permissions are no longer given.
+    /// A turn is being cancelled. Updates are handled as in a turn, but no more permissions are given.
     Cancelling,
 }
 
 /// The reader of the agent's stdout.
 pub(super) struct Inbound {
     pub(super) lines: LineReader,
-    /// As [`super::Limits::total_bytes`].
+    /// The value of [`super::Limits::total_bytes`], for the error.
     pub(super) total_bytes: u64,
     pub(super) updates: mpsc::Sender<Update>,
     pub(super) tap: Option<Tap>,
@@ -68,14 +70,14 @@ pub(super) struct Inbound {
     pub(super) calls: Calls,
     pub(super) refusals: Refusals,
     pub(super) phase: watch::Receiver<Phase>,
-    /// A permit for each request that may still be handed on; given back by [`super::lines::write_lines`].
+    /// Permits for requests that may still be forwarded; [`super::lines::write_lines`] returns them.
     pub(super) unanswered: Arc<Semaphore>,
-    /// Set, before the stream ends, to the rule that the agent broke.
+    /// The rule that the agent broke. It is set before the stream ends.
     pub(super) broken: Arc<OnceLock<AcpError>>,
 }
 
 impl Inbound {
-    /// The lines that are for the protocol crate: valid requests and answers.
+    /// Returns the lines for the protocol crate: valid requests and answers.
     pub(super) fn into_lines(self) -> impl Stream<Item = io::Result<String>> + Send + 'static {
         futures::stream::unfold(self, |mut inbound| async move {
             let line = inbound.next_line().await?;
@@ -90,10 +92,10 @@ impl Inbound {
                 Ok(Read::End) => return None,
                 Ok(Read::TooLong) => {
                     let rule = format!("the agent sent a line of more than {} bytes", self.lines.limit());
-                    return Some(Err(self.break_off(AcpError::Protocol(rule))));
+                    return Some(Err(self.end_stream(AcpError::Protocol(rule))));
                 }
                 Ok(Read::TooMuch) => {
-                    return Some(Err(self.break_off(AcpError::TooMuch { bytes: self.total_bytes })));
+                    return Some(Err(self.end_stream(AcpError::TooMuch { bytes: self.total_bytes })));
                 }
                 Err(error) => return Some(Err(error)),
             };
@@ -102,39 +104,39 @@ impl Inbound {
             if let Some(tap) = &self.tap {
                 tap(Sender::Agent, line);
             }
-            match Said::read(line) {
-                Said::Nothing => {}
-                Said::Dropped { reason, instead } => {
+            match Incoming::read(line) {
+                Incoming::Nothing => {}
+                Incoming::Dropped { reason, replacement } => {
                     self.report(Update::Dropped { reason, beginning: head(line, LOGGED_CHARS).to_owned() }).await;
-                    match instead {
-                        Instead::Nothing => {}
-                        Instead::Refusal { id, method } => {
-                            return Some(Ok(self.asked(&id, &method, &Value::Null).await));
+                    match replacement {
+                        Replacement::Nothing => {}
+                        Replacement::Refusal { id, method } => {
+                            return Some(Ok(self.request(&id, &method, &Value::Null).await));
                         }
-                        Instead::Failure(answer) => return Some(Ok(answer)),
-                        Instead::End(error) => return Some(Err(self.break_off(AcpError::Protocol(error)))),
+                        Replacement::Failure(answer) => return Some(Ok(answer)),
+                        Replacement::End(error) => return Some(Err(self.end_stream(AcpError::Protocol(error)))),
                     }
                 }
-                Said::Notification { method, params } => self.told(&method, params).await,
-                Said::Request { id, method, params } => {
-                    return Some(Ok(self.asked(&id, &method, &params).await));
+                Incoming::Notification { method, params } => self.notification(&method, params).await,
+                Incoming::Request { id, method, params } => {
+                    return Some(Ok(self.request(&id, &method, &params).await));
                 }
-                Said::Answer(line) => return Some(Ok(line)),
+                Incoming::Answer(line) => return Some(Ok(line)),
             }
         }
     }
 
-    /// Notes the rule that the agent broke; the stream ends with it.
-    fn break_off(&self, why: AcpError) -> io::Error {
+    /// Records the rule that the agent broke, and returns the error that ends the stream.
+    fn end_stream(&self, why: AcpError) -> io::Error {
         let text = why.to_string();
-        // It is set once only.
+        // The stream ends with the first error, so the value is set only once.
         drop(self.broken.set(why));
         io::Error::new(io::ErrorKind::InvalidData, text)
     }
 
-    async fn told(&mut self, method: &str, params: Value) {
+    async fn notification(&mut self, method: &str, params: Value) {
         if method != "session/update" {
-            // Extensions, and cancellations of requests that were answered at once.
+            // These are extensions, and cancellations of requests that were answered immediately.
             tracing::debug!(method = head(method, LOGGED_CHARS), "ignored a notification");
             return;
         }
@@ -145,17 +147,18 @@ impl Inbound {
         }
     }
 
-    /// Decides and reports on a request, and makes it into the one that the crate is given. For a permission, the
-    /// params become the answer, which the crate's handler sends back as it is; other requests need no params to be
-    /// refused.
-    async fn asked(&mut self, id: &Value, method: &str, params: &Value) -> String {
+    /// Decides on a request, reports the decision, and returns the request for the crate. The params of a permission
+    /// request are replaced by the answer, which the crate's handler sends back unchanged; other requests are refused,
+    /// and need no params.
+    async fn request(&mut self, id: &Value, method: &str, params: &Value) -> String {
         if let Ok(permit) = self.unanswered.acquire().await {
             permit.forget();
         }
         let mut stripped = json!({});
         if method == ASK_PERMISSION {
             let cancelling = *self.phase.borrow() == Phase::Cancelling;
-            // The protocol wants "cancelled" for all that is asked in a turn that is being cancelled.
+            // The protocol requires the outcome "cancelled" for all permission requests of a turn that is being
+            // cancelled.
             let answer = self.policy.answer(params, &self.calls);
             let decision = permission::decide(params, if cancelling { &[] } else { answer.kinds() });
             if !cancelling && answer == Answer::Refuse {
@@ -167,20 +170,21 @@ impl Inbound {
         json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": stripped }).to_string()
     }
 
-    /// Puts an update into the caller's channel. In a turn this waits while the channel is full, and the agent is not
-    /// read meanwhile; that cannot lock anything up, because the other direction and the time-outs do not pass here.
+    /// Sends an update to the caller's channel. In a turn, this waits while the channel is full, and the agent is not
+    /// read meanwhile. This cannot cause a deadlock, because neither the writing to the agent nor the timeouts depend
+    /// on it.
     async fn report(&mut self, update: Update) {
         let phase = *self.phase.borrow();
         match phase {
             Phase::Restoring => {}
             Phase::Idle => {
                 if let Err(TrySendError::Full(_)) = self.updates.try_send(update) {
-                    tracing::debug!("dropped an update outside a turn: nobody reads");
+                    tracing::debug!("dropped an update outside a turn: the channel is full");
                 }
             }
             Phase::Turn | Phase::Cancelling => {
                 if self.updates.send(update).await.is_err() {
-                    tracing::trace!("the caller is no longer interested in updates");
+                    tracing::trace!("dropped an update: the caller has closed the channel");
                 }
             }
         }
@@ -192,19 +196,20 @@ const NO_MESSAGE: &str = "not a JSON-RPC message";
 
 /// The replacement for a dropped line.
 #[derive(Debug, PartialEq)]
-enum Instead {
-    /// Nothing: neither side waits.
+enum Replacement {
+    /// No replacement: neither side waits for one.
     Nothing,
-    /// The agent's request is refused.
+    /// A refusal of the agent's request.
     Refusal { id: Value, method: String },
-    /// An answer to our request: an error.
+    /// An error as the answer to our request.
     Failure(String),
-    /// The connection ends: one side waits, and the line does not say for which request.
+    /// The end of the connection: one side waits, and the line does not show for which request.
     End(String),
 }
 
-impl Instead {
-    /// For a JSON object that is not a message: it may be an answer with neither a result nor an error.
+impl Replacement {
+    /// Returns the replacement for a JSON object that is not a message: it may be an answer with neither a result nor
+    /// an error.
     fn of(message: &Map<String, Value>) -> Self {
         match message.get("id") {
             Some(id) if message.contains_key("jsonrpc") && !message.contains_key("method") => {
@@ -221,7 +226,7 @@ impl Instead {
     }
 }
 
-/// The members of a JSON-RPC message that stand before the place where its JSON breaks.
+/// The members of a JSON-RPC message that precede the place where its JSON is invalid.
 #[derive(Debug, Default)]
 struct Beginning {
     id: Option<Value>,
@@ -232,22 +237,22 @@ struct Beginning {
 impl Beginning {
     fn read(line: &str) -> Self {
         let mut beginning = Self::default();
-        // It ends with the error that is known already.
+        // Parsing ends with the same error again, which the caller already knows.
         drop(serde_json::Deserializer::from_str(line).deserialize_map(BeginningVisitor(&mut beginning)));
         beginning
     }
 
-    fn instead(self, reason: &str) -> Instead {
+    fn replacement(self, reason: &str) -> Replacement {
         match self {
-            Self { id: Some(id), method: Some(method), .. } => Instead::Refusal { id, method },
-            Self { id: Some(id), is_answer: true, .. } => Instead::failure(&id, reason),
+            Self { id: Some(id), method: Some(method), .. } => Replacement::Refusal { id, method },
+            Self { id: Some(id), is_answer: true, .. } => Replacement::failure(&id, reason),
             Self { method: None, is_answer: true, .. } => {
-                Instead::End(format!("the agent sent an answer that could not be read: {reason}"))
+                Replacement::End(format!("the agent sent an answer that could not be read: {reason}"))
             }
             Self { method: Some(method), .. } if method == ASK_PERMISSION => {
-                Instead::End(format!("the agent asked for a permission, and the request could not be read: {reason}"))
+                Replacement::End(format!("the agent asked for permission, but the request could not be read: {reason}"))
             }
-            _ => Instead::Nothing,
+            _ => Replacement::Nothing,
         }
     }
 }
@@ -276,17 +281,17 @@ impl<'de> Visitor<'de> for BeginningVisitor<'_> {
     }
 }
 
-/// A line, understood.
+/// A parsed line from the agent.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum Incoming {
     /// An empty line.
     Nothing,
-    /// A line that is not a message: agents print banners, warnings, and logs, and some write broken JSON.
+    /// A line that is not a message: agents print banners, warnings and logs, and some write invalid JSON.
     Dropped {
         /// The problem with the line.
         reason: String,
         /// The replacement that keeps both sides from waiting.
-        instead: Instead,
+        replacement: Replacement,
     },
     Notification {
         method: String,
@@ -297,12 +302,12 @@ enum Said {
         method: String,
         params: Value,
     },
-    /// An answer to a request of ours, tidied.
+    /// An answer to our request, normalized.
     Answer(String),
 }
 
-impl Said {
-    /// Reads a line without white space around it.
+impl Incoming {
+    /// Parses a line without surrounding white space.
     fn read(line: &str) -> Self {
         if line.is_empty() {
             return Self::Nothing;
@@ -310,23 +315,23 @@ impl Said {
         let repaired = replace_lone_surrogates(line);
         match serde_json::from_str(&repaired) {
             Ok(Value::Object(message)) => {
-                let instead = Instead::of(&message);
-                Self::understand(message).unwrap_or_else(|| Self::Dropped { reason: NO_MESSAGE.to_owned(), instead })
+                let replacement = Replacement::of(&message);
+                Self::message(message).unwrap_or_else(|| Self::Dropped { reason: NO_MESSAGE.to_owned(), replacement })
             }
-            // Arrays too: the protocol has no batches.
-            Ok(_) => Self::Dropped { reason: NO_MESSAGE.to_owned(), instead: Instead::Nothing },
+            // This includes arrays, because the protocol has no batches.
+            Ok(_) => Self::Dropped { reason: NO_MESSAGE.to_owned(), replacement: Replacement::Nothing },
             Err(_) if !line.starts_with('{') => {
-                Self::Dropped { reason: NO_MESSAGE.to_owned(), instead: Instead::Nothing }
+                Self::Dropped { reason: NO_MESSAGE.to_owned(), replacement: Replacement::Nothing }
             }
             Err(error) => {
                 let reason = format!("not valid JSON: {error}");
-                let instead = Beginning::read(&repaired).instead(&reason);
-                Self::Dropped { reason, instead }
+                let replacement = Beginning::read(&repaired).replacement(&reason);
+                Self::Dropped { reason, replacement }
             }
         }
     }
 
-    fn understand(mut message: Map<String, Value>) -> Option<Self> {
+    fn message(mut message: Map<String, Value>) -> Option<Self> {
         let id = message.remove("id");
         match (message.remove("method"), id) {
             (Some(Value::String(method)), None) => {
@@ -341,25 +346,25 @@ impl Said {
     }
 }
 
-/// Makes an answer into what the crate accepts. The crate drops an answer with both a result and a null error, or with
-/// an error that has no message or a code that is not a number, and we would wait for that answer for ever.
+/// Returns an answer in a form that the crate accepts. The crate drops an answer with both a result and a null error,
+/// and one whose error has no message or a code that is not a number; we would then wait forever for the answer.
 fn answer(id: &Value, mut message: Map<String, Value>) -> Option<Value> {
     match (message.remove("error"), message.remove("result")) {
         (None | Some(Value::Null), Some(result)) => Some(json!({ "jsonrpc": "2.0", "id": id, "result": result })),
         (None, None) => None,
-        (Some(error), _) => Some(json!({ "jsonrpc": "2.0", "id": id, "error": tidied(&error) })),
+        (Some(error), _) => Some(json!({ "jsonrpc": "2.0", "id": id, "error": normalized(&error) })),
     }
 }
 
-fn tidied(error: &Value) -> Value {
+fn normalized(error: &Value) -> Value {
     let code =
         error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok()).unwrap_or(INTERNAL_ERROR);
     let message = error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
-    let mut tidied = json!({ "code": code, "message": message });
-    if let (Some(fields), Some(data)) = (tidied.as_object_mut(), error.get("data")) {
+    let mut normalized = json!({ "code": code, "message": message });
+    if let (Some(fields), Some(data)) = (normalized.as_object_mut(), error.get("data")) {
         fields.insert("data".to_owned(), data.clone());
     }
-    tidied
+    normalized
 }
 
 #[cfg(test)]
@@ -367,43 +372,43 @@ mod tests {
     use super::*;
 
     fn read_answer(line: &str) -> Option<Value> {
-        match Said::read(line) {
-            Said::Answer(answer) => serde_json::from_str(&answer).ok(),
+        match Incoming::read(line) {
+            Incoming::Answer(answer) => serde_json::from_str(&answer).ok(),
             _ => None,
         }
     }
 
-    fn dropped(line: &str) -> Option<Instead> {
-        match Said::read(line) {
-            Said::Dropped { instead, .. } => Some(instead),
+    fn dropped(line: &str) -> Option<Replacement> {
+        match Incoming::read(line) {
+            Incoming::Dropped { replacement, .. } => Some(replacement),
             _ => None,
         }
     }
 
     #[test]
-    fn a_lone_surrogate_drops_nothing() {
+    fn a_line_with_a_lone_surrogate_is_not_dropped() {
         let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"text":"a\ud83d"}}"#;
         let params = json!({ "text": "a\u{fffd}" });
-        assert_eq!(Said::read(update), Said::Notification { method: "session/update".to_owned(), params });
+        assert_eq!(Incoming::read(update), Incoming::Notification { method: "session/update".to_owned(), params });
         let request = r#"{"jsonrpc":"2.0","id":4,"method":"m","params":["\ude00"]}"#;
         assert_eq!(
-            Said::read(request),
-            Said::Request { id: json!(4), method: "m".to_owned(), params: json!(["\u{fffd}"]) }
+            Incoming::read(request),
+            Incoming::Request { id: json!(4), method: "m".to_owned(), params: json!(["\u{fffd}"]) }
         );
         assert!(read_answer(r#"{"jsonrpc":"2.0","id":5,"result":{"text":"\ud83d"}}"#).is_some());
     }
 
     #[test]
-    fn nobody_waits_for_a_line_that_was_dropped() {
-        let refusal = |id: Value| Instead::Refusal { id, method: ASK_PERMISSION.to_owned() };
+    fn neither_side_waits_for_a_dropped_line() {
+        let refusal = |id: Value| Replacement::Refusal { id, method: ASK_PERMISSION.to_owned() };
         for (line, expected) in [
-            (r#"{"jsonrpc":"2.0","method":"session/update","params":{"x":NaN}}"#, Instead::Nothing),
+            (r#"{"jsonrpc":"2.0","method":"session/update","params":{"x":NaN}}"#, Replacement::Nothing),
             (r#"{"jsonrpc":"2.0","id":3,"method":"session/request_permission","params":{"x":NaN}}"#, refusal(json!(3))),
         ] {
             assert_eq!(dropped(line), Some(expected), "{line}");
         }
         for line in [r#"{"jsonrpc":"2.0","id":3,"result":{"x":NaN}}"#, r#"{"jsonrpc":"2.0","id":3}"#] {
-            let Some(Instead::Failure(answer)) = dropped(line) else { panic!("{line}") };
+            let Some(Replacement::Failure(answer)) = dropped(line) else { panic!("{line}") };
             let answer: Value = serde_json::from_str(&answer).unwrap();
             assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(3), &json!(PARSE_ERROR)), "{line}");
         }
@@ -411,12 +416,12 @@ mod tests {
             r#"{"jsonrpc":"2.0","result":{"x":NaN},"id":3}"#,
             r#"{"jsonrpc":"2.0","method":"session/request_permission","params":{"x":NaN},"id":3}"#,
         ] {
-            assert!(matches!(dropped(line), Some(Instead::End(_))), "{line}");
+            assert!(matches!(dropped(line), Some(Replacement::End(_))), "{line}");
         }
     }
 
     #[test]
-    fn what_is_not_a_message_is_dropped() {
+    fn lines_that_are_not_messages_are_dropped() {
         for line in [
             "Welcome!",
             "{",
@@ -430,26 +435,26 @@ mod tests {
             r#"{"method":4,"id":1}"#,
             r#"[{"jsonrpc":"2.0","method":"session/update","params":{}}]"#,
         ] {
-            assert_eq!(dropped(line), Some(Instead::Nothing), "{line}");
+            assert_eq!(dropped(line), Some(Replacement::Nothing), "{line}");
         }
-        assert_eq!(Said::read(""), Said::Nothing);
+        assert_eq!(Incoming::read(""), Incoming::Nothing);
     }
 
     #[test]
-    fn requests_and_notifications_are_told_apart_by_the_id() {
+    fn the_id_distinguishes_requests_from_notifications() {
         assert_eq!(
-            Said::read(r#"{"method":"m","params":[1]}"#),
-            Said::Notification { method: "m".to_owned(), params: json!([1]) }
+            Incoming::read(r#"{"method":"m","params":[1]}"#),
+            Incoming::Notification { method: "m".to_owned(), params: json!([1]) }
         );
         assert_eq!(
-            Said::read(r#"{"jsonrpc":"2.0","id":0,"method":"m"}"#),
-            Said::Request { id: json!(0), method: "m".to_owned(), params: Value::Null }
+            Incoming::read(r#"{"jsonrpc":"2.0","id":0,"method":"m"}"#),
+            Incoming::Request { id: json!(0), method: "m".to_owned(), params: Value::Null }
         );
     }
 
     #[test]
-    fn answers_become_what_the_crate_accepts() {
-        for (line, tidy) in [
+    fn answers_are_normalized_for_the_crate() {
+        for (line, expected) in [
             (r#"{"id":"a","result":null}"#, json!({ "jsonrpc": "2.0", "id": "a", "result": null })),
             (r#"{"id":"a","result":1,"error":null}"#, json!({ "jsonrpc": "2.0", "id": "a", "result": 1 })),
             (
@@ -461,7 +466,7 @@ mod tests {
                 json!({ "jsonrpc": "2.0", "id": "a", "error": { "code": -32603, "message": "m", "data": [1] } }),
             ),
         ] {
-            assert_eq!(read_answer(line), Some(tidy), "{line}");
+            assert_eq!(read_answer(line), Some(expected), "{line}");
         }
     }
 }

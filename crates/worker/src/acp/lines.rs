@@ -1,6 +1,6 @@
-//! Lines of bytes, to and from the agent's process.
+//! Reads and writes lines of bytes from and to the agent's process.
 //!
-//! Invariant: a line from the agent takes no more memory than the limit. The protocol crate has no limit of its own.
+//! Invariant: a line from the agent uses no more memory than the limit. The protocol crate has no such limit.
 
 use std::io;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use tokio::sync::Semaphore;
 
 use super::{Sender, Tap};
 
-/// What was read where a line was due.
+/// The result of reading a line.
 pub(super) enum Read {
     /// A line; the last one may lack its newline.
     Line(Vec<u8>),
-    /// More bytes without a newline than are allowed. What follows is the rest of that line.
+    /// A line with more bytes than the limit. The rest of the line has not been read.
     TooLong,
     /// More bytes than the allowance.
     TooMuch,
@@ -25,23 +25,23 @@ pub(super) enum Read {
     End,
 }
 
-/// Bytes that may still be read: renewed for each turn.
+/// The number of bytes that may still be read. It is renewed for each turn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Allowance(Arc<AtomicU64>);
 
 impl Allowance {
-    /// From now on so many.
+    /// Sets the number of bytes that may be read from now on.
     pub(super) fn renew(&self, bytes: u64) {
         self.0.store(bytes, Ordering::Relaxed);
     }
 
-    /// False if it is not enough for so many.
+    /// Subtracts `bytes`. Returns false, and subtracts nothing, if fewer are left.
     fn spend(&self, bytes: u64) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 }
 
-/// Cuts the agent's stdout into lines.
+/// Splits the agent's stdout into lines.
 pub(super) struct LineReader {
     source: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     limit: usize,
@@ -49,19 +49,21 @@ pub(super) struct LineReader {
 }
 
 impl LineReader {
-    /// A reader that accepts lines of at most `limit` bytes, not counting the newline, and no more than the allowance.
+    /// Returns a reader that accepts lines of at most `limit` bytes, not counting the newline, and no more bytes in
+    /// total than the allowance.
     pub(super) fn new(source: Box<dyn AsyncRead + Send + Unpin>, limit: usize, allowance: Allowance) -> Self {
         Self { source: BufReader::new(source), limit, allowance }
     }
 
-    /// The longest line that is accepted, in bytes.
+    /// Returns the maximum length of a line in bytes.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
     /// Reads the next line.
     pub(super) async fn read(&mut self) -> io::Result<Read> {
-        // One byte more than the limit: the newline of the longest line, or the proof that it is too long.
+        // One byte more than the limit: either the newline of the longest line, or the evidence that the line is too
+        // long.
         let most = u64::try_from(self.limit).unwrap_or(u64::MAX).saturating_add(1);
         let mut line = Vec::new();
         AsyncReadExt::take(&mut self.source, most).read_until(b'\n', &mut line).await?;
@@ -78,8 +80,8 @@ impl LineReader {
     }
 }
 
-/// Writes whole lines to the agent's stdin. Each answer to a request of the agent gives a permit back to `unanswered`
-/// once it is written: see [`super::inbound`].
+/// Returns a sink that writes whole lines to the agent's stdin. After it has written an answer to a request of the
+/// agent, it returns a permit to `unanswered` (see [`super::inbound`]).
 pub(super) fn write_lines(
     stdin: Box<dyn AsyncWrite + Send + Unpin>,
     unanswered: Arc<Semaphore>,
@@ -104,12 +106,12 @@ pub(super) fn write_lines(
     })
 }
 
-/// Requests and notifications have a method, answers have none.
+/// Returns whether a line is an answer: requests and notifications have a method, and answers have none.
 fn is_answer(line: &str) -> bool {
     serde_json::from_str::<Value>(line).is_ok_and(|message| message.get("method").is_none())
 }
 
-/// The first `chars` characters of `text`.
+/// Returns the first `chars` characters of `text`.
 pub(super) fn head(text: &str, chars: usize) -> &str {
     text.char_indices().nth(chars).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
@@ -144,18 +146,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_lines_together_have_a_limit_too() {
+    async fn the_total_of_all_lines_is_limited() {
         assert_eq!(read_some(b"12\n34\n", 4, 6).await, ["12\n", "34\n"]);
         assert_eq!(read_some(b"12\n34\n", 4, 5).await, ["12\n", "too much"]);
     }
 
     #[tokio::test]
-    async fn lines_up_to_the_limit_are_read_also_without_a_last_newline() {
+    async fn lines_up_to_the_limit_are_read_even_without_a_final_newline() {
         assert_eq!(read_all(b"1234\n\n123\r\n1234", 4).await, ["1234\n", "\n", "123\r\n", "1234"]);
     }
 
     #[tokio::test]
-    async fn a_line_above_the_limit_is_told() {
+    async fn a_line_above_the_limit_is_reported() {
         assert_eq!(read_all(b"1234\n12345\n", 4).await, ["1234\n", "too long"]);
         assert_eq!(read_all(b"12345", 4).await, ["too long"]);
     }

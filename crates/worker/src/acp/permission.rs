@@ -1,7 +1,7 @@
-//! How requests for a permission are answered.
+//! Answers an agent's requests for permission.
 //!
-//! Invariant: an option is chosen by its `kind`, never by its place or its name, and only a kind that we know is
-//! chosen. One agent lists `allow_always` first, another sends `allow_once` twice.
+//! Invariant: an option is chosen by its `kind`, never by its position or its name, and only a known kind is chosen.
+//! One agent lists `allow_always` first; another sends `allow_once` twice.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,51 +11,51 @@ use serde_json::{Value, json};
 use super::lines::head;
 use super::translate::{Stop, Update};
 
-/// The maximum number of tool calls whose kinds are remembered; at the limit, all are forgotten. Agents ask for
+/// The maximum number of tool calls whose kinds are remembered. At the limit, all are forgotten, because agents ask for
 /// permission for their latest calls.
-const MOST_CALLS: usize = 10_000;
+const MAX_CALLS: usize = 10_000;
 
-/// The most of a tool call's title that is kept, in characters.
+/// The maximum number of characters that are kept of a tool call's title.
 const TITLE_CHARS: usize = 500;
 
-/// How an agent's requests for a permission are answered. The sandbox, and not this answer, is what protects the host.
+/// The answers to an agent's requests for permission. The sandbox protects the host, not these answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Where the next says nothing.
+    /// The answer for the kinds that `by_tool` does not contain.
     pub usual: Answer,
-    /// By what the agent wants to do: the `kind` of its tool call, `other` where it gives none that is known.
+    /// The answers by `kind` of tool call; `other` stands for a missing or unknown kind.
     pub by_tool: BTreeMap<String, Answer>,
 }
 
-/// How one request is answered.
+/// The answer to a request for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Allow: once where that is offered, always where nothing narrower is.
+    /// Allow: once if the agent offers that, otherwise always. Refuse if it offers neither.
     AllowOnce,
-    /// Refuse: once where that is offered, always where nothing narrower is.
+    /// Refuse: once if the agent offers that, otherwise always.
     Refuse,
 }
 
-/// What tool calls without a kind that is known are.
+/// The kind of tool calls whose kind is missing or unknown.
 const OTHER: &str = "other";
 
 /// The kinds of tool calls in version 1 of the protocol.
 const TOOL_KINDS: [&str; 9] = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
 
 impl Policy {
-    /// All is allowed.
+    /// Allows everything.
     pub const ALLOW: Self = Self { usual: Answer::AllowOnce, by_tool: BTreeMap::new() };
 
-    /// All is refused.
+    /// Refuses everything.
     pub const REFUSE: Self = Self { usual: Answer::Refuse, by_tool: BTreeMap::new() };
 
-    /// Whether anything is refused: then the agent is to ask.
+    /// Returns whether the policy refuses anything. If so, the agent must ask for permission.
     #[must_use]
     pub fn refuses(&self) -> bool {
         self.usual == Answer::Refuse || self.by_tool.values().any(|answer| *answer == Answer::Refuse)
     }
 
-    /// The answer to a request.
+    /// Returns the answer to a request.
     pub(super) fn answer(&self, params: &Value, calls: &Calls) -> Answer {
         let kind = params.pointer("/toolCall/kind").and_then(Value::as_str).or_else(|| {
             let id = params.pointer("/toolCall/toolCallId").and_then(Value::as_str)?;
@@ -66,8 +66,8 @@ impl Policy {
     }
 }
 
-/// The kinds of the agent's latest tool calls, by id. In the protocol, a permission request has only the changed fields
-/// of its tool call, so that the kind may be only in an earlier update.
+/// The kinds of the agent's latest tool calls, by ID. In the protocol, a permission request contains only the changed
+/// fields of its tool call, so the kind may be only in an earlier update.
 #[derive(Debug, Default)]
 pub(super) struct Calls(HashMap<String, String>);
 
@@ -78,7 +78,7 @@ impl Calls {
         if let (Some(id), Some(kind)) = (call["toolCallId"].as_str(), call["kind"].as_str())
             && TOOL_KINDS.contains(&kind)
         {
-            if self.0.len() >= MOST_CALLS {
+            if self.0.len() >= MAX_CALLS {
                 self.0.clear();
             }
             self.0.insert(id.to_owned(), kind.to_owned());
@@ -86,8 +86,8 @@ impl Calls {
     }
 }
 
-/// The last permission that the policy refused in the current turn. The reader of the agent's output, which answers
-/// requests, and the turn share it.
+/// The last permission that the policy refused in the current turn. It is shared by the turn and the reader of the
+/// agent's output, which answers requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Refusals(Arc<Mutex<Option<Refusal>>>);
 
@@ -96,7 +96,7 @@ struct Refusal {
     /// The title of the refused tool call.
     title: String,
     /// Set when the agent sends a message or starts a tool call after the refusal.
-    went_on: bool,
+    continued: bool,
 }
 
 impl Refusals {
@@ -109,18 +109,18 @@ impl Refusals {
         self.set(None);
     }
 
-    /// Records a refusal, or what the agent does after one.
+    /// Records a refusal, or what the agent does after a refusal.
     pub(super) fn note(&self, update: &Update) {
-        let goes_on = match update {
+        let continues = match update {
             Update::Permission { title, granted: false, .. } => {
-                return self.set(Some(Refusal { title: title.clone(), went_on: false }));
+                return self.set(Some(Refusal { title: title.clone(), continued: false }));
             }
             Update::Message(text) => !text.trim().is_empty(),
             Update::ToolCall(call) => call.get("update").is_none(),
             _ => false,
         };
         if let Some(refusal) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            refusal.went_on |= goes_on;
+            refusal.continued |= continues;
         }
     }
 
@@ -129,7 +129,7 @@ impl Refusals {
     pub(super) fn ended(&self, stop: &Stop) -> Option<String> {
         let refusal = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let is_cause = match stop {
-            Stop::EndTurn => !refusal.went_on,
+            Stop::EndTurn => !refusal.continued,
             Stop::Cancelled | Stop::Refusal | Stop::Unknown(_) => true,
             Stop::MaxTokens | Stop::MaxTurnRequests => false,
         };
@@ -138,7 +138,7 @@ impl Refusals {
 }
 
 impl Answer {
-    /// The kinds of options that may be chosen, the best one first.
+    /// Returns the kinds of options that may be chosen, best first.
     pub(super) fn kinds(self) -> &'static [&'static str] {
         match self {
             Self::AllowOnce => &["allow_once", "allow_always", "reject_once", "reject_always"],
@@ -147,7 +147,7 @@ impl Answer {
     }
 }
 
-/// An answer, and what is told about it.
+/// An answer, and the update that reports it.
 #[derive(Debug)]
 pub(super) struct Decision {
     /// The result of the request `session/request_permission`.
@@ -156,8 +156,8 @@ pub(super) struct Decision {
     pub(super) update: Update,
 }
 
-/// Answers a request for a permission with the first option of the first of `kinds` that is offered. Where none is, the
-/// outcome is `cancelled`, which agents take for a refusal.
+/// Answers a request for permission with the first option of the first of `kinds` that the agent offers. If it offers
+/// none of them, the outcome is `cancelled`, which agents treat as a refusal.
 pub(super) fn decide(params: &Value, kinds: &[&str]) -> Decision {
     let options = params.get("options").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let choice = kinds.iter().find_map(|kind| first_of_kind(options, kind).map(|id| (id, *kind)));
@@ -193,7 +193,8 @@ mod tests {
 
     use super::*;
 
-    /// The option that is chosen from options of these kinds; options are called `0`, `1`, …
+    /// Returns the option that is chosen from options of these kinds, and whether it gives the permission. The options
+    /// have the IDs `0`, `1`, …
     fn chosen(kinds: &[&str], policy: Answer) -> Option<(String, bool)> {
         let options: Vec<Value> = kinds
             .iter()
@@ -202,7 +203,7 @@ mod tests {
             .collect();
         let params = json!({ "toolCall": { "toolCallId": "c1" }, "options": options });
         let decision = decide(&params, policy.kinds());
-        // The answer has to be what the protocol's own type reads.
+        // The protocol's own type must be able to parse the answer.
         let answer: RequestPermissionResponse = serde_json::from_value(decision.answer).unwrap();
         let answered = match answer.outcome {
             RequestPermissionOutcome::Selected(selected) => Some(selected.option_id.0.to_string()),
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_decides_whatever_the_order() {
+    fn the_kind_decides_regardless_of_the_order() {
         let always_first = ["allow_always", "reject_once", "allow_once", "allow_once"];
         assert_eq!(chosen(&always_first, Answer::AllowOnce), Some(("2".to_owned(), true)));
         assert_eq!(chosen(&always_first, Answer::Refuse), Some(("1".to_owned(), false)));
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_sense_is_refused() {
+    fn a_malformed_request_is_refused() {
         for params in [Value::Null, json!([]), json!({ "options": "all" })] {
             let decision = decide(&params, Answer::AllowOnce.kinds());
             assert_eq!(decision.answer, json!({ "outcome": { "outcome": "cancelled" } }));
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_wants_to_do_decides() {
+    fn the_kind_of_the_tool_call_decides() {
         let by_tool = [("fetch", Answer::Refuse), ("other", Answer::Refuse)];
         let by_tool = by_tool.map(|(kind, answer)| (kind.to_owned(), answer)).into();
         let policy = Policy { usual: Answer::AllowOnce, by_tool };
@@ -268,17 +269,17 @@ mod tests {
     fn a_refusal_is_the_cause_if_the_agent_stops_early_or_does_nothing_more() {
         let refused = || Update::Permission { title: "rm x".to_owned(), chosen: None, kind: None, granted: false };
         let allowed = Update::Permission { title: "ls".to_owned(), chosen: None, kind: None, granted: true };
-        let said = Update::Message("Then I stop.".to_owned());
+        let message = Update::Message("Then I stop.".to_owned());
         let later = Update::ToolCall(json!({ "toolCallId": "c1", "status": "failed", "update": true }));
         let call = Update::ToolCall(json!({ "toolCallId": "c2" }));
         for (updates, stop, is_cause) in [
             (vec![refused()], Stop::EndTurn, true),
             (vec![refused(), later, Update::Message("\n".to_owned())], Stop::EndTurn, true),
-            (vec![refused(), said.clone()], Stop::EndTurn, false),
+            (vec![refused(), message.clone()], Stop::EndTurn, false),
             (vec![refused(), call], Stop::EndTurn, false),
-            (vec![said.clone(), refused()], Stop::EndTurn, true),
-            (vec![refused(), said.clone()], Stop::Cancelled, true),
-            (vec![refused(), said], Stop::MaxTokens, false),
+            (vec![message.clone(), refused()], Stop::EndTurn, true),
+            (vec![refused(), message.clone()], Stop::Cancelled, true),
+            (vec![refused(), message], Stop::MaxTokens, false),
             (vec![allowed], Stop::Cancelled, false),
         ] {
             let refusals = Refusals::default();

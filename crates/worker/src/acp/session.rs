@@ -1,6 +1,7 @@
-//! Opening a session: restoring the earlier one if the agent can, else a new one; then its model and its mode.
+//! Opens a session: restores the earlier one if the agent can, otherwise creates a new one, and then sets its model and
+//! its mode.
 //!
-//! Invariant: what the agent repeats of an earlier session is never told as news.
+//! Invariant: updates with which the agent repeats an earlier session are never reported as new.
 
 use std::path::{Path, PathBuf};
 
@@ -19,36 +20,36 @@ use super::settings::{self, Change, Setting};
 /// The error code of the Agent Client Protocol with which an agent requires authentication.
 const AUTH_REQUIRED: i64 = -32_000;
 
-/// The session that is wanted.
+/// The parameters of a session to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRequest {
-    /// The directory to work in, as the agent sees it; absolute.
+    /// The absolute path of the working directory, as the agent sees it.
     pub cwd: PathBuf,
-    /// The id of the session to continue, if there is one.
+    /// The ID of the session to continue, if there is one.
     pub previous: Option<String>,
-    /// The mode to work in, usually the one in which the agent asks for no permissions.
+    /// The mode of the session, usually the one in which the agent asks for no permissions.
     pub mode: Option<String>,
     /// Makes it an error if the mode cannot be set: the agent must ask for permission.
     pub mode_is_required: bool,
     /// The authentication method to use if the agent requires authentication. `None`: the only method that the agent
     /// offers.
     pub auth_method: Option<String>,
-    /// The model to use, by the agent's name for it.
+    /// The agent's name for the model to use.
     pub model: Option<String>,
 }
 
-/// How a session was opened, and so what the agent remembers.
+/// The way in which a session was opened, which determines what the agent remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// The earlier session goes on.
+    /// The agent continues the earlier session.
     Resumed,
-    /// The earlier session goes on, after the agent has read it again.
+    /// The agent continues the earlier session after it has read the session again.
     Loaded,
-    /// The agent remembers nothing: the caller sends its own transcript.
+    /// The session is new, and the agent remembers nothing: the caller includes the earlier messages in its prompt.
     New,
 }
 
-/// A session, and what the agent answered when it was opened: its modes, models and options.
+/// A session, and the agent's answer when it was opened, with its modes, models and options.
 struct Session {
     id: String,
     opened: Opened,
@@ -56,15 +57,17 @@ struct Session {
 }
 
 impl Connection {
-    /// Opens a session. An earlier one is resumed if the agent says that it can do that, else loaded if it says so; if
-    /// it cannot, or answers with an error, a new session is made. If the agent requires authentication, this method
-    /// authenticates and opens the session again. A mode or a model that the agent does not know is logged, and the
-    /// session is used without it, unless the mode is required.
+    /// Opens a session. If the agent supports it, an earlier session is resumed, or loaded if it cannot be resumed; if
+    /// neither is possible, or the agent answers with an error, a new session is created. If the agent requires
+    /// authentication, this method authenticates and opens the session again. If the agent does not offer the mode or
+    /// the model, this is logged, and the session is used without it, unless the mode is required.
     ///
     /// # Errors
     ///
-    /// [`AcpError::Exited`], [`AcpError::Timeout`] after `limits.start_timeout` for any one of the requests,
-    /// [`AcpError::Protocol`], [`AcpError::Agent`] if the agent refuses a new session.
+    /// Returns [`AcpError::Exited`] if the agent ends, [`AcpError::Timeout`] if a request takes longer than
+    /// `limits.start_timeout`, [`AcpError::Protocol`] or [`AcpError::TooMuch`] if the agent violates the protocol,
+    /// sends too much, or cannot use the required mode, and [`AcpError::Agent`] if it refuses a new session or the
+    /// authentication.
     pub async fn open(&self, request: &SessionRequest) -> Result<(String, Opened), AcpError> {
         let session = match self.restore_or_create(request).await {
             Err(AcpError::Agent { code: AUTH_REQUIRED, message }) => {
@@ -73,7 +76,7 @@ impl Connection {
             }
             opened => opened?,
         };
-        // The model first: some agents have modes that depend on it.
+        // Set the model first: the modes of some agents depend on it.
         if let Some(model) = &request.model {
             self.set(&session, Setting::Model, model).await?;
         }
@@ -126,7 +129,8 @@ impl Connection {
     }
 
     async fn restore(&self, previous: &str, cwd: &Path) -> Result<Option<Session>, AcpError> {
-        // Until the next turn begins, and not only until the answer: some agents repeat the session after it.
+        // The phase lasts until the next turn begins, not only until the answer: some agents repeat the session after
+        // their answer.
         self.phase.send_replace(Phase::Restoring);
         if self.can.resume {
             let request = ResumeSessionRequest::new(previous.to_owned(), cwd);
@@ -158,13 +162,13 @@ impl Connection {
         let answer = match settings::change(&session.state, setting, wanted) {
             Change::None => return Ok(true),
             Change::Unknown => {
-                tracing::warn!(setting = setting.name(), wanted, "the agent does not offer this");
+                tracing::warn!(setting = setting.name(), wanted, "the agent does not offer this value of a setting");
                 return Ok(false);
             }
             Change::Option(option) => self.call(SetSessionConfigOptionRequest::new(id, option, wanted)).await,
             Change::Mode => self.call(SetSessionModeRequest::new(id, wanted.to_owned())).await,
             Change::Model => {
-                // The crate no longer has this request; agents that are older than the options do.
+                // The crate no longer has this request, but agents that predate the options do.
                 let params = json!({ "sessionId": id, "modelId": wanted });
                 let request =
                     UntypedMessage::new("session/set_model", params).map_err(|error| AcpError::unwritable(&error))?;
@@ -175,12 +179,12 @@ impl Connection {
     }
 }
 
-/// An agent's refusal is logged and becomes `None`: there is something else to try. Other errors end the attempt.
+/// Logs an agent's refusal and returns `None`, because the caller can do something else. Returns other errors.
 fn tolerate(what: &str, answer: Result<Value, AcpError>) -> Result<Option<Value>, AcpError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(AcpError::Agent { code, message }) => {
-            tracing::warn!(what, code, error = %message, "the agent refused");
+            tracing::warn!(what, code, error = %message, "the agent refused a request");
             Ok(None)
         }
         Err(error) => Err(error),

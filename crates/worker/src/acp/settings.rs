@@ -1,23 +1,23 @@
-//! Which request sets a session's mode or model.
+//! Chooses the request that sets a session's mode or model.
 //!
-//! Agents tell both in one of two ways: in `configOptions`, or in the older `modes` and `models`. Some do it in both,
-//! and then the options count.
+//! Agents list both in one of two ways: in `configOptions`, or in the older `modes` and `models`. If an agent uses both
+//! ways, the options take precedence.
 //!
 //! Invariant: only a value that the agent itself lists is ever set.
 
 use serde_json::Value;
 
-/// Something that can be chosen for a session.
+/// A setting of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// How the agent works, such as without asking for permissions.
+    /// The agent's mode, such as the one without requests for permission.
     Mode,
-    /// The model that it uses.
+    /// The model that the agent uses.
     Model,
 }
 
 impl Setting {
-    /// The category of the option, which is the word for the log too.
+    /// Returns the category of the option, which is also its name in the log.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Mode => "mode",
@@ -26,12 +26,12 @@ impl Setting {
     }
 }
 
-/// What has to be done for a setting to have its wanted value.
+/// The change that gives a setting its wanted value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Nothing: it has it.
+    /// No change: the setting has the value already.
     None,
-    /// `session/set_config_option` for the option of this id.
+    /// `session/set_config_option` for the option with this ID.
     Option(String),
     /// `session/set_mode`.
     Mode,
@@ -41,7 +41,7 @@ pub(super) enum Change {
     Unknown,
 }
 
-/// Finds out how `setting` becomes `wanted`, from what the agent answered when the session was opened.
+/// Returns the change that sets `setting` to `wanted`, based on the agent's answer when the session was opened.
 pub(super) fn change(state: &Value, setting: Setting, wanted: &str) -> Change {
     by_option(state, setting, wanted).or_else(|| by_list(state, setting, wanted)).unwrap_or(Change::Unknown)
 }
@@ -65,14 +65,14 @@ fn by_list(state: &Value, setting: Setting, wanted: &str) -> Option<Change> {
         return Some(Change::None);
     }
     let mut listed = offered.get(list)?.as_array()?.iter();
-    listed.any(|one| is(one, id, wanted)).then_some(change)
+    listed.any(|item| is(item, id, wanted)).then_some(change)
 }
 
 fn concerns(option: &Value, setting: Setting) -> bool {
     is(option, "category", setting.name()) || is(option, "id", setting.name())
 }
 
-/// Whether a list of values, or of groups of values, has `wanted`.
+/// Returns whether a list of values, or of groups of values, contains `wanted`.
 fn offers(values: Option<&Value>, wanted: &str) -> bool {
     values.and_then(Value::as_array).is_some_and(|values| {
         values.iter().any(|value| is(value, "value", wanted) || offers(value.get("options"), wanted))
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_offers_nothing_gets_nothing() {
+    fn nothing_is_set_if_the_agent_offers_nothing() {
         for state in [Value::Null, json!({}), json!({ "modes": [], "configOptions": {} })] {
             assert_eq!(change(&state, Setting::Mode, "yolo"), Change::Unknown);
         }

@@ -1,4 +1,4 @@
-//! The client against an agent that each test plays itself, line by line.
+//! Tests the client against an agent whose side each test scripts, line by line.
 
 mod hostile;
 mod opening;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::{Connection, Limits, Policy, SessionRequest, Streams, Update, connect};
 
-/// More than any agent here sends, but one.
+/// The limit for one turn. Only one agent in these tests exceeds it.
 const TOTAL_BYTES: u64 = 64 * LINE_BYTES as u64;
 
 const LINE_BYTES: usize = 16 * 1024;
@@ -36,38 +36,38 @@ struct FakeAgent {
 }
 
 impl FakeAgent {
-    async fn raw(&mut self, bytes: &[u8]) {
+    async fn send_raw(&mut self, bytes: &[u8]) {
         self.stdout.write_all(bytes).await.unwrap();
     }
 
-    async fn say(&mut self, message: Value) {
-        self.raw(format!("{message}\n").as_bytes()).await;
+    async fn send(&mut self, message: Value) {
+        self.send_raw(format!("{message}\n").as_bytes()).await;
     }
 
-    /// The next message, or `None` once the client has closed the stream.
-    async fn hear(&mut self) -> Option<Value> {
+    /// Receives the next message; `None` once the client has closed the stream.
+    async fn receive(&mut self) -> Option<Value> {
         let line = self.stdin.next_line().await.unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    async fn hear_method(&mut self, method: &str) -> Value {
-        let message = self.hear().await.unwrap();
+    async fn receive_method(&mut self, method: &str) -> Value {
+        let message = self.receive().await.unwrap();
         assert_eq!(message["method"], method, "{message}");
         message
     }
 
     async fn answer(&mut self, request: &Value, result: Value) {
-        self.say(json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })).await;
+        self.send(json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })).await;
     }
 
     async fn refuse(&mut self, request: &Value, code: i32, message: &str) {
         let error = json!({ "code": code, "message": message });
-        self.say(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
+        self.send(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
     }
 
     async fn update(&mut self, update: Value) {
         let params = json!({ "sessionId": "s1", "update": update });
-        self.say(json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).await;
+        self.send(json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).await;
     }
 
     async fn message(&mut self, text: &str) {
@@ -75,34 +75,34 @@ impl FakeAgent {
         self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": content })).await;
     }
 
-    async fn shake_hands(&mut self, capabilities: Value) {
-        let request = self.hear_method("initialize").await;
+    async fn handshake(&mut self, capabilities: Value) {
+        let request = self.receive_method("initialize").await;
         self.answer(&request, json!({ "protocolVersion": 1, "agentCapabilities": capabilities })).await;
     }
 
-    /// Everything up to the first prompt, which is returned.
+    /// Answers everything up to the first prompt, and returns the prompt.
     async fn prompted(&mut self) -> Value {
-        self.shake_hands(json!({})).await;
-        let request = self.hear_method("session/new").await;
+        self.handshake(json!({})).await;
+        let request = self.receive_method("session/new").await;
         self.answer(&request, json!({ "sessionId": "s1" })).await;
-        self.hear_method("session/prompt").await
+        self.receive_method("session/prompt").await
     }
 
     /// Keeps the streams open until the client closes them.
-    async fn linger(mut self) {
-        while self.hear().await.is_some() {}
+    async fn stay_open(mut self) {
+        while self.receive().await.is_some() {}
     }
 }
 
-/// Runs an agent. Its assertions count only if the handle is awaited.
-fn play<F, Fut>(script: F) -> (Streams, JoinHandle<()>)
+/// Runs the script of an agent. Its assertions count only if the handle is awaited.
+fn run_agent<F, Fut>(script: F) -> (Streams, JoinHandle<()>)
 where
     F: FnOnce(FakeAgent) -> Fut,
     Fut: Future<Output = ()> + Send + 'static,
 {
-    let (stdin, heard) = tokio::io::duplex(64 * 1024);
-    let (stdout, said) = tokio::io::duplex(64 * 1024);
-    let agent = FakeAgent { stdin: BufReader::new(heard).lines(), stdout: said };
+    let (stdin, agent_stdin) = tokio::io::duplex(64 * 1024);
+    let (stdout, agent_stdout) = tokio::io::duplex(64 * 1024);
+    let agent = FakeAgent { stdin: BufReader::new(agent_stdin).lines(), stdout: agent_stdout };
     let streams = Streams { stdin: Box::new(stdin), stdout: Box::new(stdout), tap: None };
     (streams, tokio::spawn(script(agent)))
 }
@@ -113,15 +113,15 @@ async fn connected(streams: Streams, policy: Policy) -> (Connection, mpsc::Recei
     (connection, updates)
 }
 
-/// Connects, opens a new session and returns its id too.
+/// Connects, opens a new session, and returns its ID too.
 async fn opened(streams: Streams, policy: Policy) -> (Connection, mpsc::Receiver<Update>, String) {
     let (connection, updates) = connected(streams, policy).await;
-    let (session, _) = connection.open(&wanted()).await.unwrap();
+    let (session, _) = connection.open(&new_session()).await.unwrap();
     (connection, updates, session)
 }
 
-/// A new session without wishes.
-fn wanted() -> SessionRequest {
+/// Returns the parameters of a new session without a mode or a model.
+fn new_session() -> SessionRequest {
     SessionRequest {
         cwd: PathBuf::from("/workspace"),
         previous: None,
@@ -132,8 +132,8 @@ fn wanted() -> SessionRequest {
     }
 }
 
-/// What is in the channel now, without waiting.
-fn told(updates: &mut mpsc::Receiver<Update>) -> Vec<Update> {
+/// Returns the updates that are in the channel now, without waiting.
+fn received(updates: &mut mpsc::Receiver<Update>) -> Vec<Update> {
     std::iter::from_fn(|| updates.try_recv().ok()).collect()
 }
 

@@ -1,6 +1,6 @@
-//! From the agent's JSON to the few things that the worker tells apart.
+//! Translates the agent's JSON into the few kinds of updates that the worker distinguishes.
 //!
-//! Invariant: nothing that an agent sends fails here. What is not understood is kept as it came.
+//! Invariant: the translation never fails. JSON that is not understood is passed on unchanged.
 
 use serde_json::{Map, Value};
 
@@ -13,70 +13,71 @@ const TOOL_CALL_FIELDS: [&str; 8] =
 /// The fields of a usage update that are kept.
 const USAGE_FIELDS: [&str; 3] = ["used", "size", "cost"];
 
-/// The most of an unknown stop reason that is kept, in characters.
+/// The maximum number of characters that are kept of an unknown stop reason.
 const STOP_CHARS: usize = 100;
 
-/// Something that an agent told about its work.
+/// An update from an agent about its work.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
     /// A piece of the agent's message; never empty.
     Message(String),
     /// A piece of the agent's reasoning; never empty.
     Thought(String),
-    /// The whole plan, in place of any earlier one: `[{content, priority, status}]`.
+    /// The whole plan, which replaces any earlier one: `[{content, priority, status}]`.
     Plan(Value),
     /// A tool call: `{toolCallId, title, kind, status, rawInput, rawOutput, content, locations}`, without the fields
-    /// that the agent left out. A later word on the same call has the fields that changed and `update: true`.
+    /// that the agent left out. A later update about the same call has the fields that changed, and `update: true`.
     ToolCall(Value),
-    /// How full the context is, as the agent counts it: `{used, size, cost}`. Agents mean different things by it.
+    /// The usage of the context, as the agent counts it: `{used, size, cost}`. Agents count in different ways.
     Usage(Value),
-    /// The agent asked for a permission and was answered.
+    /// The agent asked for permission and was answered.
     Permission {
-        /// What the agent wanted to do, in its words; its id where it gave no words.
+        /// The agent's title for the tool call, or the call's ID if it has no title.
         title: String,
-        /// The id of the option that was chosen; `None` if none fitted.
+        /// The ID of the chosen option; `None` if none was suitable.
         chosen: Option<String>,
         /// The kind of that option, such as `allow_once`.
         kind: Option<String>,
-        /// Whether the permission was given.
+        /// True if the permission was given.
         granted: bool,
     },
-    /// A line that was not a message, or could not be read.
+    /// A line that was not a message, or could not be parsed.
     Dropped {
         /// The problem with the line.
         reason: String,
         /// The first characters of the line.
         beginning: String,
     },
-    /// Any other update, as it came.
+    /// Any other update, unchanged.
     Other(Value),
 }
 
-/// How a turn ended.
+/// The end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// Why the agent stopped.
+    /// The reason why the agent stopped.
     pub stop: Stop,
-    /// What the agent says that the turn used. Agents mean different things by it; for bills there is the model proxy.
+    /// The usage of the turn, as the agent counts it. Agents count in different ways; costs are based on the count of
+    /// the model proxy.
     pub usage: Option<Usage>,
     /// The title of the tool call that the policy refused, if the turn ended because of the refusal.
     pub refused: Option<String>,
 }
 
-/// Why an agent stopped.
+/// The reason why an agent stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// It was done.
+    /// The agent finished.
     EndTurn,
-    /// The model came to its limit of tokens.
+    /// The model reached its limit of tokens.
     MaxTokens,
-    /// The agent came to its limit of requests in one turn.
+    /// The agent reached its limit of requests in one turn.
     MaxTurnRequests,
     /// The model refused.
     Refusal,
-    /// We cancelled the turn.
+    /// The turn was cancelled.
     Cancelled,
-    /// A reason that this version of the protocol does not know; empty if the agent gave none.
+    /// A reason that version 1 of the protocol does not have; empty if the agent gave none.
     Unknown(String),
 }
 
@@ -95,12 +96,12 @@ impl Stop {
     }
 }
 
-/// Tokens, as the agent counts them.
+/// The number of tokens, as the agent counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens read.
+    /// Input tokens.
     pub input: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output: u64,
     /// Tokens read from the provider's cache.
     pub cached: Option<u64>,
@@ -110,7 +111,7 @@ pub struct Usage {
     pub thought: Option<u64>,
 }
 
-/// Translates the params of a `session/update`. `None` if there is nothing to tell.
+/// Translates the params of a `session/update`; `None` if there is nothing to report.
 pub(super) fn update(mut params: Value) -> Option<Update> {
     let Some(mut update) = params.get_mut("update").filter(|update| update.is_object()).map(Value::take) else {
         return Some(Update::Other(params));
@@ -119,7 +120,7 @@ pub(super) fn update(mut params: Value) -> Option<Update> {
     match kind.as_str() {
         "agent_message_chunk" => chunk(update, Update::Message),
         "agent_thought_chunk" => chunk(update, Update::Thought),
-        // Our own message, sent back to us.
+        // The client's own message, which the agent repeats.
         "user_message_chunk" => None,
         "plan" => Some(match update.get_mut("entries").map(Value::take) {
             Some(entries) => Update::Plan(entries),
@@ -141,7 +142,7 @@ fn chunk(update: Value, into: fn(String) -> Update) -> Option<Update> {
     match text(&update).map(str::to_owned) {
         Some(text) if text.is_empty() => None,
         Some(text) => Some(into(text)),
-        // An image, a link, an embedded file.
+        // The content is an image, a link or an embedded file.
         None => Some(Update::Other(update)),
     }
 }
@@ -171,7 +172,7 @@ fn tool_call(mut update: Value, later: bool) -> Update {
     Update::ToolCall(Value::Object(call))
 }
 
-/// Reads the answer to a `session/prompt`.
+/// Parses the answer to a `session/prompt`.
 pub(super) fn turn_end(answer: &Value) -> TurnEnd {
     let stop = match answer.get("stopReason").and_then(Value::as_str) {
         Some("end_turn") => Stop::EndTurn,
@@ -202,30 +203,30 @@ mod tests {
 
     use super::*;
 
-    fn translated(told: Value) -> Option<Update> {
-        update(json!({ "sessionId": "s1", "update": told }))
+    fn translated(inner: Value) -> Option<Update> {
+        update(json!({ "sessionId": "s1", "update": inner }))
     }
 
     #[test]
-    fn text_is_told_and_empty_text_is_not() {
-        let said = |kind: &str, text: &str| {
+    fn text_is_reported_unless_it_is_empty() {
+        let chunk = |kind: &str, text: &str| {
             translated(json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } }))
         };
-        assert_eq!(said("agent_message_chunk", "hi"), Some(Update::Message("hi".to_owned())));
-        assert_eq!(said("agent_thought_chunk", " "), Some(Update::Thought(" ".to_owned())));
-        assert_eq!(said("agent_message_chunk", ""), None);
-        assert_eq!(said("agent_thought_chunk", ""), None);
-        assert_eq!(said("user_message_chunk", "hi"), None);
+        assert_eq!(chunk("agent_message_chunk", "hi"), Some(Update::Message("hi".to_owned())));
+        assert_eq!(chunk("agent_thought_chunk", " "), Some(Update::Thought(" ".to_owned())));
+        assert_eq!(chunk("agent_message_chunk", ""), None);
+        assert_eq!(chunk("agent_thought_chunk", ""), None);
+        assert_eq!(chunk("user_message_chunk", "hi"), None);
     }
 
     #[test]
-    fn content_other_than_text_is_kept() {
+    fn content_other_than_text_is_passed_on() {
         let image = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "image", "data": "" } });
         assert_eq!(translated(image.clone()), Some(Update::Other(image)));
     }
 
     #[test]
-    fn a_tool_call_keeps_its_known_fields_and_later_words_are_marked() {
+    fn a_tool_call_keeps_its_known_fields_and_later_updates_are_marked() {
         assert_eq!(
             translated(json!({
                 "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "ls", "kind": "execute",
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_and_usage_lose_their_wrapping() {
+    fn plans_and_usage_are_unwrapped() {
         assert_eq!(
             translated(json!({ "sessionUpdate": "plan", "entries": [{ "content": "a" }] })),
             Some(Update::Plan(json!([{ "content": "a" }])))
@@ -254,21 +255,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_kept_as_it_came() {
-        for told in [
+    fn unknown_updates_are_passed_on_unchanged() {
+        for unknown in [
             json!({ "sessionUpdate": "brain_transplant", "x": [1] }),
             json!({ "sessionUpdate": "tool_call", "title": "without an id" }),
             json!({ "sessionUpdate": "plan" }),
             json!({}),
         ] {
-            assert_eq!(translated(told.clone()), Some(Update::Other(told)));
+            assert_eq!(translated(unknown.clone()), Some(Update::Other(unknown)));
         }
         assert_eq!(update(json!([1])), Some(Update::Other(json!([1]))));
         assert_eq!(update(Value::Null), Some(Update::Other(Value::Null)));
     }
 
     #[test]
-    fn an_answer_is_read_leniently() {
+    fn an_answer_is_parsed_leniently() {
         let usage = json!({ "inputTokens": 1, "outputTokens": 2, "cachedReadTokens": 3 });
         assert_eq!(
             turn_end(&json!({ "stopReason": "max_tokens", "usage": usage })),

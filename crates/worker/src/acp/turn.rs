@@ -1,6 +1,6 @@
-//! One turn: a prompt, until the agent has answered it or was cancelled.
+//! A turn: sends a prompt, and waits until the agent has answered it or the turn was cancelled.
 //!
-//! Invariant: whatever happens to a turn, its phase ends with it.
+//! Invariant: however a turn ends, its phase ends with it.
 
 use std::pin::{Pin, pin};
 
@@ -16,7 +16,8 @@ use super::error::AcpError;
 use super::inbound::Phase;
 use super::translate::{Stop, TurnEnd, turn_end};
 
-/// The phase of a turn, left when this is dropped: with the answer, an error, or the future of the caller.
+/// The phase of a turn. Dropping this value ends the phase: after the answer, after an error, or when the caller drops
+/// its future.
 struct Turn<'a>(&'a watch::Sender<Phase>);
 
 impl<'a> Turn<'a> {
@@ -36,26 +37,29 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A turn that was cancelled, and of which the agent tells nothing else.
+/// The end of a cancelled turn about which the agent reports nothing else.
 const CANCELLED: TurnEnd = TurnEnd { stop: Stop::Cancelled, usage: None, refused: None };
 
 impl Connection {
-    /// Sends `text` to the session and waits until the agent's turn has ended, as long as it takes: the caller has the
-    /// limit. When this returns, all updates of the turn are in the channel given to [`super::connect`].
+    /// Sends `text` to the session and waits until the agent's turn has ended, without a time limit: the caller sets
+    /// one. When this method returns, all updates of the turn are in the channel that was given to [`super::connect`].
     ///
-    /// When `cancel` fires, the agent is told so once and has `limits.cancel_grace` to end the turn; an error that it
-    /// answers with then is taken for the end. A turn cancelled before it began is not sent at all.
+    /// When `cancel` fires, the client cancels the turn once, and the agent has `limits.cancel_grace` to end it; if the
+    /// agent then answers with an error, that counts as the end. If `cancel` fires before the turn begins, the prompt
+    /// is not sent.
     ///
     /// # Errors
     ///
-    /// [`AcpError::Exited`] if the agent ends in mid-turn, [`AcpError::Timeout`] if it does not end a cancelled turn,
-    /// [`AcpError::Protocol`], [`AcpError::Agent`] if it answers with an error.
+    /// Returns [`AcpError::Exited`] if the agent ends during the turn, [`AcpError::Timeout`] if it does not end a
+    /// cancelled turn in time, [`AcpError::Protocol`] or [`AcpError::TooMuch`] if it violates the protocol or sends too
+    /// much, and [`AcpError::Agent`] if it answers with an error.
     pub async fn prompt(&self, session: &str, text: &str, cancel: &CancellationToken) -> Result<TurnEnd, AcpError> {
         if cancel.is_cancelled() {
             return Ok(CANCELLED);
         }
         let prompt = vec![ContentBlock::Text(TextContent::new(text))];
-        // Untyped, so that the answer is read by us: the crate fails on a stop reason that it does not know.
+        // The request is untyped so that this module parses the answer: the crate fails on a stop reason that it does
+        // not know.
         let request = PromptRequest::new(session.to_owned(), prompt)
             .to_untyped_message()
             .map_err(|error| AcpError::unwritable(&error))?;
@@ -88,7 +92,7 @@ impl Connection {
     ) -> Result<TurnEnd, AcpError> {
         let cancel = CancelNotification::new(session.to_owned());
         if let Err(error) = self.link.send_notification(cancel) {
-            // The connection has ended; the answer says how.
+            // The connection has ended. The answer to the prompt gives the reason.
             tracing::debug!(%error, "the cancellation could not be sent");
         }
         let limit = self.limits.cancel_grace;

@@ -1,4 +1,5 @@
-//! Keeps a run's lease alive and listens for what ends it early: cancel, interrupt, takeover, shutdown.
+//! Keeps a run's lease alive, and watches for causes that end the run early: cancellation, interruption, takeover,
+//! shutdown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,20 +15,20 @@ use journeyman_core::run::{Reason, Usage};
 use journeyman_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use crate::redaction::Redactor;
+use crate::claim::redaction::Redactor;
 
-/// How a run learns that it should end.
+/// The signals that end a run early.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
-    /// An interrupting message waits: end the turn, keep what is committed.
+    /// An interrupting message waits: end the turn, and keep what is committed.
     pub(crate) stop: CancellationToken,
-    /// The lease is gone: end everything, report nothing.
+    /// The lease is lost: end everything, and report nothing.
     pub(crate) lost: CancellationToken,
-    /// The worker shuts down: hand the run back.
+    /// The worker is shutting down: hand the run back.
     pub(crate) shutdown: CancellationToken,
 }
 
-/// Reports of one run, under its lease.
+/// Sends the reports of one run, under its lease.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     engine: Engine,
@@ -35,11 +36,12 @@ pub(crate) struct Reporter {
     run: RunId,
     token: Token,
     signals: Signals,
-    /// Hides what must not be stored, once it is known.
+    /// The redactor of the project's secrets, once these are known.
     redactor: Arc<OnceLock<Redactor>>,
-    /// What the run has used of its model.
+    /// The model usage of the run.
     usage: Arc<Mutex<Usage>>,
-    /// The last line of the job's log that an answer to a report of ours has covered: what came before it is known.
+    /// The sequence number of the newest event in the job's log that an answer to one of this run's reports has
+    /// covered. This event and earlier ones need no action.
     seen: Arc<AtomicU64>,
 }
 
@@ -59,16 +61,16 @@ impl Reporter {
         }
     }
 
-    /// One report; the job as it is then.
+    /// Sends a report, and returns the updated job.
     pub(crate) async fn report(&self, report: Report) -> Result<Job, UpdateError> {
         self.report_all(vec![report]).await
     }
 
-    /// Several, all of them or none.
+    /// Sends several reports, of which the store accepts all or none, and returns the updated job.
     pub(crate) async fn report_all(&self, reports: Vec<Report>) -> Result<Job, UpdateError> {
         let reports = reports.into_iter().map(|report| self.redacted(report)).collect();
         let job = self.engine.report_all(self.job, self.token, reports).await?;
-        self.look(&job);
+        self.update_signals(&job);
         self.seen.fetch_max(job.last_seq, Ordering::SeqCst);
         Ok(job)
     }
@@ -80,7 +82,7 @@ impl Reporter {
         }
     }
 
-    /// What the run has used of its model, to be reported with its outcome, whatever that is.
+    /// Records the model usage of the run. It is reported with the outcome, whether the run succeeds or fails.
     pub(crate) fn note_usage(&self, usage: Usage) {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
     }
@@ -89,9 +91,9 @@ impl Reporter {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From here on these values are not stored.
+    /// Sets the redactor for all later reports.
     pub(crate) fn hide(&self, redactor: Redactor) {
-        // It is set once for a run.
+        // A run sets this only once.
         drop(self.redactor.set(redactor));
     }
 
@@ -99,7 +101,8 @@ impl Reporter {
         self.redactor.get()
     }
 
-    /// All that comes from programs passes here on its way to the store.
+    /// Returns a report without secret values. All output of programs passes through this method on its way to the
+    /// store.
     fn redacted(&self, report: Report) -> Report {
         let Some(redactor) = self.redactor.get() else { return report };
         match report {
@@ -116,9 +119,9 @@ impl Reporter {
                 let reason = self.redact(&reason);
                 Report::Finished { outcome: Outcome::Waiting { reason, since, patience, next }, usage }
             }
-            Report::TurnEnded { head, commits, kept, ending: Ending::CutShort(reason) } => {
+            Report::TurnEnded { head, commits, artifacts, ending: Ending::CutShort(reason) } => {
                 let ending = Ending::CutShort(self.redact(&reason));
-                Report::TurnEnded { head, commits, kept, ending }
+                Report::TurnEnded { head, commits, artifacts, ending }
             }
             other => other,
         }
@@ -131,12 +134,12 @@ impl Reporter {
         Reason::new(reason.code, text)
     }
 
-    /// Passes on what the job says to its run.
-    fn look(&self, job: &Job) {
-        // After the last report there is no lease; nobody listens then.
+    /// Signals the run if the job shows that the lease is lost or that an interrupting message waits.
+    fn update_signals(&self, job: &Job) {
+        // After the last report, the job has no lease, but then nothing listens to the signals.
         if job.lease().is_none_or(|lease| lease.token != self.token) {
             self.signals.lost.cancel();
-        } else if job.delivery().is_some_and(|delivery| delivery.stop) {
+        } else if job.in_flight().is_some_and(|message| message.stop) {
             self.signals.stop.cancel();
         }
     }
@@ -146,12 +149,12 @@ impl Reporter {
     }
 }
 
-/// Runs beside a run, until it is dropped with it.
+/// Keeps the lease alive, and watches the job, until this future is dropped with the run.
 pub(crate) async fn keep(reporter: Reporter, store: Arc<dyn Store>, lease: Duration, signals: Signals) {
-    tokio::join!(beat(&reporter, lease, &signals), listen(store, &reporter, &signals));
+    tokio::join!(send_heartbeats(&reporter, lease, &signals), listen(store, &reporter, &signals));
 }
 
-async fn beat(reporter: &Reporter, lease: Duration, signals: &Signals) {
+async fn send_heartbeats(reporter: &Reporter, lease: Duration, signals: &Signals) {
     let mut ticks = tokio::time::interval(lease / 3);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     ticks.tick().await;
@@ -162,14 +165,15 @@ async fn beat(reporter: &Reporter, lease: Duration, signals: &Signals) {
             Err(UpdateError::Rejected(_) | UpdateError::NotFound | UpdateError::NoProject) => {
                 return signals.lost.cancel();
             }
-            // The store is away: the lease holds for a while, and if it runs out the next beat is refused.
-            Err(error) => tracing::warn!(job = %reporter.job, %error, "a heartbeat was not taken"),
+            // The store is unavailable. The lease is still valid for a while; if it expires, the next heartbeat is
+            // rejected.
+            Err(error) => tracing::warn!(job = %reporter.job, %error, "a heartbeat could not be stored"),
         }
     }
 }
 
-/// Looks at the job whenever others make its log grow: cancel, archive and interrupt are seen at once, not at the next
-/// beat.
+/// Reads the job whenever others add to its log, so that it is cancelled, archived or interrupted immediately, not at
+/// the next heartbeat.
 async fn listen(store: Arc<dyn Store>, reporter: &Reporter, signals: &Signals) {
     let (id, mut seen) = (reporter.job, 0);
     let mut watch = store.watch(id);
@@ -181,7 +185,7 @@ async fn listen(store: Arc<dyn Store>, reporter: &Reporter, signals: &Signals) {
             match store.job(id).await {
                 Ok(Some(job)) => {
                     seen = job.last_seq;
-                    reporter.look(&job);
+                    reporter.update_signals(&job);
                 }
                 Ok(None) => return signals.lost.cancel(),
                 Err(error) => {

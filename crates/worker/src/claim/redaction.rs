@@ -1,20 +1,24 @@
-//! Keeps the values of a project's secrets out of all that is stored: an agent may print what it was given.
+//! Redacts the values of a project's secrets from everything that is stored, because an agent may print the secrets
+//! that it gets.
 
 use std::borrow::Cow;
 
 use journeyman_core::project::SecretValue;
 use serde_json::Value;
 
-/// A value with fewer bytes would hide half of all text, and be guessed anyway.
-const SHORTEST: usize = 4;
+/// The minimum length of a redacted value in bytes. A shorter value would hide half of all text, and is easily guessed
+/// anyway.
+const MIN_VALUE_BYTES: usize = 4;
 
-/// A line of a value with several, such as a key, is hidden by itself from this many bytes on.
-const SHORTEST_LINE: usize = 12;
+/// The minimum length, in bytes, of a line that is also redacted separately if its value has several lines, such as a
+/// key.
+const MIN_LINE_BYTES: usize = 12;
 
-/// The values to hide, and what stands in their place.
+/// The values to redact, and their replacements.
 #[derive(Default)]
 pub(crate) struct Redactor {
-    /// The longest first, so that one that is in another does not spoil it.
+    /// Pairs of a value and its replacement. Longer values come first: replacing a value that is part of a longer one
+    /// would leave the rest of the longer one.
     hidden: Vec<(String, String)>,
 }
 
@@ -22,10 +26,10 @@ impl Redactor {
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = (&'a String, &'a SecretValue)>) -> Self {
         let mut hidden = Vec::new();
         for (name, SecretValue(value)) in secrets {
-            let instead = format!("[secret {name}]");
-            let lines = value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
-            let whole = [value.trim()].into_iter().filter(|whole| whole.len() >= SHORTEST);
-            hidden.extend(whole.chain(lines).map(|text| (text.to_owned(), instead.clone())));
+            let replacement = format!("[secret {name}]");
+            let lines = value.lines().map(str::trim).filter(|line| line.len() >= MIN_LINE_BYTES);
+            let whole = [value.trim()].into_iter().filter(|whole| whole.len() >= MIN_VALUE_BYTES);
+            hidden.extend(whole.chain(lines).map(|text| (text.to_owned(), replacement.clone())));
         }
         hidden.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         hidden.dedup();
@@ -34,15 +38,15 @@ impl Redactor {
 
     pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
-        for (value, instead) in &self.hidden {
+        for (value, replacement) in &self.hidden {
             if text.contains(value.as_str()) {
-                text = Cow::Owned(text.replace(value.as_str(), instead));
+                text = Cow::Owned(text.replace(value.as_str(), replacement));
             }
         }
         text
     }
 
-    /// All strings of a document, names of fields among them.
+    /// Redacts all strings of a document, including the names of fields.
     pub(crate) fn document(&self, document: Value) -> Value {
         if self.hidden.is_empty() {
             return document;
@@ -57,8 +61,8 @@ impl Redactor {
         }
     }
 
-    /// How much of a text can be told while more of it may come: its end may be the beginning of a value, and no value is
-    /// cut in two.
+    /// Returns the length of the part of `text` that can be redacted and passed on while more text may follow: the end
+    /// of `text` may be the beginning of a value, and no value is cut in two.
     fn settled(&self, text: &str) -> usize {
         let begins = |value: &str| {
             let longest = value.len().saturating_sub(1).min(text.len());
@@ -66,14 +70,14 @@ impl Redactor {
         };
         let open = self.hidden.iter().filter_map(|(value, _)| begins(value)).max().unwrap_or_default();
         let mut end = text.len() - open;
-        // Each step is to the left.
+        // Each step moves to the left, so the loop ends.
         while let Some(begin) = self.value_across(text, end) {
             end = begin;
         }
         end
     }
 
-    /// Where a value begins that goes on beyond `place`.
+    /// Returns the start of the first value that begins before `place` and extends beyond it.
     fn value_across(&self, text: &str, place: usize) -> Option<usize> {
         let across = |value: &str| {
             let first = place.saturating_sub(value.len() - 1);
@@ -83,28 +87,29 @@ impl Redactor {
     }
 }
 
-/// The lines of a text whose beginning was cut off: of the first a part is gone, which may have been a part of a value.
+/// Returns the complete lines of a text whose beginning was cut off. The first line is dropped, because it may begin
+/// with a part of a value.
 pub(crate) fn whole_lines(text: &str) -> &str {
     text.split_once('\n').map_or("", |(_, lines)| lines)
 }
 
-/// Text that comes in pieces: a value may be spread over several.
+/// Text that arrives in pieces. A value may be spread over several pieces.
 #[derive(Default)]
 pub(crate) struct Pieces {
     held: String,
 }
 
 impl Pieces {
-    /// What can be told once `piece` has come.
+    /// Adds a piece, and returns the redacted text that can be passed on now.
     pub(crate) fn add(&mut self, redactor: &Redactor, piece: &str) -> String {
         self.held.push_str(piece);
-        // A value begins where a character does.
+        // A value begins at a character boundary, so this does not split a character.
         let rest = self.held.split_off(redactor.settled(&self.held));
-        let told = std::mem::replace(&mut self.held, rest);
-        redactor.text(&told).into_owned()
+        let settled = std::mem::replace(&mut self.held, rest);
+        redactor.text(&settled).into_owned()
     }
 
-    /// What was held back, when no more comes.
+    /// Returns the redacted text that was held back, when no more text follows.
     pub(crate) fn end(&mut self, redactor: &Redactor) -> String {
         redactor.text(&std::mem::take(&mut self.held)).into_owned()
     }
@@ -117,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_was_cut_may_hold_half_a_value() {
+    fn a_cut_line_is_dropped_because_it_may_contain_half_a_value() {
         assert_eq!(whole_lines("h-hush-1 and\nmore\n"), "more\n");
         assert_eq!(whole_lines("h-hush-1"), "");
     }
@@ -134,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_hidden_wherever_they_stand() {
+    fn values_are_redacted_everywhere() {
         let redactor = redactor();
         for (text, shown) in [
             ("a hush-hush-1, abc", "a [secret TOKEN], abc"),
@@ -149,19 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn a_value_in_pieces_is_hidden_and_nothing_is_lost() {
+    fn a_value_in_pieces_is_redacted_and_no_other_text_is_lost() {
         let redactor = redactor();
         let (text, shown) =
             ("ähush hush-hush-1 hush-hu and hush-hush-12", "ähush [secret TOKEN] hush-hu and [secret LONGER]");
         for size in 1..=text.chars().count() {
-            let (mut pieces, mut told) = (Pieces::default(), String::new());
+            let (mut pieces, mut output) = (Pieces::default(), String::new());
             let chars: Vec<char> = text.chars().collect();
             for piece in chars.chunks(size) {
-                told.push_str(&pieces.add(&redactor, &piece.iter().collect::<String>()));
-                assert!(!told.contains("hush-hush-"), "{size}: {told}");
+                output.push_str(&pieces.add(&redactor, &piece.iter().collect::<String>()));
+                assert!(!output.contains("hush-hush-"), "{size}: {output}");
             }
-            told.push_str(&pieces.end(&redactor));
-            assert_eq!(told, shown, "in pieces of {size}");
+            output.push_str(&pieces.end(&redactor));
+            assert_eq!(output, shown, "in pieces of {size}");
         }
     }
 }

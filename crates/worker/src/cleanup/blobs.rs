@@ -1,88 +1,95 @@
-//! Removes blobs that no job refers to any more.
+//! Removes blobs that no job needs any more.
 
 use std::time::Duration;
 
 use journeyman_core::ids::JobId;
 use journeyman_core::job::{Job, JobStatus, Token};
-use journeyman_core::ports::{Blob, BlobError};
+use journeyman_core::ports::{Blob, BlobError, Blobs, Store};
+use journeyman_core::time::Timestamp;
+use journeyman_repository::bundle::BUNDLES;
 
-use crate::archive::SESSIONS;
-use crate::bundle::BUNDLES;
-use crate::worker::Host;
+use crate::workspace::home_archive::SESSIONS;
 
 /// The folders of the blob store.
 pub const BLOB_FOLDERS: [&str; 2] = [SESSIONS, BUNDLES];
 
-/// Blobs of one job that are looked at: more than a few are there only after many takeovers.
-const OF_ONE_JOB: usize = 1000;
+/// The maximum number of blobs of one job that are checked after its run. There are more than a few only after many
+/// takeovers.
+const JOB_BLOBS: usize = 1000;
 
-/// How old a blob must be before it is judged by its job alone: a worker may have written it and be about to say so.
+/// The age at which a blob that its job does not name is removed. A worker may have just written a younger blob, and
+/// not recorded it yet.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
 
-impl Host {
-    /// Removes what the job's earlier leases have left, up to `token`; what newer leases write is not ours to judge.
-    pub(crate) async fn remove_old_blobs(&self, job: &Job, token: Token) -> Result<(), BlobError> {
-        for folder in BLOB_FOLDERS {
-            for blob in self.blobs.list(&format!("{folder}/{}", job.id), None, OF_ONE_JOB).await? {
-                if is_left_over(job, &blob.key, token) {
-                    self.blobs.delete(&blob.key).await?;
-                }
+/// Removes the blobs that the job's leases up to `token` wrote and nothing needs. Blobs of newer leases are left alone.
+pub(crate) async fn remove_old_blobs(blobs: &dyn Blobs, job: &Job, token: Token) -> Result<(), BlobError> {
+    for folder in BLOB_FOLDERS {
+        for blob in blobs.list(&format!("{folder}/{}", job.id), None, JOB_BLOBS).await? {
+            if is_leftover(job, &blob.key, token) {
+                blobs.delete(&blob.key).await?;
             }
         }
-        Ok(())
     }
-
-    /// Removes blobs of jobs that are gone, blobs that their jobs do not refer to, and sessions of jobs that have rested
-    /// for `keep`. Looks at `limit` blobs of each kind behind those of `places`, which it moves on: what is there is gone
-    /// through bit by bit, however much it is.
-    ///
-    /// # Errors
-    /// The blob store or the store failed.
-    pub async fn sweep_blobs(&self, places: &mut Places, keep: Duration, limit: usize) -> Result<usize, BlobError> {
-        let mut removed = 0;
-        for (folder, place) in [(SESSIONS, &mut places.sessions), (BUNDLES, &mut places.bundles)] {
-            let blobs = self.blobs.list(folder, place.as_deref(), limit).await?;
-            for blob in &blobs {
-                if self.is_over(blob, keep).await? {
-                    self.blobs.delete(&blob.key).await?;
-                    removed += 1;
-                }
-            }
-            *place = blobs.last().filter(|_| blobs.len() == limit).map(|blob| blob.key.clone());
-        }
-        Ok(removed)
-    }
-
-    async fn is_over(&self, blob: &Blob, keep: Duration) -> Result<bool, BlobError> {
-        let age = self.engine.now().since(blob.written_at);
-        let id = blob.key.split('/').nth(1).and_then(|id| id.parse::<JobId>().ok());
-        let (Some(id), true) = (id, age >= GRACE.min(keep)) else { return Ok(false) };
-        let job = self.store.job(id).await.map_err(|error| BlobError(error.to_string()))?;
-        Ok(match job {
-            None => true,
-            Some(job) if !is_needed(&job, &blob.key) => age >= GRACE,
-            Some(job) => job.archive.as_ref() == Some(&blob.key) && age >= keep && job.status() != JobStatus::Active,
-        })
-    }
+    Ok(())
 }
 
-/// Where a sweep goes on.
+/// Removes blobs of deleted jobs, blobs that their jobs do not name, and sessions of jobs that have been inactive for
+/// `keep`. Checks up to `limit` blobs of each kind after `positions`, and advances them, so that repeated calls go
+/// through any number of blobs. Returns the number of removed blobs.
+///
+/// # Errors
+/// The blob store or the store failed.
+pub(crate) async fn sweep_blobs(
+    blobs: &dyn Blobs,
+    store: &dyn Store,
+    now: Timestamp,
+    positions: &mut SweepPositions,
+    keep: Duration,
+    limit: usize,
+) -> Result<usize, BlobError> {
+    let mut removed = 0;
+    for (folder, position) in [(SESSIONS, &mut positions.sessions), (BUNDLES, &mut positions.bundles)] {
+        let page = blobs.list(folder, position.as_deref(), limit).await?;
+        for blob in &page {
+            if is_unneeded(store, blob, now, keep).await? {
+                blobs.delete(&blob.key).await?;
+                removed += 1;
+            }
+        }
+        *position = page.last().filter(|_| page.len() == limit).map(|blob| blob.key.clone());
+    }
+    Ok(removed)
+}
+
+async fn is_unneeded(store: &dyn Store, blob: &Blob, now: Timestamp, keep: Duration) -> Result<bool, BlobError> {
+    let age = now.since(blob.written_at);
+    let id = blob.key.split('/').nth(1).and_then(|id| id.parse::<JobId>().ok());
+    let (Some(id), true) = (id, age >= GRACE.min(keep)) else { return Ok(false) };
+    let job = store.job(id).await.map_err(|error| BlobError(error.to_string()))?;
+    Ok(match job {
+        None => true,
+        Some(job) if !is_named(&job, &blob.key) => age >= GRACE,
+        Some(job) => job.archive.as_ref() == Some(&blob.key) && age >= keep && job.status() != JobStatus::Active,
+    })
+}
+
+/// The positions at which the next sweep of the blob store continues.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct SweepPositions {
     sessions: Option<String>,
     bundles: Option<String>,
 }
 
-/// Whether a lease up to `token` has written the blob and nobody needs it.
-pub(crate) fn is_left_over(job: &Job, key: &str, token: Token) -> bool {
-    !is_needed(job, key) && written_by(key).is_some_and(|by| by <= token)
+/// Returns whether a lease up to `token` wrote the blob, and the job does not name it.
+pub(crate) fn is_leftover(job: &Job, key: &str, token: Token) -> bool {
+    !is_named(job, key) && written_by(key).is_some_and(|by| by <= token)
 }
 
-fn is_needed(job: &Job, key: &str) -> bool {
+fn is_named(job: &Job, key: &str) -> bool {
     [&job.archive, &job.bundle].into_iter().flatten().any(|needed| needed == key)
 }
 
-/// The lease that wrote a blob.
+/// Returns the token of the lease that wrote a blob.
 fn written_by(key: &str) -> Option<Token> {
     let name = key.rsplit('/').next()?;
     name.split(['.', '-']).next()?.parse().ok().map(Token)
@@ -93,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_tells_the_lease_that_wrote_it() {
+    fn a_key_contains_the_token_of_the_lease_that_wrote_it() {
         for key in ["sessions/job_1/12.tar.gz", "bundles/job_1/12-abcdef.bundle"] {
             assert_eq!(written_by(key), Some(Token(12)), "{key}");
         }

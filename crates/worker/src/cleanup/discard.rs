@@ -1,83 +1,76 @@
-//! Immediately removes the files of a run that was stopped because of the disk: the space is needed now, not after the
-//! workspace has been idle for a long time.
+//! Removes the files of a run that was stopped because of the disk. They are removed immediately, because the space is
+//! needed now, not after the workspace has been idle for a long time.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use journeyman_core::ids::JobId;
-use journeyman_core::run::ReasonCode;
+use journeyman_repository::Scratch;
 
-use crate::removal::remove_folder;
-use crate::worker::Host;
 use crate::workspace::MARKER;
+use crate::workspace::remove::remove_folder;
 
-/// The number of attempts: killed processes may continue to write for a moment.
+/// The number of attempts: killed processes may continue to write for a short time.
 const ATTEMPTS: u32 = 20;
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Returns whether the files of a run that ended for this reason are removed immediately.
-pub(crate) const fn is_for_the_disk(code: ReasonCode) -> bool {
-    matches!(code, ReasonCode::DiskLimit | ReasonCode::DiskFull)
-}
-
-impl Host {
-    /// Removes the workspace of a job, and the job's files in the scratch folder. The caller holds the workspace lock,
-    /// and no program runs in the workspace.
-    pub(crate) async fn discard_workspace(&self, job: JobId) {
-        let root = self.data.join("workspaces").join(job.to_string());
-        if let Err(error) = discard(&root, &self.data.join("scratch"), &format!("{job}.")).await {
-            tracing::warn!(%job, workspace = %root.display(), %error, "the workspace of a run that filled the disk could \
-                           not be removed; it is removed when the job has been idle for workspace-idle");
-        }
+/// Removes the workspace of a job, and the job's files in the scratch folder. The caller holds the workspace lock, and
+/// no program runs in the workspace.
+pub(crate) async fn discard_workspace(data: &Path, job: JobId) {
+    let root = data.join("workspaces").join(job.to_string());
+    let discarded = async {
+        discard(&root).await?;
+        Scratch::new(data).clear(job).await
+    };
+    if let Err(error) = discarded.await {
+        tracing::warn!(
+            %job, workspace = %root.display(), %error,
+            "the workspace of a run that filled the disk could not be removed; it is removed when the job has been \
+             idle for workspace-idle"
+        );
     }
 }
 
-async fn discard(root: &Path, scratch: &Path, prefix: &str) -> io::Result<()> {
+async fn discard(root: &Path) -> io::Result<()> {
     // A half-removed tree must not be mistaken for a complete one.
     match tokio::fs::remove_file(root.join(MARKER)).await {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut left = ATTEMPTS;
+    let mut attempts_left = ATTEMPTS;
     while let Err(error) = remove_folder(root).await {
-        left -= 1;
-        if left == 0 {
+        attempts_left -= 1;
+        if attempts_left == 0 {
             return Err(error);
         }
         tokio::time::sleep(PAUSE).await;
-    }
-    let mut entries = match tokio::fs::read_dir(scratch).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    while let Some(entry) = entries.next_entry().await? {
-        if entry.file_name().to_string_lossy().starts_with(prefix) {
-            tokio::fs::remove_file(entry.path()).await?;
-        }
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[tokio::test]
-    async fn the_workspace_and_the_scratch_files_of_the_job_go_and_no_others() {
+    async fn the_workspace_and_the_scratch_files_of_the_job_are_removed_and_no_others() {
         let data = tempfile::tempdir().expect("a folder");
-        let (root, scratch) = (data.path().join("workspaces/a"), data.path().join("scratch"));
-        for folder in [root.join("tree/deep"), root.join("desk/git"), root.join("home"), scratch.clone()] {
+        let [job, other] = [1, 2].map(|number| JobId::from_uuid(Uuid::from_u128(number)));
+        let (root, scratch) = (data.path().join(format!("workspaces/{job}")), data.path().join("scratch"));
+        for folder in [root.join("tree/deep"), root.join("commit/git"), root.join("home"), scratch.clone()] {
             std::fs::create_dir_all(folder).expect("a folder");
         }
-        for file in [root.join(MARKER), root.join("tree/deep/x"), scratch.join("a.session"), scratch.join("b.session")]
-        {
+        let [own, foreign] = [job, other].map(|job| scratch.join(format!("{job}.session")));
+        for file in [&root.join(MARKER), &root.join("tree/deep/x"), &own, &foreign] {
             std::fs::write(file, "x").expect("a file");
         }
-        discard(&root, &scratch, "a.").await.expect("removed");
-        assert!(!root.exists() && !scratch.join("a.session").exists() && scratch.join("b.session").exists());
-        discard(&root, &data.path().join("none"), "a.").await.expect("nothing to remove");
+        discard_workspace(data.path(), job).await;
+        assert!(!root.exists() && !own.exists() && foreign.exists());
+        discard(&root).await.expect("nothing to remove is not an error");
     }
 }

@@ -1,96 +1,108 @@
-//! Gives back the disk of jobs that rest.
+//! Removes the workspaces of jobs that are not active.
 //!
-//! A workspace holds nothing that must not be lost: its commits are in the mirror and its session is archived, so it is
-//! built anew when a follow-up comes.
+//! A workspace contains nothing that must not be lost: its commits are in the mirror, and its session is archived. It
+//! is rebuilt when a follow-up arrives.
 
 use std::io;
-use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use journeyman_core::ids::JobId;
 use journeyman_core::job::JobStatus;
+use journeyman_core::ports::Store;
 use journeyman_core::time::Timestamp;
 
-use crate::removal::remove_folder;
-use crate::worker::Host;
+use crate::turn::idle_agents::IdleAgents;
 use crate::workspace::MARKER;
+use crate::workspace::lock::WorkspaceLocks;
+use crate::workspace::prebuilt::PrebuiltTrees;
+use crate::workspace::remove::remove_folder;
 
-impl Host {
-    /// Removes the workspaces of jobs that have not been active for `idle`, of jobs that no longer exist, and of
-    /// resting jobs whose workspaces would be rebuilt in any case: those that a killed service was building or
+/// The workspaces of a machine, to remove those that are idle.
+pub(crate) struct IdleWorkspaces<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) prebuilt: &'a PrebuiltTrees,
+    pub(crate) locks: &'a WorkspaceLocks,
+    pub(crate) idle_agents: &'a IdleAgents,
+    /// The folder of all workspaces.
+    pub(crate) folder: PathBuf,
+}
+
+impl IdleWorkspaces<'_> {
+    /// Removes the workspaces of jobs that have not been active since `before`, of jobs that no longer exist, and of
+    /// inactive jobs whose workspaces would be rebuilt in any case: those that a killed service was building or
     /// removing, and those of turns that did not finish. Returns the number of removed workspaces.
     ///
     /// # Errors
-    /// A folder cannot be read or removed; the store failed.
-    pub async fn release_idle(&self, idle: Duration) -> io::Result<usize> {
-        if let Err(error) = self.spares.release_older(self.engine.now() - idle).await {
-            tracing::warn!(%error, "spare trees could not be removed");
+    /// A folder cannot be read or removed, or the store failed.
+    pub(crate) async fn remove(&self, before: Timestamp) -> io::Result<usize> {
+        if let Err(error) = self.prebuilt.remove_older(before).await {
+            tracing::warn!(%error, "unused prebuilt trees could not be removed");
         }
-        let mut released = 0;
-        for id in jobs_in(&self.data.join("workspaces")).await? {
-            let root = self.data.join("workspaces").join(id.to_string());
-            let before = self.engine.now() - idle;
-            let touched = touched(&root).await;
+        let mut removed = 0;
+        for id in jobs_in(&self.folder).await? {
+            let root = self.folder.join(id.to_string());
+            let used_at = used_at(&root).await;
             let is_usable = root.join(MARKER).exists();
-            if is_usable && self.rests(id).await? != Rest::Gone && touched.is_none_or(|at| at > before) {
+            if is_usable && self.activity(id).await? != Activity::Deleted && used_at.is_none_or(|at| at > before) {
                 continue;
             }
-            // With the door held no run can begin in it, and one that began before is seen by the second look.
-            let _place = self.doors.enter(id).await;
-            let rest = self.rests(id).await?;
+            // With the lock held, no run can begin in the workspace; a run that began before is seen by the second
+            // check.
+            let _lock = self.locks.lock(id).await;
+            let activity = self.activity(id).await?;
             // The job may have been in the middle of a turn at the first check.
             let is_new = !is_usable && root.join(MARKER).exists();
-            if rest == Rest::No || is_new && rest == Rest::Yes {
+            if activity == Activity::Active || is_new && activity == Activity::Inactive {
                 continue;
             }
-            if let Some(agent) = self.warm.take(id) {
+            if let Some(agent) = self.idle_agents.take(id) {
                 agent.end().await;
             }
-            // First, because a tree that is half removed must not be taken for a whole one.
-            let removed = match tokio::fs::remove_file(root.join(MARKER)).await {
+            // The marker is removed first, because a half-removed tree must not be mistaken for a complete one.
+            let result = match tokio::fs::remove_file(root.join(MARKER)).await {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => remove_folder(&root).await,
             };
-            match removed {
-                Ok(()) => released += 1,
-                // The others are not kept for it.
+            match result {
+                Ok(()) => removed += 1,
+                // Continue with the others.
                 Err(error) => tracing::warn!(job = %id, %error, "a workspace could not be removed"),
             }
         }
-        Ok(released)
+        Ok(removed)
     }
 
-    async fn rests(&self, id: JobId) -> io::Result<Rest> {
+    async fn activity(&self, id: JobId) -> io::Result<Activity> {
         let job = self.store.job(id).await.map_err(io::Error::other)?;
         Ok(match job.map(|job| job.status()) {
-            None => Rest::Gone,
-            Some(JobStatus::Active) => Rest::No,
-            Some(JobStatus::Completed | JobStatus::Failed | JobStatus::Archived) => Rest::Yes,
+            None => Activity::Deleted,
+            Some(JobStatus::Active) => Activity::Active,
+            Some(JobStatus::Completed | JobStatus::Failed | JobStatus::Archived) => Activity::Inactive,
         })
     }
 }
 
-/// Whether a job rests.
+/// The activity of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    No,
-    Yes,
-    /// It was deleted.
-    Gone,
+enum Activity {
+    Active,
+    Inactive,
+    /// The job was deleted.
+    Deleted,
 }
 
-/// When a turn last moved the workspace.
-pub(crate) async fn touched(root: &Path) -> Option<Timestamp> {
-    let note = match tokio::fs::metadata(root.join(MARKER)).await {
-        Ok(note) => note,
-        // One that was never made ready has only its folder.
+/// Returns the time at which a turn last used the workspace.
+async fn used_at(root: &Path) -> Option<Timestamp> {
+    let metadata = match tokio::fs::metadata(root.join(MARKER)).await {
+        Ok(metadata) => metadata,
+        // A workspace that was never completed has only its folder.
         Err(_) => tokio::fs::metadata(root).await.ok()?,
     };
-    let since = note.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    Some(Timestamp::default() + since)
+    Some(Timestamp::default() + metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?)
 }
 
-/// The jobs that a folder's entries are named after.
+/// Returns the jobs that a folder's entries are named after.
 async fn jobs_in(folder: &Path) -> io::Result<Vec<JobId>> {
     let mut entries = match tokio::fs::read_dir(folder).await {
         Ok(entries) => entries,

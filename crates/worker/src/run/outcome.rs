@@ -10,14 +10,14 @@ use journeyman_core::retry::{OUTAGE_PATIENCE, REFUSAL_PATIENCE};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::IdGen;
 
-use crate::executor::{Assignment, Stage};
+use crate::claim::assignment::{Assignment, Stage};
 
 /// The time for which messages wait for causes outside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For outages: a code host, a model provider or a sandbox that does not answer, or a full disk.
+    /// The time for outages: a code host, a model provider or a sandbox that does not answer, or a full disk.
     pub outage: Duration,
-    /// For refusals: of a credential, or because a repository does not exist.
+    /// The time for refusals: a code host or a model provider refuses a credential, or a repository does not exist.
     pub refusal: Duration,
 }
 
@@ -120,7 +120,7 @@ fn is_of_the_project(assignment: &Assignment, cause: HoldCause) -> bool {
     }
 }
 
-/// Ends the hold of the project if this run probed it and has got past its cause.
+/// Ends the hold of the project if this run probed it and has got past one of `causes`.
 pub(crate) async fn passed(store: &dyn Store, assignment: &Assignment, causes: &[HoldCause]) {
     if assignment.claimed.hold.as_ref().is_some_and(|hold| causes.contains(&hold.cause))
         && let Err(error) = store.release_project(assignment.project.id.clone()).await
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_waited_for_and_what_the_agent_did_is_not() {
+    fn causes_outside_the_message_are_waited_for() {
         use ReasonCode::{
             AgentExited, CredentialRefused, DiskFull, Internal, ModelUnauthorized, ModelUnavailable, PushRefused,
             RepositoryEmpty, RepositoryNotFound, RepositoryUnreachable, SandboxUnavailable, SandboxUnsafe, SetupFailed,

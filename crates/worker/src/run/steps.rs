@@ -1,4 +1,4 @@
-//! The steps of a run with real git, a real agent and a real code host.
+//! The steps of a run on a real machine, with git, an agent, and a code host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,239 +6,274 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
-use journeyman_core::job::command::{Kept, Published, TurnBegun};
+use journeyman_core::job::command::{Published, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job, Token};
 use journeyman_core::ports::{BlobError, Forge, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
+use journeyman_repository::branch::choose_branch;
+use journeyman_repository::import::FILE_BYTES;
+use journeyman_repository::push::{Outgoing, Push, Pushed};
+use journeyman_repository::{Mirror, bundle, published};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::agent::{self, Agent, Stage, Turn};
-use crate::branch::choose_branch;
-use crate::collect::{About, FILE_BYTES, Work, collect};
-use crate::disk_limit::{Counted, Disk};
-use crate::executor::{Assignment, Collected, Execution, Executor};
-use crate::failure::Stopped;
-use crate::mirror::Mirror;
-use crate::publish::{Outgoing, Pushed, pull_request, push};
-use crate::redaction::Redactor;
-use crate::room::Room;
-use crate::run::gone;
-use crate::setup::workspace::Preparation;
-use crate::survey::{Survey, survey};
-use crate::worker::Host;
-use crate::workspace::{Session, Workspace};
-use crate::{archive, bundle, phase, recorded};
+use super::port::{Collected, Machine, Steps};
+use super::publish::pull_request;
+use super::setup::preparation::Preparation;
+use crate::claim::assignment::Assignment;
+use crate::claim::deadline;
+use crate::claim::redaction::Redactor;
+use crate::cleanup::blobs::remove_old_blobs;
+use crate::cleanup::discard::discard_workspace;
+use crate::commit::{CollectedCommits, CommitContext, collect};
+use crate::error::RunError;
+use crate::host::Host;
+use crate::sandbox::disk_limit::{Counted, Disk};
+use crate::sandbox::job_sandbox::JobSandbox;
+use crate::turn::agent::Agent;
+use crate::turn::context::{Turn, TurnContext};
+use crate::turn::turn;
+use crate::workspace::scan::{TreeScan, scan};
+use crate::workspace::session::Session;
+use crate::workspace::{Workspace, home_archive};
 
 #[async_trait]
-impl Executor for Host {
-    async fn enter(&self, job: JobId) -> OwnedMutexGuard<()> {
-        self.doors.enter(job).await
+impl Machine for Host {
+    async fn lock_workspace(&self, job: JobId) -> OwnedMutexGuard<()> {
+        self.locks.lock(job).await
     }
 
-    async fn begin<'a>(&'a self, assignment: &'a Assignment) -> Result<Box<dyn Execution + 'a>, Stopped> {
-        // First of all: what fails from here on may name a secret.
+    async fn begin<'a>(&'a self, assignment: &'a Assignment) -> Result<Box<dyn Steps + 'a>, RunError> {
+        // Redaction comes first: the error of any later step may contain a secret.
         let secrets = secrets(self, assignment).await?;
-        let forge = self.forges.of(&assignment.project).await?;
+        let project = &assignment.project;
+        let forge = self.forges.of(project).await?;
         let mirror = self.mirrors.fetch(forge.remote().await?).await?;
-        let room = Room {
-            sandbox: Arc::clone(&self.walls.sandbox),
-            workspace: Workspace::new(&self.data, &assignment.claimed.job, &self.instance),
+        let sandbox = JobSandbox {
+            sandbox: Arc::clone(&self.containment.sandbox),
+            workspace: Workspace::new(&self.data, assignment.claimed.job.id, &self.instance),
             readable: vec![mirror.objects()],
-            resources: assignment.project.settings.limits.resources(),
-            // It was read when it was stored.
-            egress: Allowlist::read(&assignment.project.settings.sandbox.egress).unwrap_or_default(),
-            image: image(&assignment.project.settings.sandbox),
+            resources: project.settings.limits.resources(),
+            // The list was checked when it was stored.
+            egress: Allowlist::read(&project.settings.sandbox.egress).unwrap_or_default(),
+            image: image(&project.settings.sandbox),
             space: Arc::clone(&self.space),
         };
-        let project = &assignment.project;
         let [setup, agent] =
-            [SecretUse::Setup, SecretUse::Agent].map(|used_by| environment(self, project, &room, &secrets, used_by));
-        // Whoever comes behind the door next takes it, or it ends.
-        let waiting = Mutex::new(self.warm.take(assignment.claimed.job.id));
-        let state = Mutex::default();
-        let keys = keys(project, &secrets);
-        Ok(Box::new(Hands { host: self, assignment, forge, mirror, room, setup, agent, keys, waiting, state }))
+            [SecretUse::Setup, SecretUse::Agent].map(|used_by| environment(self, project, &sandbox, &secrets, used_by));
+        let idle = Mutex::new(self.idle_agents.take(assignment.claimed.job.id));
+        let (tree, keys) = (Mutex::default(), model_keys(project, &secrets));
+        Ok(Box::new(HostSteps { host: self, assignment, forge, mirror, sandbox, setup, agent, keys, idle, tree }))
     }
 
-    async fn repair(&self, assignment: &Assignment) -> Result<(), Stopped> {
+    async fn repair_mirror(&self, assignment: &Assignment) -> Result<(), RunError> {
         let forge = self.forges.of(&assignment.project).await?;
-        self.mirrors.repair(&forge.remote().await?).await
+        Ok(self.mirrors.repair(&forge.remote().await?).await?)
     }
 
     fn low_space(&self) -> Option<FreeSpace> {
         self.space.free().filter(|space| !space.is_enough())
     }
 
-    async fn discard(&self, job: JobId) {
-        self.discard_workspace(job).await;
+    async fn discard_workspace(&self, job: JobId) {
+        discard_workspace(&self.data, job).await;
     }
 
-    async fn tidy(&self, job: &Job, token: Token) -> Result<(), BlobError> {
-        self.remove_old_blobs(job, token).await
+    async fn remove_old_blobs(&self, job: &Job, token: Token) -> Result<(), BlobError> {
+        remove_old_blobs(&*self.blobs, job, token).await
     }
 }
 
-/// Variables, by name.
+/// Environment variables by name.
 type Environment = BTreeMap<String, String>;
 
 type Secrets = BTreeMap<String, SecretValue>;
 
-struct Hands<'a> {
+struct HostSteps<'a> {
     host: &'a Host,
     assignment: &'a Assignment,
     forge: Arc<dyn Forge>,
     mirror: Mirror,
-    room: Room,
-    /// What the setup command gets.
+    sandbox: JobSandbox,
+    /// The variables of the setup command.
     setup: Environment,
-    /// What the agent gets.
+    /// The variables of the agent.
     agent: Environment,
-    /// What calls of models are made with; no program gets it.
+    /// The project's keys for models. No program gets them.
     keys: Secrets,
-    /// The agent that has waited since the turn before; after the turn the one that is to wait for the next. Whatever
-    /// happens to the run, it is killed with this.
-    waiting: Mutex<Option<Agent>>,
-    state: Mutex<TreeState>,
+    /// Before the turn, the idle agent of the previous turn; after the turn, the agent to keep for the next. It is
+    /// killed when the steps are dropped.
+    idle: Mutex<Option<Agent>>,
+    tree: Mutex<TreeState>,
 }
 
-/// What is known of the tree.
+/// The state of the tree.
 #[derive(Default)]
 struct TreeState {
-    /// How it looked when it held nothing to commit.
+    /// The fingerprint when there was nothing to commit, if it is known.
     clean: Option<String>,
-    /// Whether it may be used for the next turn.
-    usable: bool,
+    /// True if the tree may be reused for the next turn.
+    reusable: bool,
 }
 
 #[async_trait]
-impl Execution for Hands<'_> {
-    async fn has_head(&self) -> Result<bool, Stopped> {
-        bundle::fetch(&*self.host.blobs, &self.mirror, &self.room.workspace, self.job()).await
+impl Steps for HostSteps<'_> {
+    async fn fetch_head(&self) -> Result<bool, RunError> {
+        Ok(bundle::fetch(&*self.host.blobs, &self.mirror, &self.sandbox.workspace.scratch, self.job()).await?)
     }
 
-    async fn prepare(&self) -> Result<TurnBegun, Stopped> {
-        self.host.walls.check(self.job()).await?;
+    async fn prepare(&self) -> Result<TurnBegun, RunError> {
+        self.host.containment.check(self.job()).await?;
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
         let session = Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() };
-        let workspace = &self.room.workspace;
-        let clean = match workspace.can_be_used(&begun, session.archive).await {
+        let workspace = &self.sandbox.workspace;
+        let clean = match workspace.can_be_reused(&begun, session.archive).await {
             Some(clean) => clean,
-            None => {
-                // Its files go.
-                if let Some(agent) = self.waiting.lock().await.take() {
-                    agent.end().await;
-                }
-                self.preparation().prepare(&begun, &session).await?;
-                let (spares, index) = (&self.host.spares, workspace.index());
-                let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
-                spares.make(&self.mirror, &begun.base, &index, &self.room.sandbox, disk_bytes).await;
-                // What a setup command has made is the first turn's to commit.
-                if self.assignment.project.settings.setup.is_none() {
-                    Some(self.look().await?.fingerprint)
-                } else {
-                    None
-                }
-            }
+            None => self.rebuild(&begun, &session).await?,
         };
-        self.state.lock().await.clean = clean;
-        workspace.take().await?;
+        self.tree.lock().await.clean = clean;
+        workspace.remove_marker().await?;
         Ok(begun)
     }
 
-    async fn published_before(&self, begun: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, Stopped> {
-        recorded::published_before(&self.mirror, self.job(), &self.assignment.claimed.message, begun).await
+    async fn published_before(&self, begun: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, RunError> {
+        let message = &self.assignment.claimed.message;
+        Ok(published::published_before(&self.mirror, self.job(), message, begun).await?)
     }
 
-    async fn prompt(&self) -> Result<Turn, Stopped> {
-        let waiting = self.waiting.lock().await.take();
-        let Self { host, assignment, room, agent: environment, keys, .. } = self;
-        let stage = Stage { host, assignment, room, environment, keys };
-        let (turn, agent) = agent::turn(&stage, waiting).await?;
-        *self.waiting.lock().await = agent;
+    async fn prompt(&self) -> Result<Turn, RunError> {
+        let idle = self.idle.lock().await.take();
+        let Self { host, assignment, sandbox, agent: environment, keys, .. } = self;
+        let context = TurnContext {
+            store: &*host.store,
+            gateway: &*host.gateway,
+            agents: &host.agents,
+            ids: &*host.ids,
+            tap: host.tap.get(),
+            keeps_agents: host.idle_agents.keeps_agents(),
+            assignment,
+            sandbox,
+            environment,
+            keys,
+        };
+        let (turn, agent) = turn(&context, idle).await?;
+        *self.idle.lock().await = agent;
         Ok(turn)
     }
 
-    async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, Stopped> {
-        let Assignment { project, claimed, signals, .. } = self.assignment;
-        let (room, seen) = (&self.room, self.look().await?);
+    async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, RunError> {
+        let scanned = self.scan().await?;
         self.check_disk().await?;
-        let mut state = self.state.lock().await;
-        let work = if state.clean.as_ref() == Some(&seen.fingerprint) {
-            Work { head: begun.head.clone(), commits: Vec::new(), settled: true }
+        let mut tree = self.tree.lock().await;
+        let collected = if tree.clean.as_ref() == Some(&scanned.fingerprint) {
+            CollectedCommits { head: begun.head.clone(), commits: Vec::new(), settled: true }
         } else {
-            let limits = &project.settings.limits;
-            let about = About { job: self.job(), message: &claimed.message, only_committed: turn.is_stopped(), limits };
-            let environment = base_environment(self.host, room);
-            let work = collect(room, &environment, signals, &self.mirror, begun, &about, &seen).await?;
-            // What is not committed is to be found by the next turn, whether that changes something or not.
-            state.clean = if turn.is_stopped() { None } else { Some(self.look().await?.fingerprint) };
-            work
+            let collected = self.commit(begun, turn, &scanned).await?;
+            // After an interrupted turn, uncommitted changes stay in the tree, and the next turn must find them.
+            tree.clean = if turn.is_stopped() { None } else { Some(self.scan().await?.fingerprint) };
+            collected
         };
-        state.usable = work.settled;
-        let Work { head, commits, .. } = work;
-        let archive = archive::key(job.id, job.token);
-        room.workspace.save_session(&*self.host.blobs, &archive).await?;
-        let bundle = bundle::keep(&*self.host.blobs, &self.mirror, &room.workspace, job, &head).await?;
+        tree.reusable = collected.settled;
+        let CollectedCommits { head, commits, .. } = collected;
+        let (blobs, workspace) = (&*self.host.blobs, &self.sandbox.workspace);
+        let archive = home_archive::key(job.id, job.token);
+        workspace.save_session(blobs, &archive).await?;
+        let bundle = bundle::store(blobs, &self.mirror, &workspace.scratch, job, &head).await?;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
-        let kept = Kept { session, archive: Some(archive), bundle, answer };
-        Ok(Collected { head, commits, kept })
+        let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer };
+        Ok(Collected { head, commits, artifacts })
     }
 
-    async fn release(&self, head: &Sha, archive: &str) {
-        let state = self.state.lock().await;
-        if state.usable
-            && let Err(error) = self.room.workspace.mark(head, archive, state.clean.clone()).await
+    async fn keep_workspace(&self, head: &Sha, archive: &str) {
+        let tree = self.tree.lock().await;
+        if tree.reusable
+            && let Err(error) = self.sandbox.workspace.mark(head, archive, tree.clean.clone()).await
         {
-            tracing::warn!(job = %self.job().id, %error, "a workspace is not used again");
+            tracing::warn!(job = %self.job().id, %error, "a workspace cannot be reused: its marker could not be written");
         }
-        // Not before all is read: one that waits may be killed for another, and moves no more.
-        if let Some(agent) = self.waiting.lock().await.take() {
-            self.host.warm.keep(self.job().id, agent);
+        // Only after everything was read: an idle agent may be killed to make space for another.
+        if let Some(agent) = self.idle.lock().await.take() {
+            self.host.idle_agents.keep(self.job().id, agent);
         }
     }
 
-    async fn push(&self, job: &Job, branch: &Branch, head: &Sha, commits: &[Sha]) -> Result<Pushed, Stopped> {
+    async fn push(&self, job: &Job, branch: &Branch, head: &Sha, commits: &[Sha]) -> Result<Pushed, RunError> {
+        let workspace = &self.sandbox.workspace;
+        let push = Push {
+            mirrors: &self.host.mirrors,
+            mirror: &self.mirror,
+            blobs: &*self.host.blobs,
+            scratch: &workspace.scratch,
+            rebase_tree: &workspace.rebase_tree(),
+        };
         let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
-        let outgoing = Outgoing { branch, head, commits, disk_bytes };
-        push(self.host, &self.mirror, &self.room.workspace, job, &outgoing).await
+        Ok(push.run(job, &Outgoing { branch, head, commits, disk_bytes }).await?)
     }
 
-    async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, Stopped> {
+    async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {
         let Assignment { project, claimed, .. } = self.assignment;
         pull_request(&*self.forge, job, project, &self.mirror, branch, &claimed.message.prompt).await
     }
 }
 
-impl Hands<'_> {
-    /// The job as it was claimed.
+impl HostSteps<'_> {
+    /// Returns the job as it was claimed.
     const fn job(&self) -> &Job {
         &self.assignment.claimed.job
     }
 
-    fn preparation(&self) -> Preparation<'_> {
-        let Self { host, assignment, mirror, room, setup, agent, .. } = self;
-        let Assignment { project, reporter, signals, .. } = assignment;
-        let (spares, gateway, base) = (&host.spares, &*host.gateway, base_environment(host, room));
-        Preparation { project, room, mirror, spares, gateway, reporter, signals, base, setup, agent }
+    /// Rebuilds the workspace, and returns the fingerprint of its tree if there is nothing to commit.
+    async fn rebuild(&self, begun: &TurnBegun, session: &Session<'_>) -> Result<Option<String>, RunError> {
+        // The idle agent's files are about to be removed.
+        if let Some(agent) = self.idle.lock().await.take() {
+            agent.end().await;
+        }
+        self.preparation().prepare(begun, session).await?;
+        let (prebuilt, index) = (&self.host.prebuilt, self.sandbox.workspace.index());
+        let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
+        prebuilt.make(&self.mirror, &begun.base, &index, &self.sandbox.sandbox, disk_bytes).await;
+        // The first turn commits the files of a setup command.
+        if self.assignment.project.settings.setup.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(self.scan().await?.fingerprint))
     }
 
-    /// Refuses a turn that has left more on the disk than the limit; files that the idle agent has open count too.
-    async fn check_disk(&self) -> Result<(), Stopped> {
-        let waiting = self.waiting.lock().await;
-        let process = waiting.as_ref().map(Agent::process);
-        let disk = Disk::of(&self.room, &self.assignment.project.settings.limits);
-        let counted = async { Ok::<_, Stopped>(disk.check(process).await) };
-        match phase::within(phase::LOOK, "counting the disk usage of the workspace", counted).await? {
+    fn preparation(&self) -> Preparation<'_> {
+        let Self { host, assignment, mirror, sandbox, setup, agent, .. } = self;
+        let Assignment { project, reporter, signals, .. } = assignment;
+        let (prebuilt, gateway, base) = (&host.prebuilt, &*host.gateway, base_environment(host, sandbox));
+        Preparation { project, sandbox, mirror, prebuilt, gateway, reporter, signals, base, setup, agent }
+    }
+
+    async fn commit(&self, begun: &TurnBegun, turn: &Turn, scanned: &TreeScan) -> Result<CollectedCommits, RunError> {
+        let Assignment { project, claimed, signals, .. } = self.assignment;
+        let context = CommitContext {
+            job: self.job(),
+            message: &claimed.message,
+            only_committed: turn.is_stopped(),
+            limits: &project.settings.limits,
+        };
+        let environment = base_environment(self.host, &self.sandbox);
+        collect(&self.sandbox, &environment, signals, &self.mirror, begun, &context, scanned).await
+    }
+
+    /// Fails if the turn has left more on the disk than the limit. Files that the idle agent has open count too.
+    async fn check_disk(&self) -> Result<(), RunError> {
+        let idle = self.idle.lock().await;
+        let process = idle.as_ref().map(Agent::process);
+        let disk = Disk::of(&self.sandbox, &self.assignment.project.settings.limits);
+        let counted = async { Ok::<_, RunError>(disk.check(process).await) };
+        match deadline::within(deadline::SCAN, "counting the disk usage of the workspace", counted).await? {
             Counted::Bytes(_) => Ok(()),
-            Counted::Stopped(stopped) => Err(stopped),
+            Counted::Exceeded(error) => Err(error),
         }
     }
 
-    async fn look(&self) -> Result<Survey, Stopped> {
-        let tree = self.room.workspace.tree.clone();
+    async fn scan(&self) -> Result<TreeScan, RunError> {
+        let tree = self.sandbox.workspace.tree.clone();
         let large_from = self.assignment.project.settings.limits.file_bytes.unwrap_or(FILE_BYTES);
-        let seen = async { tokio::task::spawn_blocking(move || survey(&tree, large_from)).await? };
-        phase::within(phase::LOOK, "scanning the workspace", seen).await
+        let scanned = async { tokio::task::spawn_blocking(move || scan(&tree, large_from)).await? };
+        deadline::within(deadline::SCAN, "scanning the workspace", scanned).await
     }
 }
 
@@ -246,13 +281,13 @@ fn image(settings: &SandboxSettings) -> Option<Image> {
     settings.image.clone().map(|name| Image { name, pull: settings.pull })
 }
 
-/// What every program in the workspace gets: little of the machine's.
-fn base_environment(host: &Host, room: &Room) -> Environment {
+/// Returns the variables of every program in the workspace. Few of them come from the machine.
+fn base_environment(host: &Host, sandbox: &JobSandbox) -> Environment {
     let mut environment = host.environment.clone();
     if let Some(path) = environment.get_mut("PATH") {
-        *path = room.sandbox.search_path(path);
+        *path = sandbox.sandbox.search_path(path);
     }
-    environment.insert("HOME".to_owned(), room.layout().home.to_string_lossy().into_owned());
+    environment.insert("HOME".to_owned(), sandbox.layout().home.to_string_lossy().into_owned());
     for role in ["AUTHOR", "COMMITTER"] {
         environment.insert(format!("GIT_{role}_NAME"), "Journeyman".to_owned());
         environment.insert(format!("GIT_{role}_EMAIL"), "journeyman@localhost".to_owned());
@@ -260,9 +295,15 @@ fn base_environment(host: &Host, room: &Room) -> Environment {
     environment
 }
 
-/// What a program gets beside that: the project's variables, and the secrets that are for it.
-fn environment(host: &Host, project: &Project, room: &Room, secrets: &Secrets, used_by: SecretUse) -> Environment {
-    let mut environment = base_environment(host, room);
+/// Returns the variables of a program: the base, the project's variables, and the secrets that the program may use.
+fn environment(
+    host: &Host,
+    project: &Project,
+    sandbox: &JobSandbox,
+    secrets: &Secrets,
+    used_by: SecretUse,
+) -> Environment {
+    let mut environment = base_environment(host, sandbox);
     environment.extend(project.settings.environment.clone());
     let is_given = |name: &String| project.settings.secret_is_for(name, used_by);
     let given = secrets.iter().filter(|(name, _)| name.as_str() != CODE_HOST_TOKEN && is_given(name));
@@ -270,19 +311,19 @@ fn environment(host: &Host, project: &Project, room: &Room, secrets: &Secrets, u
     environment
 }
 
-/// The project's keys for models, by the names of their variables.
-fn keys(project: &Project, secrets: &Secrets) -> Secrets {
+/// Returns the project's keys for models, by the names of their variables.
+fn model_keys(project: &Project, secrets: &Secrets) -> Secrets {
     let is_key = |name: &String| project.settings.secret_is_for(name, SecretUse::Model);
     secrets.iter().filter(|(name, _)| is_key(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The project's secrets; from here on they are kept out of what is reported.
-async fn secrets(host: &Host, assignment: &Assignment) -> Result<Secrets, Stopped> {
+/// Returns the project's secrets, and redacts them from all later reports.
+async fn secrets(host: &Host, assignment: &Assignment) -> Result<Secrets, RunError> {
     let project = &assignment.project;
     if project.secret_names.is_empty() {
         return Ok(Secrets::new());
     }
-    let secrets = host.store.secrets(project.id.clone()).await.map_err(gone)?;
+    let secrets = host.store.secrets(project.id.clone()).await?;
     assignment.reporter.hide(Redactor::new(&secrets));
     Ok(secrets)
 }

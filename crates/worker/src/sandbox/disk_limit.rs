@@ -8,16 +8,21 @@ use journeyman_core::ports::{Process, Sandbox};
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 
-use crate::disk::{Used, used};
-use crate::failure::{Stopped, disk_full};
-use crate::room::Room;
+use crate::error::{RunError, disk_full};
+use crate::sandbox::job_sandbox::JobSandbox;
+use crate::workspace::disk_usage::{Used, used};
+
+/// Returns whether the files of a run that ended for this reason are removed immediately.
+pub(crate) const fn is_for_the_disk(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::DiskLimit | ReasonCode::DiskFull)
+}
 
 /// The result of counting a job's disk usage.
 pub(crate) enum Counted {
     /// The usage in bytes, which is within the limit.
     Bytes(u64),
     /// The reason why the run ends.
-    Stopped(Stopped),
+    Exceeded(RunError),
 }
 
 /// The disk usage of a job, and its limit.
@@ -28,33 +33,33 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn of(room: &Room, limits: &LimitSettings) -> Self {
-        Self { sandbox: Arc::clone(&room.sandbox), folders: room.workspace.folders(), most: limits.disk_bytes() }
+    pub(crate) fn of(sandbox: &JobSandbox, limits: &LimitSettings) -> Self {
+        Self { sandbox: Arc::clone(&sandbox.sandbox), folders: sandbox.workspace.folders(), most: limits.disk_bytes() }
     }
 
     /// Returns the kernel's count, if the kernel counts; does not walk the folders.
     pub(crate) async fn by_kernel(&self) -> Option<Counted> {
         let bytes = self.sandbox.disk_usage(&self.folders[0]).await?;
         // A count equal to the limit also ends the run, because the kernel refuses more soon after.
-        Some(if bytes < self.most { Counted::Bytes(bytes) } else { Counted::Stopped(self.too_much(bytes)) })
+        Some(if bytes < self.most { Counted::Bytes(bytes) } else { Counted::Exceeded(self.too_much(bytes)) })
     }
 
-    fn too_much(&self, bytes: u64) -> Stopped {
+    fn too_much(&self, bytes: u64) -> RunError {
         let text = format!(
             "the job uses more than {} bytes of disk space, including deleted files that are still open ({bytes} when \
              it was stopped); raise limits.diskBytes of the project",
             self.most
         );
-        Stopped::failed(ReasonCode::DiskLimit, text)
+        RunError::failed(ReasonCode::DiskLimit, text)
     }
 
     /// Returns the failure of a run if the disk is the reason why one of its programs failed with `complaints`. After
     /// the kernel refused it more space, a program may end before the next check. `complaints` must come from git:
     /// other programs may complain about another disk.
-    pub(crate) async fn failure(&self, complaints: &str) -> Option<Stopped> {
+    pub(crate) async fn failure(&self, complaints: &str) -> Option<RunError> {
         let is_refused = complaints.contains("Disk quota exceeded");
         match self.by_kernel().await {
-            Some(Counted::Stopped(stopped)) => Some(stopped),
+            Some(Counted::Exceeded(error)) => Some(error),
             Some(Counted::Bytes(bytes)) if is_refused => Some(self.too_much(bytes)),
             // Not the job's limit, but the file system's own quota for the service's user, or no space at all.
             None if is_refused => Some(disk_full()),
@@ -66,14 +71,14 @@ impl Disk {
     /// Counts the files in the folders, and the deleted files from them that a program still has open.
     pub(crate) async fn count(&self, process: Option<&dyn Process>) -> Counted {
         let most = self.most;
-        let stopped = |code, text: String| Counted::Stopped(Stopped::failed(code, text));
+        let exceeded = |code, text: String| Counted::Exceeded(RunError::failed(code, text));
         // If the usage cannot be counted, the limit cannot be enforced.
         let failed = |error: std::io::Error| {
             let text = format!("the disk usage of the job could not be counted: {error}");
-            Counted::Stopped(Stopped::may_pass(ReasonCode::Internal, text))
+            Counted::Exceeded(RunError::may_pass(ReasonCode::Internal, text))
         };
         let deleted = match (process, self.folders[0].metadata()) {
-            (Some(process), Ok(note)) => process.deleted_bytes(note.dev()).await,
+            (Some(process), Ok(metadata)) => process.deleted_bytes(metadata.dev()).await,
             (None, _) => 0,
             (_, Err(error)) => return failed(error),
         };
@@ -86,11 +91,11 @@ impl Disk {
                     "the workspace and home of the job use more than {most} bytes, {deleted} of them in deleted files \
                      that are still open; raise limits.diskBytes of the project"
                 );
-                stopped(ReasonCode::DiskLimit, text)
+                exceeded(ReasonCode::DiskLimit, text)
             }
             Ok(Used::TooDeep) => {
                 let text = "folders are nested so deeply that their content cannot be counted; remove them";
-                stopped(ReasonCode::DiskLimit, text.to_owned())
+                exceeded(ReasonCode::DiskLimit, text.to_owned())
             }
             Err(error) => failed(error),
         }
@@ -100,7 +105,7 @@ impl Disk {
     /// deeply must also be refused if the kernel counts.
     pub(crate) async fn check(&self, process: Option<&dyn Process>) -> Counted {
         match self.by_kernel().await {
-            Some(Counted::Stopped(stopped)) => Counted::Stopped(stopped),
+            Some(Counted::Exceeded(error)) => Counted::Exceeded(error),
             _ => self.count(process).await,
         }
     }
@@ -119,7 +124,7 @@ pub(crate) mod tests {
         Disk { sandbox: Arc::new(sandbox), folders: folders(root), most }
     }
 
-    /// A program that holds this many bytes in deleted files.
+    /// A program that has this many bytes of deleted files open.
     pub(crate) struct Holding(pub(crate) u64);
 
     #[async_trait]
@@ -150,20 +155,20 @@ pub(crate) mod tests {
     }
 
     fn folders(root: &tempfile::TempDir) -> [PathBuf; 3] {
-        ["tree", "home", "desk"].map(|name| {
+        ["tree", "home", "commit"].map(|name| {
             let folder = root.path().join(name);
             std::fs::create_dir_all(&folder).expect("a folder");
             folder
         })
     }
 
-    pub(crate) fn code(stopped: &Stopped) -> ReasonCode {
-        let Stopped::Failed { reason, .. } = stopped else { panic!("{stopped}") };
+    pub(crate) fn code(error: &RunError) -> ReasonCode {
+        let RunError::Failed { reason, .. } = error else { panic!("{error}") };
         reason.code
     }
 
     #[tokio::test]
-    async fn what_a_program_holds_without_a_name_counts() {
+    async fn deleted_files_that_a_program_has_open_count() {
         const MOST: u64 = 8 << 20;
         let root = tempfile::tempdir().expect("a folder");
         let disk = disk(&root, None, MOST);
@@ -172,17 +177,17 @@ pub(crate) mod tests {
             let counted = disk.check(Some(&Holding(held))).await;
             match counted {
                 Counted::Bytes(bytes) => assert!(!is_too_much && bytes >= held + (1 << 20), "{held}: {bytes}"),
-                Counted::Stopped(Stopped::Failed { reason, .. }) => {
+                Counted::Exceeded(RunError::Failed { reason, .. }) => {
                     assert!(is_too_much && reason.code == ReasonCode::DiskLimit, "{held}: {}", reason.text);
                     assert!(reason.text.contains(&held.to_string()), "{}", reason.text);
                 }
-                Counted::Stopped(other) => panic!("{other}"),
+                Counted::Exceeded(other) => panic!("{other}"),
             }
         }
     }
 
     #[tokio::test]
-    async fn a_program_that_ended_for_want_of_room_ends_its_run_with_that_reason() {
+    async fn a_program_that_failed_for_lack_of_space_ends_its_run_with_that_reason() {
         let root = tempfile::tempdir().expect("a folder");
         let quota = "fatal: unable to write loose object file: Disk quota exceeded";
         let full = "fatal: write error: No space left on device";
@@ -195,17 +200,17 @@ pub(crate) mod tests {
             (None, full, Some(ReasonCode::DiskFull)),
             (None, "killed", None),
         ] {
-            let stopped = disk(&root, kernel, 100).failure(complaints).await;
-            assert_eq!(stopped.as_ref().map(code), expected, "{kernel:?} {complaints}");
+            let error = disk(&root, kernel, 100).failure(complaints).await;
+            assert_eq!(error.as_ref().map(code), expected, "{kernel:?} {complaints}");
         }
     }
 
     #[tokio::test]
-    async fn after_a_turn_what_the_kernel_has_counted_is_enough_to_refuse_it() {
+    async fn after_a_turn_the_count_of_the_kernel_can_refuse_it() {
         let root = tempfile::tempdir().expect("a folder");
-        assert!(matches!(disk(&root, Some(100), 100).check(None).await, Counted::Stopped(_)));
+        assert!(matches!(disk(&root, Some(100), 100).check(None).await, Counted::Exceeded(_)));
         assert!(matches!(disk(&root, Some(99), 100).check(None).await, Counted::Bytes(0)));
         std::fs::write(root.path().join("tree/x"), "more than 100 bytes, as each entry counts").expect("a file");
-        assert!(matches!(disk(&root, Some(99), 100).check(None).await, Counted::Stopped(_)));
+        assert!(matches!(disk(&root, Some(99), 100).check(None).await, Counted::Exceeded(_)));
     }
 }

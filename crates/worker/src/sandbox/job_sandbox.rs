@@ -1,4 +1,4 @@
-//! Where the programs of a job run: its folders, in a sandbox, with its limits.
+//! The sandbox of a job: its folders, limits and outbound rules, with which its programs are started.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{Image, Layout, Resources, Sandbox, SandboxError, Spawn, Spawned};
 use tokio::time::Instant;
 
-use crate::failure::Stopped;
-use crate::lease::Signals;
-use crate::space::Space;
-use crate::ways;
+use crate::claim::lease::Signals;
+use crate::error::RunError;
+use crate::sandbox::outbound;
 use crate::workspace::Workspace;
+use crate::workspace::free_space::Space;
 
 /// The first pause before an unreachable engine is asked again, and the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -21,37 +21,38 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The time for which a start waits for a container engine that does not answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct StartTimeout {
     /// The time after which the start fails.
     time: Duration,
     /// The time that remains once the worker shuts down.
     after_shutdown: Duration,
 }
 
-impl Patience {
-    /// Before the turn, nothing is lost: the message waits as well.
+impl StartTimeout {
+    /// The timeout before the turn. A failed start loses nothing then: the message waits, and is retried.
     pub(crate) const BEFORE_TURN: Self = Self { time: Duration::from_secs(60), after_shutdown: Duration::ZERO };
-    /// After the turn, which has cost time and money: its tree is kept for this long.
+    /// The timeout after the turn. It is longer, because a failed start would lose the work of the turn, which has cost
+    /// time and money.
     pub(crate) const AFTER_TURN: Self = Self { time: Duration::from_secs(600), after_shutdown: Duration::from_secs(5) };
 }
 
-/// A job's room.
-pub(crate) struct Room {
+/// The sandbox of a job.
+pub(crate) struct JobSandbox {
     pub(crate) sandbox: Arc<dyn Sandbox>,
     pub(crate) workspace: Workspace,
-    /// What programs may read beside their own folders: the objects of the mirror.
+    /// The paths that programs may read in addition to their own folders: the objects of the mirror.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) resources: Resources,
-    /// What they may reach.
+    /// The destinations that programs may reach.
     pub(crate) egress: Allowlist,
-    /// What they find as their system, where sandboxes have images.
+    /// The container image, if the back end uses images.
     pub(crate) image: Option<Image>,
     /// The disk that the programs write to.
     pub(crate) space: Arc<Space>,
 }
 
-impl Room {
-    /// How a program is started here, with the agent's home.
+impl JobSandbox {
+    /// Returns the parameters for starting a program with the agent's home.
     pub(crate) fn spawn(&self, argv: Vec<String>, environment: BTreeMap<String, String>) -> Spawn {
         Spawn {
             argv,
@@ -67,42 +68,51 @@ impl Room {
     }
 
     /// Starts a program; if the container engine does not answer, waits until it does.
-    pub(crate) async fn start(&self, spawn: Spawn, signals: &Signals, patience: Patience) -> Result<Spawned, Stopped> {
-        start(&*self.sandbox, spawn, signals, patience).await
+    pub(crate) async fn start(
+        &self,
+        spawn: Spawn,
+        signals: &Signals,
+        timeout: StartTimeout,
+    ) -> Result<Spawned, RunError> {
+        start(&*self.sandbox, spawn, signals, timeout).await
     }
 
-    /// The same for a program that may reach out; where it finds the way is among its variables.
+    /// Returns the parameters for starting a program that may use the egress proxy, which its variables name.
     pub(crate) fn spawn_with_egress(&self, argv: Vec<String>, mut environment: BTreeMap<String, String>) -> Spawn {
         if !self.sandbox.has_own_network() {
             return self.spawn(argv, environment);
         }
-        for (name, value) in ways::variables() {
+        for (name, value) in outbound::variables() {
             environment.entry(name).or_insert(value);
         }
-        Spawn { listen: vec![ways::EGRESS_PORT], ..self.spawn(argv, environment) }
+        Spawn { listen: vec![outbound::EGRESS_PORT], ..self.spawn(argv, environment) }
     }
 
-    /// Whether programs have a loopback of their own.
+    /// Returns whether programs have a separate loopback.
     pub(crate) fn has_own_network(&self) -> bool {
         self.sandbox.has_own_network()
     }
 
-    /// The folders as the agent sees them.
+    /// Returns the paths of the folders inside the sandbox.
     pub(crate) fn layout(&self) -> Layout {
         self.sandbox.layout(&self.workspace.tree, &self.workspace.home)
     }
 
-    /// Gives the job's folders, as the host has made them, to those who run here.
-    pub(crate) async fn furnish(&self) -> Result<(), Stopped> {
-        let Workspace { tree, home, desk, .. } = &self.workspace;
-        Ok(self.sandbox.adopt(&[tree.clone(), home.clone(), desk.clone()]).await?)
+    /// Makes the sandbox's user the owner of the job's folders, which the host has created.
+    pub(crate) async fn adopt_folders(&self) -> Result<(), RunError> {
+        Ok(self.sandbox.adopt(&self.workspace.folders()).await?)
     }
 }
 
-async fn start(sandbox: &dyn Sandbox, spawn: Spawn, signals: &Signals, patience: Patience) -> Result<Spawned, Stopped> {
+async fn start(
+    sandbox: &dyn Sandbox,
+    spawn: Spawn,
+    signals: &Signals,
+    timeout: StartTimeout,
+) -> Result<Spawned, RunError> {
     let shutdown = async {
         signals.shutdown.cancelled().await;
-        tokio::time::sleep(patience.after_shutdown).await;
+        tokio::time::sleep(timeout.after_shutdown).await;
     };
     tokio::pin!(shutdown);
     let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
@@ -111,15 +121,15 @@ async fn start(sandbox: &dyn Sandbox, spawn: Spawn, signals: &Signals, patience:
             Err(error @ SandboxError::EngineUnreachable(_)) => error,
             other => return Ok(other?),
         };
-        let left = patience.time.saturating_sub(begun.elapsed());
+        let left = timeout.time.saturating_sub(begun.elapsed());
         if left.is_zero() {
             return Err(error.into());
         }
         tracing::warn!(workspace = %spawn.workspace.display(), %error, "a program waits for the container engine");
         tokio::select! {
             () = tokio::time::sleep(pause.min(left)) => pause = (pause * 2).min(LONGEST_PAUSE),
-            () = signals.lost.cancelled() => return Err(Stopped::LeaseLost),
-            () = &mut shutdown => return Err(Stopped::HandedBack),
+            () = signals.lost.cancelled() => return Err(RunError::LeaseLost),
+            () = &mut shutdown => return Err(RunError::HandedBack),
         }
     }
 }
@@ -153,30 +163,30 @@ mod tests {
 
     /// Returns the result of a start whose engine does not answer the first `calls` starts, and its duration in
     /// seconds.
-    async fn start(calls: u32, signals: &Signals, patience: Patience) -> (Stopped, u64) {
+    async fn start(calls: u32, signals: &Signals, timeout: StartTimeout) -> (RunError, u64) {
         let begun = Instant::now();
-        let started = super::start(&unreachable_for(calls), Spawn::default(), signals, patience).await;
-        let Err(stopped) = started else { panic!("nothing starts") };
-        (stopped, begun.elapsed().as_secs())
+        let started = super::start(&unreachable_for(calls), Spawn::default(), signals, timeout).await;
+        let Err(error) = started else { panic!("nothing starts") };
+        (error, begun.elapsed().as_secs())
     }
 
-    fn failed(stopped: &Stopped) -> (ReasonCode, bool) {
-        let Stopped::Failed { reason, retry } = stopped else { panic!("{stopped}") };
+    fn failed(error: &RunError) -> (ReasonCode, bool) {
+        let RunError::Failed { reason, retry } = error else { panic!("{error}") };
         (reason.code, *retry)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_start_waits_for_an_engine_that_comes_back_and_for_nothing_else() {
         let signals = signals();
-        let (stopped, seconds) = start(10, &signals, Patience::AFTER_TURN).await;
-        assert_eq!(failed(&stopped), (ReasonCode::ImageRefused, false), "{stopped}");
+        let (error, seconds) = start(10, &signals, StartTimeout::AFTER_TURN).await;
+        assert_eq!(failed(&error), (ReasonCode::ImageRefused, false), "{error}");
         assert!((30..60).contains(&seconds), "{seconds}");
-        let (stopped, seconds) = start(0, &signals, Patience::AFTER_TURN).await;
-        assert_eq!((failed(&stopped), seconds), ((ReasonCode::ImageRefused, false), 0), "{stopped}");
-        for patience in [Patience::BEFORE_TURN, Patience::AFTER_TURN] {
-            let (stopped, seconds) = start(u32::MAX, &signals, patience).await;
-            assert_eq!(failed(&stopped), (ReasonCode::SandboxUnavailable, true), "{stopped}");
-            assert_eq!(seconds, patience.time.as_secs());
+        let (error, seconds) = start(0, &signals, StartTimeout::AFTER_TURN).await;
+        assert_eq!((failed(&error), seconds), ((ReasonCode::ImageRefused, false), 0), "{error}");
+        for timeout in [StartTimeout::BEFORE_TURN, StartTimeout::AFTER_TURN] {
+            let (error, seconds) = start(u32::MAX, &signals, timeout).await;
+            assert_eq!(failed(&error), (ReasonCode::SandboxUnavailable, true), "{error}");
+            assert_eq!(seconds, timeout.time.as_secs());
         }
     }
 
@@ -184,10 +194,10 @@ mod tests {
     async fn a_start_that_waits_ends_with_its_run() {
         let lost = signals();
         lost.lost.cancel();
-        assert!(matches!(start(u32::MAX, &lost, Patience::AFTER_TURN).await, (Stopped::LeaseLost, 0)));
+        assert!(matches!(start(u32::MAX, &lost, StartTimeout::AFTER_TURN).await, (RunError::LeaseLost, 0)));
         let shutdown = signals();
         shutdown.shutdown.cancel();
-        assert!(matches!(start(u32::MAX, &shutdown, Patience::BEFORE_TURN).await, (Stopped::HandedBack, 0)));
-        assert!(matches!(start(u32::MAX, &shutdown, Patience::AFTER_TURN).await, (Stopped::HandedBack, 5)));
+        assert!(matches!(start(u32::MAX, &shutdown, StartTimeout::BEFORE_TURN).await, (RunError::HandedBack, 0)));
+        assert!(matches!(start(u32::MAX, &shutdown, StartTimeout::AFTER_TURN).await, (RunError::HandedBack, 5)));
     }
 }

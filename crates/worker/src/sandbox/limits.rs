@@ -1,4 +1,4 @@
-//! What a run may use beside time: how it ends when it has used it up.
+//! The limits of a run other than time, and the end of a run that exceeds one.
 
 use std::time::{Duration, Instant};
 
@@ -6,53 +6,53 @@ use journeyman_core::ports::{Exhausted, FreeSpace, Process};
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 
-use crate::disk_limit::{Counted, Disk};
-use crate::failure::Stopped;
-use crate::room::Room;
-use crate::space::Growth;
+use crate::error::RunError;
+use crate::sandbox::disk_limit::{Counted, Disk};
+use crate::sandbox::job_sandbox::JobSandbox;
+use crate::workspace::free_space::Growth;
 
-/// How often memory and processes are looked at.
-pub(crate) const BEAT: Duration = Duration::from_millis(250);
+/// The interval at which memory and processes are checked.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often the disk is, at most.
-const DISK_BEAT: Duration = Duration::from_secs(2);
+/// The minimum interval at which the disk usage is counted.
+const DISK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The disk is looked at for one part in so many of the time.
+/// Counting the disk usage takes at most this fraction (one part in 20) of the time.
 const DISK_PART: u32 = 20;
 
 /// The same divisor while the disk fills quickly or is nearly full.
 const HURRIED_PART: u32 = 4;
 
-/// Why a run ends that came up against a limit of its project.
-pub(crate) fn reached(exhausted: Exhausted, limits: &LimitSettings) -> Stopped {
+/// Returns the error of a run that reached a limit of its project.
+pub(crate) fn reached(exhausted: Exhausted, limits: &LimitSettings) -> RunError {
     let resources = limits.resources();
     match exhausted {
         Exhausted::Memory => {
             let bytes = resources.memory_bytes;
-            let most = bytes.map_or_else(|| "it may".to_owned(), |bytes| format!("{bytes} bytes"));
+            let limit = bytes.map_or_else(String::new, |bytes| format!(" of {bytes} bytes"));
             let text = format!(
-                "the run needed more memory than {most}, and one of its processes was killed for it; raise \
+                "the run exceeded its memory limit{limit}, and one of its processes was killed; raise \
                  limits.memoryBytes of the project"
             );
-            Stopped::failed(ReasonCode::OutOfMemory, text)
+            RunError::failed(ReasonCode::OutOfMemory, text)
         }
         Exhausted::Processes => {
             let count = resources.processes;
-            let most = count.map_or_else(|| "it may".to_owned(), |count| count.to_string());
+            let limit = count.map_or_else(String::new, |count| format!(" of {count}"));
             let text = format!(
-                "the run started more processes and threads than {most}; raise limits.processes of the project"
+                "the run exceeded its limit{limit} processes and threads; raise limits.processes of the project"
             );
-            Stopped::failed(ReasonCode::TooManyProcesses, text)
+            RunError::failed(ReasonCode::TooManyProcesses, text)
         }
     }
 }
 
-/// A look now and then at what a run uses.
+/// Checks the usage of a run at intervals.
 pub(crate) struct Watch<'a> {
     limits: &'a LimitSettings,
     disk: Disk,
     growth: Growth,
-    /// When the disk is looked at again.
+    /// The time of the next count of the disk usage.
     next: Instant,
     /// The earliest time of the next count if there is a reason to count early.
     soonest: Instant,
@@ -63,15 +63,15 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(room: &Room, limits: &'a LimitSettings) -> Self {
+    pub(crate) fn new(sandbox: &JobSandbox, limits: &'a LimitSettings) -> Self {
         let now = Instant::now();
-        let (disk, growth) = (Disk::of(room, limits), room.space.enter());
+        let (disk, growth) = (Disk::of(sandbox, limits), sandbox.space.enter());
         // The first count is made immediately, because growth is measured from it.
         Self { limits, disk, growth, next: now, soonest: now, first: None, last: None }
     }
 
-    /// To be called every [`BEAT`]: why the run ends, if it does.
-    pub(crate) async fn look(&mut self, process: &dyn Process) -> Option<Stopped> {
+    /// Returns the error if the run must end. Call this every [`INTERVAL`].
+    pub(crate) async fn check(&mut self, process: &dyn Process) -> Option<RunError> {
         if let Some(exhausted) = process.exhausted() {
             return Some(reached(exhausted, self.limits));
         }
@@ -81,15 +81,15 @@ impl<'a> Watch<'a> {
             None if now >= self.next || now >= self.soonest && free.is_some_and(|free| self.has_reason(free)) => {
                 let counted = self.disk.count(Some(process)).await;
                 let took = now.elapsed();
-                self.next = Instant::now() + DISK_BEAT.max(took * DISK_PART);
-                self.soonest = Instant::now() + BEAT.max(took * HURRIED_PART);
+                self.next = Instant::now() + DISK_INTERVAL.max(took * DISK_PART);
+                self.soonest = Instant::now() + INTERVAL.max(took * HURRIED_PART);
                 Some(counted)
             }
             None => None,
         };
         match counted {
             Some(Counted::Bytes(bytes)) => self.note(bytes),
-            Some(Counted::Stopped(stopped)) => return Some(stopped),
+            Some(Counted::Exceeded(error)) => return Some(error),
             None => {}
         }
         self.growth.stop(free?, now)
@@ -111,13 +111,13 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Comes back when a program has used up what its run may; never else.
-pub(crate) async fn watch(process: &dyn Process, room: &Room, limits: &LimitSettings) -> Stopped {
-    let mut watch = Watch::new(room, limits);
+/// Waits until a program has exceeded a limit of its run; forever if it does not.
+pub(crate) async fn watch(process: &dyn Process, sandbox: &JobSandbox, limits: &LimitSettings) -> RunError {
+    let mut watch = Watch::new(sandbox, limits);
     loop {
-        tokio::time::sleep(BEAT).await;
-        if let Some(stopped) = watch.look(process).await {
-            return stopped;
+        tokio::time::sleep(INTERVAL).await;
+        if let Some(error) = watch.check(process).await {
+            return error;
         }
     }
 }
@@ -125,11 +125,11 @@ pub(crate) async fn watch(process: &dyn Process, room: &Room, limits: &LimitSett
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk_limit::tests::{Holding, code, disk};
-    use crate::space::Space;
+    use crate::sandbox::disk_limit::tests::{Holding, code, disk};
+    use crate::workspace::free_space::Space;
 
     #[tokio::test]
-    async fn a_disk_that_fills_quickly_is_looked_at_before_it_is_time() {
+    async fn the_disk_is_counted_early_if_it_fills_quickly() {
         let root = tempfile::tempdir().expect("a folder");
         let limits = LimitSettings { disk_bytes: Some(100), ..LimitSettings::default() };
         let growth = Space::new(root.path().to_owned(), Some(0)).enter();
@@ -145,19 +145,22 @@ mod tests {
             last,
         };
         let free = |free_bytes, reserve_bytes| FreeSpace { free_bytes, reserve_bytes };
-        assert!(!watch.has_reason(free(990, 0)), "it may still use as much");
-        assert!(watch.has_reason(free(989, 0)), "it may have used more than it may");
-        assert!(watch.has_reason(free(990, 991)), "there is little left");
+        assert!(!watch.has_reason(free(990, 0)), "the run may still use that much");
+        assert!(watch.has_reason(free(989, 0)), "the run may have exceeded its limit");
+        assert!(watch.has_reason(free(990, 991)), "the disk is nearly full");
         std::fs::write(root.path().join("tree/x"), "more than 100 bytes, as each entry counts").expect("a file");
         watch.last = Some((0, u64::MAX));
-        assert!(watch.look(&Holding(0)).await.is_some(), "it was looked at");
+        assert!(watch.check(&Holding(0)).await.is_some(), "the folders were counted");
         watch.last = Some((0, 0));
         watch.soonest = Instant::now();
-        assert!(watch.look(&Holding(0)).await.is_none(), "nothing is lost since, and it is not time");
+        assert!(
+            watch.check(&Holding(0)).await.is_none(),
+            "no space was lost since the last count, and the next is not due"
+        );
     }
 
     #[tokio::test]
-    async fn what_the_kernel_counts_ends_a_run_at_any_look_and_nothing_is_looked_through() {
+    async fn the_kernels_count_ends_a_run_without_walking_the_folders() {
         let root = tempfile::tempdir().expect("a folder");
         let limits = LimitSettings { disk_bytes: Some(100), ..LimitSettings::default() };
         for (used, ends) in [(99, false), (100, true), (105, true)] {
@@ -167,11 +170,11 @@ mod tests {
             // More than 100 bytes, if the folders were counted.
             std::fs::write(root.path().join("tree/x"), "x").expect("a file");
             let mut watch = Watch { limits: &limits, disk, growth, next: now, soonest: later, first: None, last: None };
-            let stopped = watch.look(&Holding(0)).await;
-            assert_eq!(stopped.is_some(), ends, "{used}");
-            let Some(stopped) = stopped else { continue };
-            assert_eq!(code(&stopped), ReasonCode::DiskLimit);
-            let text = stopped.to_string();
+            let error = watch.check(&Holding(0)).await;
+            assert_eq!(error.is_some(), ends, "{used}");
+            let Some(error) = error else { continue };
+            assert_eq!(code(&error), ReasonCode::DiskLimit);
+            let text = error.to_string();
             assert!(text.contains(&used.to_string()) && text.contains("limits.diskBytes"), "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! The ways out of a sandbox, and what is told of them in the job's log.
+//! The outbound proxies of a sandbox, and the log of what passes through them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -9,44 +9,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::job::command::Report;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
-use journeyman_core::ports::{EgressDecision, Gate, Gateway, ModelCall, ModelDoor, UpdateError};
+use journeyman_core::ports::{EgressDecision, Gate, Gateway, ModelCall, ModelProxy, UpdateError};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use crate::failure::Stopped;
-use crate::lease::Reporter;
+use crate::claim::lease::Reporter;
+use crate::error::RunError;
 
-/// Where the proxy to what a project allows listens in a sandbox.
+/// The port of the egress proxy in a sandbox.
 pub(crate) const EGRESS_PORT: u16 = 8812;
 
-/// Where models are called.
+/// The port of the model proxy in a sandbox.
 pub(crate) const MODEL_PORT: u16 = 8811;
 
-/// Things of each kind that are told of one turn; the same is told once, but for calls that were made. Then it is told
-/// once that further ones are not.
-const MOST_TOLD: usize = 200;
+/// The maximum number of log entries of each kind in one turn, apart from model calls. Repeated entries are logged
+/// once. The last entry says that further ones are omitted.
+const MAX_ENTRIES: usize = 200;
 
-/// Calls of models that are told of one turn.
-const MOST_CALLS: usize = 5000;
+/// The maximum number of model calls that are logged in one turn.
+const MAX_CALLS: usize = 5000;
 
-/// Entries that are stored together.
-const MOST_AT_ONCE: usize = 100;
+/// The maximum number of entries that are stored together.
+const BATCH: usize = 100;
 
-/// Open ways out. Dropped, they are closed.
+/// The open proxies of one sandbox. Dropping the value closes them.
 ///
-/// Between turns, the egress proxy is closed too ([`Ways::suspend`]).
-pub(crate) struct Ways {
-    told: UnboundedReceiver<Line>,
-    teller: Teller,
-    /// To the models, where the program calls any.
-    pub(crate) models: Option<Arc<dyn ModelDoor>>,
+/// Between turns, the egress proxy is closed too ([`OutboundProxies::suspend`]).
+pub(crate) struct OutboundProxies {
+    lines: UnboundedReceiver<Line>,
+    log: OutboundLog,
+    /// The model proxy, if the program calls models.
+    pub(crate) models: Option<Arc<dyn ModelProxy>>,
     egress: Option<Egress>,
     /// The model calls that could not be reported.
     unreported: Vec<TranscriptEntry>,
 }
 
-/// The egress proxy, which allows what the project allows.
+/// The egress proxy, which allows the destinations that the project allows.
 struct Egress {
     /// The socket, which also listens while no proxy answers.
     listener: OwnedFd,
@@ -56,32 +56,33 @@ struct Egress {
 }
 
 impl Egress {
-    fn open(&mut self, gateway: &dyn Gateway, teller: &Teller) -> io::Result<()> {
-        let say = teller.clone();
-        let told = Box::new(move |decision| say.tell(Told::Egress(decision)));
-        self.gate = Some(gateway.open_egress(self.listener.try_clone()?, self.allowed.clone(), told)?);
+    fn open(&mut self, gateway: &dyn Gateway, log: &OutboundLog) -> io::Result<()> {
+        let log = log.clone();
+        let log = Box::new(move |decision| log.add(OutboundEvent::Egress(decision)));
+        self.gate = Some(gateway.open_egress(self.listener.try_clone()?, self.allowed.clone(), log)?);
         Ok(())
     }
 }
 
-/// Something that happened beside what an agent says.
-pub(crate) enum Told {
+/// An event of a turn that is not part of the agent's output.
+pub(crate) enum OutboundEvent {
     Egress(EgressDecision),
     Model(ModelCall),
-    /// A session was opened. It is logged in the same way, because nothing waits until it is stored.
+    /// A session was opened. It is logged here because nothing waits until the entry is stored.
     Session(Value),
-    /// A turn that was cut short is continued.
+    /// A turn that was cut short was continued.
     Continued(Value),
 }
 
-/// Hears of what happens, and decides what of it is told: a program may ask for anything, as often as it likes.
+/// Collects events for the job's log, and drops repeated and excess ones, because a program may try any destination as
+/// often as it likes. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Teller {
+pub(crate) struct OutboundLog {
     lines: UnboundedSender<Line>,
     turn: Arc<Mutex<InTurn>>,
 }
 
-/// What is told of the turn that is on.
+/// The entries of the current turn.
 #[derive(Default)]
 struct InTurn {
     calls: usize,
@@ -90,23 +91,23 @@ struct InTurn {
 
 type Line = (TranscriptKind, Value);
 
-impl Teller {
+impl OutboundLog {
     fn new() -> (Self, UnboundedReceiver<Line>) {
-        let (lines, told) = unbounded_channel();
-        (Self { lines, turn: Arc::default() }, told)
+        let (sender, lines) = unbounded_channel();
+        (Self { lines: sender, turn: Arc::default() }, lines)
     }
 
-    /// Tells it, unless it was told before in this turn or there were too many of its kind. Never waits: what may be in
-    /// the queue is bounded by what is told of a turn.
-    pub(crate) fn tell(&self, told: Told) {
-        let is_call = matches!(told, Told::Model(ModelCall::Made { .. }));
-        let (kind, data) = line(told);
+    /// Adds an event, unless the turn has an equal entry or too many of its kind. Never waits: the limits per turn
+    /// bound the queue.
+    pub(crate) fn add(&self, event: OutboundEvent) {
+        let is_call = matches!(event, OutboundEvent::Model(ModelCall::Made { .. }));
+        let (kind, data) = line(event);
         let data = {
             let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
             if is_call { turn.call(data) } else { turn.other(kind, data) }
         };
         if let Some(data) = data {
-            // Nobody hears of it where the turn is over.
+            // After the turn, there is no receiver.
             drop(self.lines.send((kind, data)));
         }
     }
@@ -119,39 +120,39 @@ impl Teller {
 impl InTurn {
     fn call(&mut self, data: Value) -> Option<Value> {
         self.calls += 1;
-        (self.calls <= MOST_CALLS).then_some(data)
+        (self.calls <= MAX_CALLS).then_some(data)
     }
 
     fn other(&mut self, kind: TranscriptKind, data: Value) -> Option<Value> {
-        let told = self.others.entry(kind).or_default();
-        if told.len() > MOST_TOLD || !told.insert(data.to_string()) {
+        let entries = self.others.entry(kind).or_default();
+        if entries.len() > MAX_ENTRIES || !entries.insert(data.to_string()) {
             return None;
         }
-        let is_last = told.len() > MOST_TOLD;
-        Some(if is_last { json!({ "reason": "further ones of this turn are left out" }) } else { data })
+        let is_last = entries.len() > MAX_ENTRIES;
+        Some(if is_last { json!({ "reason": "further ones of this turn are omitted" }) } else { data })
     }
 }
 
-impl Ways {
-    /// Opens them on the listeners of a sandbox, of which the first is for egress; a sandbox without a network of its own
-    /// has none.
+impl OutboundProxies {
+    /// Opens the proxies on the listeners of a sandbox. A sandbox that shares the host's network has no egress
+    /// listener.
     pub(crate) fn open(
         gateway: &dyn Gateway,
         egress: Option<OwnedFd>,
         allowed: Allowlist,
         models: Option<(OwnedFd, String)>,
-    ) -> Result<Self, Stopped> {
-        let (teller, told) = Teller::new();
+    ) -> Result<Self, RunError> {
+        let (log, lines) = OutboundLog::new();
         let mut egress = egress.map(|listener| Egress { listener, allowed, gate: None });
         if let Some(egress) = &mut egress {
-            egress.open(gateway, &teller)?;
+            egress.open(gateway, &log)?;
         }
         let models = models.map(|(listener, token)| gateway.serve_models(listener, token)).transpose()?;
-        Ok(Self { told, teller, models, egress, unreported: Vec::new() })
+        Ok(Self { lines, log, models, egress, unreported: Vec::new() })
     }
 
-    /// Closes open egress connections and answers no new ones until [`Ways::resume`]. Model calls need no suspension:
-    /// they are refused once a turn is over.
+    /// Closes open egress connections and answers no new ones until [`OutboundProxies::resume`]. Model calls need no
+    /// suspension: they are refused once a turn is over.
     pub(crate) fn suspend(&mut self) {
         if let Some(egress) = &mut self.egress {
             egress.gate = None;
@@ -161,24 +162,24 @@ impl Ways {
     /// Answers egress connections again.
     pub(crate) fn resume(&mut self, gateway: &dyn Gateway) -> io::Result<()> {
         match &mut self.egress {
-            Some(egress) if egress.gate.is_none() => egress.open(gateway, &self.teller),
+            Some(egress) if egress.gate.is_none() => egress.open(gateway, &self.log),
             _ => Ok(()),
         }
     }
 
-    /// Hears of what calls of models there were.
-    pub(crate) fn teller(&self) -> Teller {
-        self.teller.clone()
+    /// Returns the log that the proxies write to.
+    pub(crate) fn log(&self) -> OutboundLog {
+        self.log.clone()
     }
 
-    /// Puts what happens in a turn into the job's log until it is `over` and nothing is left.
-    pub(crate) async fn tell(&mut self, reporter: &Reporter, over: &CancellationToken) -> Result<(), UpdateError> {
-        self.teller.begin();
+    /// Writes the events of a turn to the job's log until the turn is `over` and all events are written.
+    pub(crate) async fn write(&mut self, reporter: &Reporter, over: &CancellationToken) -> Result<(), UpdateError> {
+        self.log.begin();
         let mut lines = Vec::new();
         loop {
             tokio::select! {
                 biased;
-                _ = self.told.recv_many(&mut lines, MOST_AT_ONCE) => (),
+                _ = self.lines.recv_many(&mut lines, BATCH) => (),
                 () = over.cancelled() => return Ok(()),
             }
             let entries = entries(&mut lines, reporter);
@@ -191,10 +192,10 @@ impl Ways {
     }
 
     /// Records the model calls that could not be reported because the run lost its lease. Call this after
-    /// [`Ways::tell`], when the model proxy is closed.
-    pub(crate) async fn tell_late_calls(&mut self, reporter: &Reporter) {
+    /// [`OutboundProxies::write`], when the model proxy is closed.
+    pub(crate) async fn write_late_calls(&mut self, reporter: &Reporter) {
         let mut lines = Vec::new();
-        while let Ok(line) = self.told.try_recv() {
+        while let Ok(line) = self.lines.try_recv() {
             lines.push(line);
         }
         let mut calls = std::mem::take(&mut self.unreported);
@@ -209,16 +210,18 @@ fn entries(lines: &mut Vec<Line>, reporter: &Reporter) -> Vec<TranscriptEntry> {
     lines.drain(..).map(|(kind, data)| TranscriptEntry { kind, data, at: reporter.now() }).collect()
 }
 
-fn line(told: Told) -> (TranscriptKind, Value) {
-    match told {
-        Told::Egress(EgressDecision { destination, allowed, reason }) => {
+fn line(event: OutboundEvent) -> (TranscriptKind, Value) {
+    match event {
+        OutboundEvent::Egress(EgressDecision { destination, allowed, reason }) => {
             let kind = if allowed { TranscriptKind::EgressAllowed } else { TranscriptKind::EgressDenied };
             (kind, json!({ "destination": destination, "reason": reason }))
         }
-        Told::Session(data) => (TranscriptKind::Session, data),
-        Told::Continued(data) => (TranscriptKind::Continued, data),
-        Told::Model(ModelCall::Denied { reason }) => (TranscriptKind::ModelDenied, json!({ "reason": reason })),
-        Told::Model(ModelCall::Made { model, tokens, cost_micros, millis, failure }) => {
+        OutboundEvent::Session(data) => (TranscriptKind::Session, data),
+        OutboundEvent::Continued(data) => (TranscriptKind::Continued, data),
+        OutboundEvent::Model(ModelCall::Denied { reason }) => {
+            (TranscriptKind::ModelDenied, json!({ "reason": reason }))
+        }
+        OutboundEvent::Model(ModelCall::Made { model, tokens, cost_micros, millis, failure }) => {
             let data = json!({
                 "model": model,
                 "inputTokens": tokens.input,
@@ -233,7 +236,7 @@ fn line(told: Told) -> (TranscriptKind, Value) {
     }
 }
 
-/// The variables by which programs find the proxy for egress.
+/// Returns the environment variables by which programs find the egress proxy.
 pub(crate) fn variables() -> BTreeMap<String, String> {
     let (proxy, own) = (format!("http://127.0.0.1:{EGRESS_PORT}"), "localhost,127.0.0.1,::1".to_owned());
     let all = [("HTTPS_PROXY", &proxy), ("HTTP_PROXY", &proxy), ("NO_PROXY", &own)];
@@ -242,7 +245,7 @@ pub(crate) fn variables() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Where models are called from a sandbox that has no network of its own: a port of the machine's loopback.
+/// Opens a port on the host's loopback for the model proxy of a sandbox that shares the host's network.
 pub(crate) fn listen_on_loopback() -> std::io::Result<(OwnedFd, u16)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
@@ -253,37 +256,37 @@ pub(crate) fn listen_on_loopback() -> std::io::Result<(OwnedFd, u16)> {
 mod tests {
     use super::*;
 
-    fn drain(told: &mut UnboundedReceiver<Line>) -> Vec<Line> {
-        std::iter::from_fn(|| told.try_recv().ok()).collect()
+    fn drain(lines: &mut UnboundedReceiver<Line>) -> Vec<Line> {
+        std::iter::from_fn(|| lines.try_recv().ok()).collect()
     }
 
-    fn egress(host: usize, allowed: bool) -> Told {
+    fn egress(host: usize, allowed: bool) -> OutboundEvent {
         let destination = format!("host-{host}:443");
-        Told::Egress(EgressDecision { destination, allowed, reason: None })
+        OutboundEvent::Egress(EgressDecision { destination, allowed, reason: None })
     }
 
     #[test]
-    fn what_repeats_is_told_once_in_a_turn_and_again_in_the_next() {
-        let (teller, mut told) = Teller::new();
+    fn repeated_events_are_logged_once_in_each_turn() {
+        let (log, mut lines) = OutboundLog::new();
         for _ in 0..3 {
-            teller.tell(egress(1, true));
+            log.add(egress(1, true));
         }
-        assert_eq!(drain(&mut told).len(), 1);
-        teller.begin();
-        teller.tell(egress(1, true));
-        assert_eq!(drain(&mut told).len(), 1);
+        assert_eq!(drain(&mut lines).len(), 1);
+        log.begin();
+        log.add(egress(1, true));
+        assert_eq!(drain(&mut lines).len(), 1);
     }
 
     #[test]
-    fn many_of_one_kind_keep_nothing_of_another_from_being_told() {
-        let (teller, mut told) = Teller::new();
-        for host in 0..10 * MOST_TOLD {
-            teller.tell(egress(host, true));
+    fn the_limit_counts_each_kind_of_event_separately() {
+        let (log, mut lines) = OutboundLog::new();
+        for host in 0..10 * MAX_ENTRIES {
+            log.add(egress(host, true));
         }
-        teller.tell(egress(0, false));
-        let lines = drain(&mut told);
-        assert_eq!(lines.len(), MOST_TOLD + 2);
-        assert_eq!(lines[MOST_TOLD].1["reason"], "further ones of this turn are left out");
-        assert_eq!(lines[MOST_TOLD + 1].0, TranscriptKind::EgressDenied);
+        log.add(egress(0, false));
+        let lines = drain(&mut lines);
+        assert_eq!(lines.len(), MAX_ENTRIES + 2);
+        assert_eq!(lines[MAX_ENTRIES].1["reason"], "further ones of this turn are omitted");
+        assert_eq!(lines[MAX_ENTRIES + 1].0, TranscriptKind::EgressDenied);
     }
 }

@@ -1,4 +1,4 @@
-//! A client with one job, who writes down every answer.
+//! A client with one job, which records every answer.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use journeyman_core::time::{Clock, IdGen};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::Tapped;
 
-use super::machine::Life;
+use super::machine::MachineProcess;
 use super::world::World;
 
-/// What a client knows of a message.
+/// A client's knowledge of whether its message was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum Acceptance {
     Accepted,
     Refused,
-    /// There was no answer.
+    /// The answer was lost.
     Unclear,
 }
 
@@ -31,12 +31,12 @@ pub(super) enum Known {
 pub(super) struct Sent {
     pub(super) author: String,
     pub(super) delivery: DeliveryMode,
-    pub(super) known: Known,
+    pub(super) acceptance: Acceptance,
 }
 
-/// What a client remembers.
+/// A client's record of its job and its messages.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct ClientRecord {
     pub(super) job: JobId,
     pub(super) sent: Vec<Sent>,
 }
@@ -52,19 +52,22 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(world: Arc<World>, store: Arc<MemoryStore>, project: Project, number: usize) -> Self {
-        // A machine that serves the interface: it never dies as a whole, each request may be lost.
-        let life = Life::new(Arc::clone(&world), Arc::new(Mutex::default()), number);
-        life.serves_only();
-        let tapped: Arc<dyn Store> = Arc::new(Tapped::new(Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&life)));
-        let engine = Engine::new(tapped, life as Arc<dyn Clock>, Arc::clone(&world) as Arc<dyn IdGen>);
+        // A machine that serves the interface. It never crashes as a whole, but each request may be lost.
+        let process = MachineProcess::new(Arc::clone(&world), Arc::new(Mutex::default()), number);
+        process.disable_crashes();
+        let tapped: Arc<dyn Store> = Arc::new(Tapped::new(Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&process)));
+        let engine = Engine::new(tapped, process as Arc<dyn Clock>, Arc::clone(&world) as Arc<dyn IdGen>);
         Self { world, store, engine, project, number, count: 0 }
     }
 
-    /// Creates a job and does this and that with it while there are faults.
-    pub(super) async fn work(mut self) -> Memory {
+    /// Creates a job, and sends random requests about it while there are faults.
+    pub(super) async fn work(mut self) -> ClientRecord {
         let (prompt, admission) = (self.prompt(DeliveryMode::Queue), self.admission());
-        let first =
-            Sent { author: prompt.author.clone().unwrap(), delivery: DeliveryMode::Queue, known: Known::Accepted };
+        let first = Sent {
+            author: prompt.author.clone().unwrap(),
+            delivery: DeliveryMode::Queue,
+            acceptance: Acceptance::Accepted,
+        };
         let job = loop {
             let new = NewJob {
                 prompt: prompt.clone(),
@@ -78,33 +81,33 @@ impl Client {
             }
             self.pause(2).await;
         };
-        let mut memory = Memory { job, sent: vec![first] };
-        while self.world.is_raging() {
+        let mut record = ClientRecord { job, sent: vec![first] };
+        while self.world.has_faults() {
             match self.world.number(100) {
-                0..50 => self.send(&mut memory, DeliveryMode::Queue).await,
-                50..58 => self.send(&mut memory, DeliveryMode::Interrupt).await,
-                58..62 => self.send(&mut memory, DeliveryMode::Reject).await,
+                0..50 => self.send(&mut record, DeliveryMode::Queue).await,
+                50..58 => self.send(&mut record, DeliveryMode::Interrupt).await,
+                58..62 => self.send(&mut record, DeliveryMode::Reject).await,
                 62..66 => self.withdraw(job).await,
-                66..69 => self.tell(job, "cancel", self.engine.cancel(&self.project.id, job).await),
-                69..71 => self.tell(job, "archive", self.engine.archive(&self.project.id, job).await),
-                71..85 => self.tell(job, "unarchive", self.engine.unarchive(&self.project.id, job).await),
+                66..69 => self.log(job, "cancel", self.engine.cancel(&self.project.id, job).await),
+                69..71 => self.log(job, "archive", self.engine.archive(&self.project.id, job).await),
+                71..85 => self.log(job, "unarchive", self.engine.unarchive(&self.project.id, job).await),
                 _ => {}
             }
             self.pause(40).await;
         }
-        memory
+        record
     }
 
     async fn pause(&self, seconds: u64) {
         tokio::time::sleep(self.world.up_to(Duration::from_secs(seconds))).await;
     }
 
-    fn tell(&self, job: JobId, what: &str, answer: Result<Accepted, UpdateError>) {
+    fn log(&self, job: JobId, what: &str, answer: Result<Accepted, UpdateError>) {
         let answer = answer.map(|accepted| accepted.record.status);
-        self.world.tell(format!("client {}: {what} {job}: {answer:?}", self.number));
+        self.world.log(format!("client {}: {what} {job}: {answer:?}", self.number));
     }
 
-    /// A message that asks for so many steps; its author tells it from others.
+    /// Returns a message that asks for a random number of steps, with a unique author.
     fn prompt(&mut self, delivery: DeliveryMode) -> Prompt {
         self.count += 1;
         let author = Some(format!("c{}m{}", self.number, self.count));
@@ -116,7 +119,7 @@ impl Client {
         let fingerprint = Fingerprint::of("message", key.as_bytes());
         Admission {
             idempotency: Some(Claim {
-                project: self.project.id.clone(),
+                project: Some(self.project.id.clone()),
                 caller: "client".to_owned(),
                 key,
                 fingerprint,
@@ -125,28 +128,28 @@ impl Client {
         }
     }
 
-    async fn send(&mut self, memory: &mut Memory, delivery: DeliveryMode) {
+    async fn send(&mut self, record: &mut ClientRecord, delivery: DeliveryMode) {
         let prompt = self.prompt(delivery);
-        let insists = self.world.happens(2);
-        let admission = if insists { self.admission() } else { Admission::default() };
-        let known = loop {
-            let sent = self.engine.add_message(&self.project.id, memory.job, prompt.clone(), admission.clone()).await;
-            self.tell(memory.job, &format!("{:?} {delivery:?}", prompt.author), sent.clone());
+        let retries = self.world.happens(2);
+        let admission = if retries { self.admission() } else { Admission::default() };
+        let acceptance = loop {
+            let sent = self.engine.add_message(&self.project.id, record.job, prompt.clone(), admission.clone()).await;
+            self.log(record.job, &format!("{:?} {delivery:?}", prompt.author), sent.clone());
             match sent {
-                Ok(_) => break Known::Accepted,
-                Err(UpdateError::Store(_)) if insists => self.pause(5).await,
-                Err(UpdateError::Store(StoreError::Unknown(_))) => break Known::Unclear,
-                Err(_) => break Known::Refused,
+                Ok(_) => break Acceptance::Accepted,
+                Err(UpdateError::Store(_)) if retries => self.pause(5).await,
+                Err(UpdateError::Store(StoreError::Unknown(_))) => break Acceptance::Unclear,
+                Err(_) => break Acceptance::Refused,
             }
         };
-        memory.sent.push(Sent { author: prompt.author.unwrap(), delivery, known });
+        record.sent.push(Sent { author: prompt.author.unwrap(), delivery, acceptance });
     }
 
     async fn withdraw(&self, job: JobId) {
         let queue: Vec<MessageId> = self.store.job(job).await.unwrap().unwrap().queue;
         if let Some(last) = queue.last() {
             let answer = self.engine.withdraw(&self.project.id, job, *last).await;
-            self.tell(job, &format!("withdraw {last}"), answer);
+            self.log(job, &format!("withdraw {last}"), answer);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A machine: a real worker, whose every call of the store and every step may be its last, be late, or fail.
+//! A simulated machine: a real worker whose process may crash, be delayed or get an error at every call of the store
+//! and at every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -16,12 +17,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::hands::Workshop;
+use super::steps::SimulatedMachine;
 use super::world::{Line, World};
-use crate::outage::Patience;
-use crate::worker::{Desk, Limits, Worker};
+use crate::run::outcome::Patience;
+use crate::worker::{Limits, Worker, WorkerDeps};
 
-/// As the service has them.
+/// The limits of the worker, like those of the service.
 pub(super) const LIMITS: Limits = Limits {
     runs: 2,
     lease: Duration::from_secs(30),
@@ -29,10 +30,10 @@ pub(super) const LIMITS: Limits = Limits {
     patience: Patience { outage: Duration::from_secs(600), refusal: Duration::from_secs(300) },
 };
 
-/// What outlives a crash of the machine.
+/// The data on a machine's disk, which survives a crash.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
-    /// The commits that it has.
+    /// The commits that are in the mirror.
     pub(super) mirror: BTreeSet<Sha>,
     pub(super) workspaces: BTreeMap<JobId, Workspace>,
 }
@@ -41,9 +42,9 @@ pub(super) struct Disk {
 pub(super) struct Workspace {
     /// The commit that the marker names.
     pub(super) head: Sha,
-    /// Whether the marker is there.
+    /// True if the marker exists.
     pub(super) is_marked: bool,
-    /// The archive of the session that the turn before left.
+    /// The archive of the session after the previous turn.
     pub(super) archive: Option<String>,
     /// The commit that is checked out.
     pub(super) own: Sha,
@@ -51,78 +52,80 @@ pub(super) struct Workspace {
     pub(super) session: Vec<MessageId>,
 }
 
-/// A machine from its start to its death.
-pub(super) struct Life {
+/// The process of a machine, from its start to its crash or end.
+pub(super) struct MachineProcess {
     pub(super) world: Arc<World>,
     pub(super) disk: Arc<Mutex<Disk>>,
     number: usize,
-    mortal: AtomicBool,
-    dead: AtomicBool,
-    /// Until when nothing moves.
-    frozen: Mutex<Instant>,
-    /// Until when the store cannot be reached.
-    cut: Mutex<Instant>,
-    /// Microseconds that the clock goes before the others.
-    ahead: AtomicI64,
+    can_crash: AtomicBool,
+    has_ended: AtomicBool,
+    /// The time until which the process is frozen.
+    frozen_until: Mutex<Instant>,
+    /// The time until which the process cannot reach the store.
+    cut_off_until: Mutex<Instant>,
+    /// The microseconds that the clock is ahead of the clocks of the other machines.
+    clock_error: AtomicI64,
 }
 
-impl Life {
+impl MachineProcess {
     pub(super) fn new(world: Arc<World>, disk: Arc<Mutex<Disk>>, number: usize) -> Arc<Self> {
-        let (frozen, cut) = (Mutex::new(world.begun), Mutex::new(world.begun));
-        let (mortal, dead, ahead) = (AtomicBool::new(true), AtomicBool::new(false), AtomicI64::new(0));
-        Arc::new(Self { world, disk, number, mortal, dead, frozen, cut, ahead })
+        let (frozen_until, cut_off_until) = (Mutex::new(world.begun), Mutex::new(world.begun));
+        let (can_crash, has_ended, clock_error) = (AtomicBool::new(true), AtomicBool::new(false), AtomicI64::new(0));
+        Arc::new(Self { world, disk, number, can_crash, has_ended, frozen_until, cut_off_until, clock_error })
     }
 
-    /// It never dies; requests to it are lost one by one.
-    pub(super) fn serves_only(&self) {
-        self.mortal.store(false, Ordering::SeqCst);
+    /// Disables crashes of the process as a whole. Requests to it are still lost one by one.
+    pub(super) fn disable_crashes(&self) {
+        self.can_crash.store(false, Ordering::SeqCst);
     }
 
-    pub(super) fn die(&self, at: &'static str) {
-        if !self.dead.swap(true, Ordering::SeqCst) {
-            self.world.died(self.number, at);
+    pub(super) fn crash(&self, at: &'static str) {
+        if !self.has_ended.swap(true, Ordering::SeqCst) {
+            self.world.crashed(self.number, at);
         }
     }
 
-    fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::SeqCst)
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
     }
 
     fn freeze(&self, length: Duration) {
-        *self.frozen.lock().unwrap() = Instant::now() + length;
-        self.world.tell(format!("machine {} is frozen for {length:?}", self.number));
+        *self.frozen_until.lock().unwrap() = Instant::now() + length;
+        self.world.log(format!("machine {} is frozen for {length:?}", self.number));
     }
 
     fn cut_off(&self, length: Duration) {
-        *self.cut.lock().unwrap() = Instant::now() + length;
-        self.world.tell(format!("machine {} is cut off for {length:?}", self.number));
+        *self.cut_off_until.lock().unwrap() = Instant::now() + length;
+        self.world.log(format!("machine {} is cut off for {length:?}", self.number));
     }
 
-    fn set_ahead(&self, micros: i64) {
-        self.ahead.store(micros, Ordering::SeqCst);
-        self.world.tell(format!("the clock of machine {} goes {} s ahead", self.number, micros / 1_000_000));
+    fn set_clock_error(&self, micros: i64) {
+        self.clock_error.store(micros, Ordering::SeqCst);
+        self.world.log(format!("the clock of machine {} is {} s ahead", self.number, micros / 1_000_000));
     }
 
-    /// A moment between two things. What is there when it returns happens, whatever comes next.
-    pub(super) async fn moment(&self, what: &'static str) {
-        self.may_die(what, 100).await;
+    /// Waits for a random time between two steps, and may crash the process. Once this returns, the next effect takes
+    /// place as a whole.
+    pub(super) async fn crash_point(&self, what: &'static str) {
+        self.may_crash(what, 100).await;
     }
 
-    /// The same at a moment that seldom comes.
-    pub(super) async fn rare_moment(&self, what: &'static str) {
-        self.may_die(what, 10).await;
+    /// Does the same as [`MachineProcess::crash_point`], at a point that is seldom reached: a crash is more likely.
+    pub(super) async fn rare_crash_point(&self, what: &'static str) {
+        self.may_crash(what, 10).await;
     }
 
-    async fn may_die(&self, what: &'static str, one_in: u32) {
+    async fn may_crash(&self, what: &'static str, one_in: u32) {
         self.pause().await;
-        if self.mortal.load(Ordering::SeqCst) && self.world.fails(one_in) {
-            self.die(what);
+        if self.can_crash.load(Ordering::SeqCst) && self.world.fails(one_in) {
+            self.crash(what);
         }
-        self.while_alive().await;
+        self.stop_if_ended().await;
     }
 
-    async fn while_alive(&self) {
-        if self.is_dead() {
+    /// Never returns once the process has ended.
+    async fn stop_if_ended(&self) {
+        if self.has_ended() {
             std::future::pending::<()>().await;
         }
     }
@@ -131,7 +134,7 @@ impl Life {
         let most = if self.world.fails(30) { 5000 } else { 20 };
         tokio::time::sleep(self.world.up_to(Duration::from_millis(most))).await;
         loop {
-            let until = *self.frozen.lock().unwrap();
+            let until = *self.frozen_until.lock().unwrap();
             if until <= Instant::now() {
                 return;
             }
@@ -140,24 +143,24 @@ impl Life {
     }
 
     fn reaches_store(&self) -> Result<(), StoreError> {
-        if *self.cut.lock().unwrap() > Instant::now() {
-            return Err(StoreError::Unavailable("cut off".to_owned()));
+        if *self.cut_off_until.lock().unwrap() > Instant::now() {
+            return Err(StoreError::Unavailable("the machine is cut off".to_owned()));
         }
         Ok(())
     }
 }
 
-impl Clock for Life {
+impl Clock for MachineProcess {
     fn now(&self) -> Timestamp {
         let time = Timestamp::from_micros(1_800_000_000_000_000) + self.world.begun.elapsed();
-        Timestamp::from_micros(time.as_micros() + self.ahead.load(Ordering::SeqCst))
+        Timestamp::from_micros(time.as_micros() + self.clock_error.load(Ordering::SeqCst))
     }
 }
 
 #[async_trait]
-impl Tap for Life {
+impl Tap for MachineProcess {
     async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
-        self.moment(match call {
+        self.crash_point(match call {
             Call::Read => "before a read",
             Call::Claim { .. } => "before a claim",
             Call::Update { .. } => "before a report",
@@ -165,83 +168,83 @@ impl Tap for Life {
         })
         .await;
         self.reaches_store()?;
-        if self.world.fails(100) { Err(StoreError::Unavailable("lost on the way".to_owned())) } else { Ok(()) }
+        if self.world.fails(100) { Err(StoreError::Unavailable("the request was lost".to_owned())) } else { Ok(()) }
     }
 
     async fn after(&self, call: Call<'_>) -> Result<(), StoreError> {
-        self.moment(match call {
+        self.crash_point(match call {
             Call::Claim { .. } => "after a claim",
             _ => "after a report",
         })
         .await;
-        self.reaches_store().map_err(|_| StoreError::Unknown("cut off".to_owned()))?;
-        if self.world.fails(100) { Err(StoreError::Unknown("lost on the way back".to_owned())) } else { Ok(()) }
+        self.reaches_store().map_err(|_| StoreError::Unknown("the machine is cut off".to_owned()))?;
+        if self.world.fails(100) { Err(StoreError::Unknown("the answer was lost".to_owned())) } else { Ok(()) }
     }
 
     async fn woken(&self) {
         self.pause().await;
-        self.while_alive().await;
+        self.stop_if_ended().await;
     }
 
     async fn look(&self) -> bool {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        self.while_alive().await;
+        self.stop_if_ended().await;
         true
     }
 }
 
-/// Keeps machine `number` running until `over`: what dies is started again.
+/// Runs machine `number` until `over`: a process that has ended is started again.
 pub(super) async fn supervise(world: Arc<World>, store: Arc<MemoryStore>, number: usize, over: CancellationToken) {
     let mut disk = Arc::new(Mutex::new(Disk::default()));
     while !over.is_cancelled() {
         if world.fails(8) {
             disk = Arc::default();
-            world.tell(format!("machine {number} is a new one"));
+            world.log(format!("machine {number} is replaced by a new one"));
         }
-        let life = Life::new(Arc::clone(&world), Arc::clone(&disk), number);
-        live(&life, &store, &over).await;
-        // Nothing of it moves any more, whether it died or ended in order.
-        life.dead.store(true, Ordering::SeqCst);
-        if world.is_raging() {
+        let process = MachineProcess::new(Arc::clone(&world), Arc::clone(&disk), number);
+        run(&process, &store, &over).await;
+        // No task of the process continues, whether it crashed or shut down.
+        process.has_ended.store(true, Ordering::SeqCst);
+        if world.has_faults() {
             tokio::time::sleep(world.up_to(Duration::from_secs(40))).await;
         }
     }
 }
 
-async fn live(life: &Arc<Life>, store: &Arc<MemoryStore>, over: &CancellationToken) {
-    let world = &life.world;
-    let tapped: Arc<dyn Store> = Arc::new(Tapped::new(Arc::clone(store) as Arc<dyn Store>, Arc::clone(life)));
+async fn run(process: &Arc<MachineProcess>, store: &Arc<MemoryStore>, over: &CancellationToken) {
+    let world = &process.world;
+    let tapped: Arc<dyn Store> = Arc::new(Tapped::new(Arc::clone(store) as Arc<dyn Store>, Arc::clone(process)));
     let ids: Arc<dyn IdGen> = Arc::clone(world) as Arc<dyn IdGen>;
-    let engine = Engine::new(Arc::clone(&tapped), Arc::clone(life) as Arc<dyn Clock>, Arc::clone(&ids));
-    let executor = Arc::new(Workshop::new(Arc::clone(life)));
-    let id = WorkerId::from_uuid(Uuid::from_u128(life.number as u128));
-    let worker = Worker::at(Desk { engine, store: tapped, ids, executor }, id, LIMITS);
+    let engine = Engine::new(Arc::clone(&tapped), Arc::clone(process) as Arc<dyn Clock>, Arc::clone(&ids));
+    let machine = Arc::new(SimulatedMachine::new(Arc::clone(process)));
+    let id = WorkerId::from_uuid(Uuid::from_u128(process.number as u128));
+    let worker = Worker::with_deps(WorkerDeps { engine, store: tapped, ids, machine }, id, LIMITS);
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
     let mut work = tokio::spawn({
         let (drain, stop) = (drain.clone(), stop.clone());
         async move { worker.work(drain, stop).await }
     });
-    while !life.is_dead() && !over.is_cancelled() {
+    while !process.has_ended() && !over.is_cancelled() {
         tokio::time::sleep(world.up_to(Duration::from_secs(2))).await;
         if world.fails(60) {
-            life.die("from outside");
+            process.crash("at a random time");
         } else if world.fails(60) {
-            life.freeze(world.up_to(Duration::from_secs(100)));
+            process.freeze(world.up_to(Duration::from_secs(100)));
         } else if world.fails(60) {
-            life.cut_off(world.up_to(Duration::from_secs(100)));
+            process.cut_off(world.up_to(Duration::from_secs(100)));
         } else if world.fails(60) {
-            life.set_ahead(i64::try_from(world.number(1_200_000_000)).unwrap() - 600_000_000);
-        } else if world.fails(20) || !world.is_raging() {
-            if life.ahead.load(Ordering::SeqCst) != 0 {
-                life.set_ahead(0);
+            process.set_clock_error(i64::try_from(world.number(1_200_000_000)).unwrap() - 600_000_000);
+        } else if world.fails(20) || !world.has_faults() {
+            if process.clock_error.load(Ordering::SeqCst) != 0 {
+                process.set_clock_error(0);
             }
         } else if world.fails(60) {
-            world.tell(format!("machine {} shuts down", life.number));
+            world.log(format!("machine {} shuts down", process.number));
             drain.cancel();
             stop.cancel();
-            // The service manager does not wait for ever.
+            // The service manager does not wait forever.
             let _ = tokio::time::timeout(Duration::from_secs(60), &mut work).await;
-            life.die("while it shut down");
+            process.crash("while the worker shuts down");
         }
     }
     work.abort();

@@ -1,4 +1,4 @@
-//! What all machines share: the code host, the blob store, chance.
+//! The parts of the world that all machines share: the code host, the blob store, and the source of randomness.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,15 +17,16 @@ use uuid::Uuid;
 /// The branch that pull requests go into.
 pub(super) const MAIN: &str = "main";
 
-/// A line of the only file there is.
+/// A line of the only file in the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Line {
-    /// The step of a message's work.
+    /// A step of a message's work.
     Work(MessageId, u32),
+    /// A change by people.
     People(u64),
 }
 
-/// A commit, of which there is never another with the same name.
+/// A commit. Each has a unique name.
 #[derive(Debug, Clone)]
 pub(super) struct Commit {
     pub(super) parents: Vec<Sha>,
@@ -38,7 +39,7 @@ pub(super) struct PullRequest {
     pub(super) state: PullState,
 }
 
-/// The code host, and every commit that was ever made, wherever it is.
+/// The code host, and all commits that were ever made, wherever they are stored.
 #[derive(Debug, Default)]
 pub(super) struct CodeHost {
     pub(super) commits: BTreeMap<Sha, Commit>,
@@ -54,7 +55,7 @@ impl CodeHost {
         sha
     }
 
-    /// `sha` and all before it.
+    /// Returns the commit and all of its ancestors.
     pub(super) fn history(&self, sha: &Sha) -> BTreeSet<Sha> {
         let (mut seen, mut open) = (BTreeSet::new(), vec![sha.clone()]);
         while let Some(sha) = open.pop() {
@@ -73,20 +74,20 @@ impl CodeHost {
         &self.commits[sha].lines
     }
 
-    /// The lines that a commit has added to its first parent.
+    /// Returns the lines that a commit has added to its first parent.
     pub(super) fn added(&self, sha: &Sha) -> Vec<Line> {
         let commit = &self.commits[sha];
         let before = commit.parents.first().map(|parent| self.lines(parent)).unwrap_or_default();
         commit.lines.iter().filter(|line| !before.contains(line)).copied().collect()
     }
 
-    /// Never by force.
+    /// Pushes a commit to a branch, never by force. Returns whether the branch now has it.
     pub(super) fn push(&mut self, branch: &str, head: &Sha) -> bool {
-        let forward = self.branches.get(branch).is_none_or(|there| self.contains(head, there));
-        if forward {
+        let is_forward = self.branches.get(branch).is_none_or(|old| self.contains(head, old));
+        if is_forward {
             self.branches.insert(branch.to_owned(), head.clone());
         }
-        forward
+        is_forward
     }
 
     pub(super) fn open_pull_of(&self, head: &str) -> Option<Pull> {
@@ -94,7 +95,7 @@ impl CodeHost {
         Some(link(place))
     }
 
-    /// Opens one; `None` where the branch holds nothing new.
+    /// Opens a pull request; `None` if the branch contains nothing new.
     pub(super) fn open_pull(&mut self, head: &str) -> Option<Pull> {
         let branch = self.branches.get(head)?;
         if self.contains(&self.branches[MAIN], branch) {
@@ -104,17 +105,17 @@ impl CodeHost {
         Some(link(self.pulls.len() - 1))
     }
 
-    /// People put a commit of theirs on a branch.
+    /// Adds a commit of people to a branch.
     pub(super) fn people_push(&mut self, branch: &str) {
-        let Some(there) = self.branches.get(branch).cloned() else { return };
+        let Some(head) = self.branches.get(branch).cloned() else { return };
         self.people += 1;
-        let mut lines = self.lines(&there).to_vec();
+        let mut lines = self.lines(&head).to_vec();
         lines.push(Line::People(self.people));
-        let commit = self.commit(vec![there], lines);
+        let commit = self.commit(vec![head], lines);
         self.branches.insert(branch.to_owned(), commit);
     }
 
-    /// People merge an open pull request.
+    /// Merges an open pull request, as people do.
     pub(super) fn merge(&mut self, number: usize) {
         let head = self.branches[&self.pulls[number].head].clone();
         let main = self.branches[MAIN].clone();
@@ -134,27 +135,27 @@ fn link(place: usize) -> Pull {
 /// The blob store.
 #[derive(Debug, Default)]
 pub(super) struct Blobs {
-    /// What the agent was told in each session.
+    /// The messages that the agent received in each session.
     pub(super) sessions: BTreeMap<String, Vec<MessageId>>,
     pub(super) bundles: BTreeMap<String, Sha>,
 }
 
 pub(super) struct World {
-    /// As it is, for those who judge.
+    /// The store without faults, for checks.
     pub(super) store: Arc<MemoryStore>,
-    chance: Mutex<StdRng>,
+    rng: Mutex<StdRng>,
     host: Mutex<CodeHost>,
     blobs: Mutex<Blobs>,
-    /// Whether there are faults.
-    raging: Mutex<bool>,
+    /// True while there are faults.
+    faults: Mutex<bool>,
     pub(super) begun: tokio::time::Instant,
     ids: Mutex<u128>,
-    /// Where machines died.
-    deaths: Mutex<BTreeSet<&'static str>>,
-    /// What happened, in words.
-    story: Mutex<Vec<String>>,
-    /// Promises that were broken on the way.
-    breaches: Mutex<Vec<String>>,
+    /// The points at which machines crashed.
+    crashes: Mutex<BTreeSet<&'static str>>,
+    /// The events, as text.
+    log: Mutex<Vec<String>>,
+    /// The violations that were found during the simulation.
+    violations: Mutex<Vec<String>>,
 }
 
 impl World {
@@ -164,15 +165,15 @@ impl World {
         host.branches.insert(MAIN.to_owned(), first);
         Self {
             store,
-            chance: Mutex::new(StdRng::seed_from_u64(seed)),
+            rng: Mutex::new(StdRng::seed_from_u64(seed)),
             host: Mutex::new(host),
             blobs: Mutex::default(),
-            raging: Mutex::new(true),
+            faults: Mutex::new(true),
             begun: tokio::time::Instant::now(),
             ids: Mutex::new(0),
-            deaths: Mutex::default(),
-            story: Mutex::default(),
-            breaches: Mutex::default(),
+            crashes: Mutex::default(),
+            log: Mutex::default(),
+            violations: Mutex::default(),
         }
     }
 
@@ -184,62 +185,62 @@ impl World {
         self.blobs.lock().unwrap()
     }
 
-    /// True once in `one_in` times on average.
+    /// Returns true once in `one_in` calls on average.
     pub(super) fn happens(&self, one_in: u32) -> bool {
-        self.chance.lock().unwrap().random_ratio(1, one_in)
+        self.rng.lock().unwrap().random_ratio(1, one_in)
     }
 
-    /// The same for a fault.
+    /// Returns true once in `one_in` calls on average while there are faults.
     pub(super) fn fails(&self, one_in: u32) -> bool {
-        self.is_raging() && self.happens(one_in)
+        self.has_faults() && self.happens(one_in)
     }
 
     pub(super) fn number(&self, below: u64) -> u64 {
-        self.chance.lock().unwrap().random_range(0..below)
+        self.rng.lock().unwrap().random_range(0..below)
     }
 
     pub(super) fn up_to(&self, most: Duration) -> Duration {
         Duration::from_millis(self.number(u64::try_from(most.as_millis()).unwrap() + 1))
     }
 
-    pub(super) fn is_raging(&self) -> bool {
-        *self.raging.lock().unwrap()
+    pub(super) fn has_faults(&self) -> bool {
+        *self.faults.lock().unwrap()
     }
 
-    pub(super) fn calm_down(&self) {
-        *self.raging.lock().unwrap() = false;
+    pub(super) fn stop_faults(&self) {
+        *self.faults.lock().unwrap() = false;
     }
 
-    pub(super) fn died(&self, machine: usize, at: &'static str) {
-        self.deaths.lock().unwrap().insert(at);
-        self.tell(format!("machine {machine} dies: {at}"));
+    pub(super) fn crashed(&self, machine: usize, at: &'static str) {
+        self.crashes.lock().unwrap().insert(at);
+        self.log(format!("machine {machine} crashes: {at}"));
     }
 
-    pub(super) fn deaths(&self) -> BTreeSet<&'static str> {
-        self.deaths.lock().unwrap().clone()
+    pub(super) fn crashes(&self) -> BTreeSet<&'static str> {
+        self.crashes.lock().unwrap().clone()
     }
 
-    pub(super) fn tell(&self, what: String) {
+    pub(super) fn log(&self, event: String) {
         let at = self.begun.elapsed().as_secs_f64();
-        self.story.lock().unwrap().push(format!("{at:9.3} {what}"));
+        self.log.lock().unwrap().push(format!("{at:9.3} {event}"));
     }
 
-    pub(super) fn story(&self) -> Vec<String> {
-        self.story.lock().unwrap().clone()
+    pub(super) fn log_lines(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
     }
 
-    /// The token of the job's lease.
+    /// Returns the token of the job's lease.
     pub(super) async fn leased(&self, job: JobId) -> Option<Token> {
         let job = self.store.job(job).await.unwrap().unwrap();
         job.lease().map(|lease| lease.token)
     }
 
-    pub(super) fn breach(&self, what: String) {
-        self.breaches.lock().unwrap().push(what);
+    pub(super) fn violation(&self, what: String) {
+        self.violations.lock().unwrap().push(what);
     }
 
-    pub(super) fn breaches(&self) -> Vec<String> {
-        self.breaches.lock().unwrap().clone()
+    pub(super) fn violations(&self) -> Vec<String> {
+        self.violations.lock().unwrap().clone()
     }
 }
 
@@ -251,6 +252,6 @@ impl IdGen for World {
     }
 
     fn fill(&self, bytes: &mut [u8]) {
-        self.chance.lock().unwrap().fill_bytes(bytes);
+        self.rng.lock().unwrap().fill_bytes(bytes);
     }
 }

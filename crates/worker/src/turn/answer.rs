@@ -3,13 +3,13 @@
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::message::MAX_ANSWER_CHARS;
 
-/// Collects the text that an agent says after its last tool call, plan, or thought. What it says before is about its work,
-/// or start-up noise such as a banner or a notice of its mode.
+/// Collects the text that an agent sends after its last tool call, plan, thought or permission request. Earlier text is
+/// about its work, or is start-up noise such as a banner or a notice of its mode.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     text: String,
     chars: usize,
-    /// Whether something else came since: the next text begins a new answer.
+    /// True if another kind of entry has followed the text: the next text begins a new answer.
     is_over: bool,
 }
 
@@ -40,7 +40,7 @@ impl Answer {
         }
     }
 
-    /// Returns the answer; `None` if the agent said nothing.
+    /// Returns the answer; `None` if the agent sent no text.
     pub(crate) fn into_text(self) -> Option<String> {
         let text = self.text.replace('\0', "\u{fffd}");
         let text = text.trim();

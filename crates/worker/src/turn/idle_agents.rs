@@ -1,4 +1,4 @@
-//! Agents that are kept for a while after their turn, paused, so that a follow-up finds them ready.
+//! Agents that stay paused for a while after their turn, so that a follow-up does not have to start one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,95 +7,97 @@ use std::time::Duration;
 use journeyman_core::ids::JobId;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::agent::Agent;
+use crate::turn::agent::Agent;
 
-/// How many agents are kept, and how long.
+/// The number of idle agents, and how long they are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Warm {
-    /// At most; 0: none.
+pub struct IdleAgentLimits {
+    /// The maximum number of idle agents; 0 keeps none.
     pub agents: usize,
-    /// After their last turn.
+    /// The time after its last turn at which an idle agent is ended.
     pub time: Duration,
 }
 
-impl Warm {
-    /// None is kept.
+impl IdleAgentLimits {
+    /// Keeps no agents.
     pub const NONE: Self = Self { agents: 0, time: Duration::ZERO };
 }
 
-/// The agents that wait for a follow-up, the one that has waited longest first. Dropped, it kills them.
-pub(crate) struct WarmAgents {
-    limits: Warm,
-    waiting: Arc<Mutex<Waiting>>,
+/// The idle agents of a machine. Dropping the value kills them.
+pub(crate) struct IdleAgents {
+    limits: IdleAgentLimits,
+    pool: Arc<Mutex<Pool>>,
 }
 
 #[derive(Default)]
-struct Waiting {
-    agents: VecDeque<One>,
-    /// How many were ever kept; tells one from another of the same job.
+struct Pool {
+    /// The agents, longest idle first.
+    agents: VecDeque<Idle>,
+    /// The number of agents that were ever kept, which identifies an agent.
     count: u64,
 }
 
-struct One {
+struct Idle {
     number: u64,
     job: JobId,
     agent: Agent,
-    /// Kills it when its time is over; goes with it.
+    /// Kills the agent when its time is over.
     _timer: AbortOnDropHandle<()>,
 }
 
-impl Waiting {
-    fn take(&mut self, wanted: impl Fn(&One) -> bool) -> Option<One> {
+impl Pool {
+    fn take(&mut self, wanted: impl Fn(&Idle) -> bool) -> Option<Idle> {
         let place = self.agents.iter().position(wanted)?;
         self.agents.remove(place)
     }
 }
 
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl WarmAgents {
-    pub(crate) fn new(limits: Warm) -> Self {
-        Self { limits, waiting: Arc::default() }
+impl IdleAgents {
+    pub(crate) fn new(limits: IdleAgentLimits) -> Self {
+        Self { limits, pool: Arc::default() }
     }
 
-    /// Whether any may wait.
-    pub(crate) const fn has_room(&self) -> bool {
+    /// Returns whether agents are kept at all.
+    pub(crate) const fn keeps_agents(&self) -> bool {
         self.limits.agents > 0
     }
 
-    /// The job's agent, if it waits.
+    /// Removes and returns the idle agent of a job.
     pub(crate) fn take(&self, job: JobId) -> Option<Agent> {
-        lock(&self.waiting).take(|one| one.job == job).map(|one| one.agent)
+        lock(&self.pool).take(|idle| idle.job == job).map(|idle| idle.agent)
     }
 
-    /// Keeps an agent whose turn is over and that is paused; kills the one that has waited longest where there is no room.
+    /// Keeps a paused agent. If there are too many, kills the one that has been idle longest.
     pub(crate) fn keep(&self, job: JobId, agent: Agent) {
-        let mut waiting = lock(&self.waiting);
-        waiting.count += 1;
-        let number = waiting.count;
-        // It looks for the agent under the lock that we hold.
-        let timer = AbortOnDropHandle::new(tokio::spawn(end_later(&self.waiting, number, self.limits.time)));
-        waiting.agents.push_back(One { number, job, agent, _timer: timer });
-        if waiting.agents.len() > self.limits.agents {
-            // Killed and not asked to end: its job may be taken up again in this moment, and it must not move then.
-            waiting.agents.pop_front();
+        let mut pool = lock(&self.pool);
+        pool.count += 1;
+        let number = pool.count;
+        // The timer takes the lock that is held here, so it cannot miss the agent.
+        let timer = AbortOnDropHandle::new(tokio::spawn(end_later(&self.pool, number, self.limits.time)));
+        pool.agents.push_back(Idle { number, job, agent, _timer: timer });
+        if pool.agents.len() > self.limits.agents {
+            // Killed instead of asked to end: a new run of its job may begin now, and the agent must not write
+            // meanwhile.
+            pool.agents.pop_front();
         }
     }
 
-    /// Ends all that wait.
+    /// Ends all idle agents.
     pub(crate) async fn end(&self) {
-        let agents: Vec<_> = lock(&self.waiting).agents.drain(..).collect();
-        futures::future::join_all(agents.into_iter().map(|one| one.agent.end())).await;
+        let agents: Vec<_> = lock(&self.pool).agents.drain(..).collect();
+        futures::future::join_all(agents.into_iter().map(|idle| idle.agent.end())).await;
     }
 }
 
-fn end_later(waiting: &Arc<Mutex<Waiting>>, number: u64, time: Duration) -> impl Future<Output = ()> + 'static {
-    let waiting = Arc::downgrade(waiting);
+fn end_later(pool: &Arc<Mutex<Pool>>, number: u64, time: Duration) -> impl Future<Output = ()> + 'static {
+    let pool = Arc::downgrade(pool);
     async move {
         tokio::time::sleep(time).await;
-        let Some(waiting) = waiting.upgrade() else { return };
-        lock(&waiting).take(|one| one.number == number);
+        let Some(pool) = pool.upgrade() else { return };
+        lock(&pool).take(|idle| idle.number == number);
     }
 }

@@ -1,4 +1,4 @@
-//! How an agent is started: its program, its variables and files, its door to the models.
+//! The launch of an agent: its program, variables and files, and the endpoint at which it calls models.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,73 +10,74 @@ use journeyman_core::ports::{ModelRoute, Spawn};
 use journeyman_core::project::{PermissionPolicy, SandboxSettings};
 use journeyman_core::run::ReasonCode;
 
-use super::Stage;
 use crate::acp::{Answer, Policy};
-use crate::failure::Stopped;
-use crate::{models, ways};
+use crate::error::RunError;
+use crate::sandbox::outbound;
+use crate::turn::context::TurnContext;
+use crate::turn::models;
 
-/// How an agent is started: a running one is used again only for the same.
+/// The launch of an agent. An idle agent is reused only for an equal launch.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Start {
+pub(super) struct Launch {
     pub(super) spawn: Spawn,
     pub(super) policy: Policy,
-    /// What it may say in a turn.
+    /// The maximum output of a turn in bytes.
     pub(super) output_bytes: u64,
-    /// What it may reach.
+    /// The destinations that it may reach.
     pub(super) egress: Allowlist,
-    /// Its model, if it calls one through us.
+    /// The route to its model, if it calls one through the proxy.
     pub(super) route: Option<ModelRoute>,
-    /// The time in which it must answer `initialize`.
+    /// The time limit for its answer to `initialize`.
     pub(super) initialize_timeout: Duration,
 }
 
-pub(super) fn spec(stage: &Stage<'_>) -> Result<AgentSpec, Stopped> {
-    let name = &stage.job().agent;
-    stage.host.agents.get(name).cloned().ok_or_else(|| {
-        let known: Vec<&str> = stage.host.agents.keys().map(String::as_str).collect();
+pub(super) fn spec(context: &TurnContext<'_>) -> Result<AgentSpec, RunError> {
+    let name = &context.job().agent;
+    context.agents.get(name).cloned().ok_or_else(|| {
+        let known: Vec<&str> = context.agents.keys().map(String::as_str).collect();
         let text = format!("no agent {name:?} is configured on this server; it has: {}", known.join(", "));
-        Stopped::failed(ReasonCode::UnknownAgent, text)
+        RunError::failed(ReasonCode::UnknownAgent, text)
     })
 }
 
 /// Checks that the agent asks permission for all kinds of tool calls that the project refuses. The policy may have
 /// changed since the job was created.
-pub(super) fn check_permissions(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), Stopped> {
-    let checked = spec.check_permissions(&stage.job().agent, &stage.assignment.project.settings.sandbox);
-    checked.map_err(|error| Stopped::failed(ReasonCode::UnsupportedPolicy, error.to_string()))
+pub(super) fn check_permissions(context: &TurnContext<'_>, spec: &AgentSpec) -> Result<(), RunError> {
+    let checked = spec.check_permissions(&context.job().agent, &context.assignment.project.settings.sandbox);
+    checked.map_err(|error| RunError::failed(ReasonCode::UnsupportedPolicy, error.to_string()))
 }
 
-/// An agent that is to be installed first is not looked for in vain.
-pub(super) fn is_installed(stage: &Stage<'_>, spec: &AgentSpec) -> Result<(), Stopped> {
-    // What it was installed into is among what it may read.
+/// Checks that the agent is installed, if the service can install it.
+pub(super) fn check_installed(context: &TurnContext<'_>, spec: &AgentSpec) -> Result<(), RunError> {
+    // The folder of an installation is among the readable paths.
     if spec.install.is_none() || spec.readable.iter().any(|path| path.join(Install::NOTE).exists()) {
         return Ok(());
     }
-    let id = &stage.job().agent;
+    let id = &context.job().agent;
     let text =
         format!("the agent {id} is not installed on the worker's machine; run there: journeyman agent install {id}");
-    Err(Stopped::failed(ReasonCode::AgentNotStarted, text))
+    Err(RunError::failed(ReasonCode::AgentNotStarted, text))
 }
 
-pub(super) fn start(stage: &Stage<'_>, spec: &AgentSpec, route: Option<ModelRoute>) -> Start {
-    let layout = stage.room.layout();
-    let policy = policy(&stage.assignment.project.settings.sandbox);
+pub(super) fn launch(context: &TurnContext<'_>, spec: &AgentSpec, route: Option<ModelRoute>) -> Launch {
+    let layout = context.sandbox.layout();
+    let policy = policy(&context.assignment.project.settings.sandbox);
     let folders = (layout.home.to_string_lossy().into_owned(), layout.workspace.to_string_lossy().into_owned());
-    let model_calls = stage.assignment.project.settings.limits.model_calls();
-    let places = models::places(stage.job(), route.as_ref(), folders, (policy.refuses(), model_calls));
-    let mut environment = stage.environment.clone();
-    let own = spec.environment.iter().filter(|(_, value)| route.is_some() || !models::needs_door(value));
+    let model_calls = context.assignment.project.settings.limits.model_calls();
+    let places = models::places(context.job(), route.as_ref(), folders, (policy.refuses(), model_calls));
+    let mut environment = context.environment.clone();
+    let own = spec.environment.iter().filter(|(_, value)| route.is_some() || !models::needs_endpoint(value));
     environment.extend(own.map(|(name, value)| (name.clone(), places.fill(value))));
     let argv = spec.command.iter().map(|word| places.fill(word)).collect();
     let argv = with_files(argv, &mut environment, spec, &places, route.is_some());
-    let mut spawn = stage.room.spawn_with_egress(argv, environment);
+    let mut spawn = context.sandbox.spawn_with_egress(argv, environment);
     spawn.readable.extend(spec.readable.clone());
-    let output_bytes = stage.assignment.project.settings.limits.output_bytes();
+    let output_bytes = context.assignment.project.settings.limits.output_bytes();
     let initialize_timeout = Duration::from_secs(spec.initialize_seconds);
-    Start { spawn, policy, output_bytes, egress: stage.room.egress.clone(), route, initialize_timeout }
+    Launch { spawn, policy, output_bytes, egress: context.sandbox.egress.clone(), route, initialize_timeout }
 }
 
-/// How the project answers what an agent asks for.
+/// Returns the project's answers to permission requests.
 fn policy(settings: &SandboxSettings) -> Policy {
     let answer = |policy: PermissionPolicy| match policy {
         PermissionPolicy::Allow => Answer::AllowOnce,
@@ -86,15 +87,16 @@ fn policy(settings: &SandboxSettings) -> Policy {
     Policy { usual: answer(settings.permissions), by_tool: by_tool.collect() }
 }
 
-/// Writes its files before the program starts, and inside of its sandbox: its home is its own, with links to anywhere.
+/// Returns a command that writes the agent's files and then starts the agent. The files are written inside the sandbox,
+/// because links in the agent's home may lead anywhere.
 fn with_files(
     argv: Vec<String>,
     environment: &mut BTreeMap<String, String>,
     spec: &AgentSpec,
     places: &Places,
-    has_door: bool,
+    has_endpoint: bool,
 ) -> Vec<String> {
-    let files: Vec<_> = spec.files.iter().filter(|(_, text)| has_door || !models::needs_door(text)).collect();
+    let files: Vec<_> = spec.files.iter().filter(|(_, text)| has_endpoint || !models::needs_endpoint(text)).collect();
     if files.is_empty() {
         return argv;
     }
@@ -112,38 +114,39 @@ fn with_files(
     ["/bin/sh", "-c", &script, "sh"].map(str::to_owned).into_iter().chain(argv).collect()
 }
 
-/// Where an agent calls models, and what it shows there. One agent has one of its own.
-pub(super) struct Door {
+/// The endpoint at which one agent calls models, and its token.
+pub(super) struct ModelEndpoint {
     url: String,
     pub(super) token: String,
-    /// Where the sandbox has no network of its own.
+    /// The listener on the host's loopback, if the sandbox shares the host's network.
     pub(super) outside: Option<OwnedFd>,
 }
 
-impl Door {
-    pub(super) fn new(stage: &Stage<'_>) -> Result<Self, Stopped> {
+impl ModelEndpoint {
+    pub(super) fn new(context: &TurnContext<'_>) -> Result<Self, RunError> {
         let mut bytes = [0; 32];
-        stage.host.ids.fill(&mut bytes);
+        context.ids.fill(&mut bytes);
         let token = bytes.iter().fold("jmt_".to_owned(), |token, byte| format!("{token}{byte:02x}"));
-        let (outside, port) = if stage.room.has_own_network() {
-            (None, ways::MODEL_PORT)
+        let (outside, port) = if context.sandbox.has_own_network() {
+            (None, outbound::MODEL_PORT)
         } else {
-            let (listener, port) = ways::listen_on_loopback()?;
+            let (listener, port) = outbound::listen_on_loopback()?;
             (Some(listener), port)
         };
         Ok(Self { url: format!("http://127.0.0.1:{port}"), token, outside })
     }
 
-    /// Tells a program of it. The token is nothing for its arguments, which others may see.
-    pub(super) fn put_into(&self, spawn: &mut Spawn) {
+    /// Adds the endpoint to a program's variables and arguments. Arguments get no token, because other users may see
+    /// them.
+    pub(super) fn add_to(&self, spawn: &mut Spawn) {
         if self.outside.is_none() {
-            spawn.listen.push(ways::MODEL_PORT);
+            spawn.listen.push(outbound::MODEL_PORT);
         }
         for value in spawn.environment.values_mut() {
-            *value = models::with_door(value, &self.url, &self.token);
+            *value = models::with_endpoint(value, &self.url, &self.token);
         }
         for value in &mut spawn.argv {
-            *value = models::with_door(value, &self.url, "");
+            *value = models::with_endpoint(value, &self.url, "");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Models in a turn: how the agent reaches its own, on whose account, and what a failed call makes of the turn.
+//! Models in a turn: the route to the model, the account that is charged, and the effect of a failed call on the turn.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use journeyman_core::ports::{Gateway, ModelAccount, ModelFailure, ModelRoute};
 use journeyman_core::project::{Project, SecretValue};
 use journeyman_core::run::{Reason, ReasonCode};
 
-use crate::agent::Turn;
-use crate::failure::Stopped;
-use crate::ways::{Teller, Told};
+use crate::error::RunError;
+use crate::sandbox::outbound::{OutboundEvent, OutboundLog};
+use crate::turn::context::Turn;
 
-/// How the job's model is reached; `None` where the agent calls none through us.
+/// Returns the route to the job's model; `None` if the agent calls none through the proxy.
 ///
 /// # Errors
-/// It cannot be, or the agent does not speak its language.
+/// The model is not configured, or the agent does not speak its dialect.
 pub(crate) fn route(
     gateway: &dyn Gateway,
     job: &Job,
     spec: &AgentSpec,
     keys: &BTreeMap<String, SecretValue>,
-) -> Result<Option<ModelRoute>, Stopped> {
+) -> Result<Option<ModelRoute>, RunError> {
     if !spec.calls_models() {
         return Ok(None);
     }
-    let failed = |reason: Reason| Stopped::Failed { reason, retry: false };
+    let failed = |reason: Reason| RunError::Failed { reason, retry: false };
     let route = gateway.route(&job.model, keys).map_err(failed)?;
     let spoken = route.as_ref().map_or(TEST, |route| route.dialect.name());
     let knows = spec.dialects.is_empty() || route.as_ref().is_some_and(|route| spec.dialects.contains(&route.dialect));
@@ -35,7 +35,7 @@ pub(crate) fn route(
     }
     let own: Vec<&str> = spec.dialects.iter().map(|dialect| dialect.name()).collect();
     let text = format!(
-        "the agent {} speaks {} with its model, and the model {} is served as {spoken}; choose another of either",
+        "The agent {} speaks {} with its model, but the model {} is served as {spoken}. Choose another agent or another model",
         job.agent,
         own.join(", "),
         job.model
@@ -43,7 +43,7 @@ pub(crate) fn route(
     Err(failed(Reason::new(ReasonCode::ModelNotConfigured, text)))
 }
 
-/// What the words of a spec stand for.
+/// Returns the values of the placeholders in an agent's description.
 pub(crate) fn places(
     job: &Job,
     route: Option<&ModelRoute>,
@@ -59,29 +59,29 @@ pub(crate) fn places(
     Places { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens }
 }
 
-/// What the agent calls the job's model: the provider's name for it, or, where the agent reaches it in a way of its own
-/// (the test model too), the name without what stands before the slash.
+/// Returns the agent's name for the job's model: the provider's name, or, if the agent does not use the proxy (the test
+/// model included), the part after the slash.
 pub(crate) fn name(job: &Job, route: Option<&ModelRoute>) -> String {
     let own = || job.model.split_once('/').map_or(job.model.as_str(), |(_, name)| name);
     route.map_or_else(own, |route| route.name.as_str()).to_owned()
 }
 
-/// Whether a text needs a door to the models.
-pub(crate) fn needs_door(text: &str) -> bool {
+/// Returns whether a text contains a placeholder of the model endpoint.
+pub(crate) fn needs_endpoint(text: &str) -> bool {
     text.contains(MODEL_URL) || text.contains(MODEL_TOKEN)
 }
 
-/// A text with where models are called, and the token.
-pub(crate) fn with_door(text: &str, url: &str, token: &str) -> String {
+/// Fills in the address and the token of the model endpoint.
+pub(crate) fn with_endpoint(text: &str, url: &str, token: &str) -> String {
     text.replace(MODEL_URL, url).replace(MODEL_TOKEN, token)
 }
 
-/// On whose account a turn calls models.
+/// Returns the account that a turn's model calls are charged to.
 pub(crate) fn account(
     project: &Project,
     job: &Job,
     keys: BTreeMap<String, SecretValue>,
-    teller: Teller,
+    log: OutboundLog,
 ) -> ModelAccount {
     ModelAccount {
         project: project.id.clone(),
@@ -89,22 +89,23 @@ pub(crate) fn account(
         model: job.model.clone(),
         keys,
         budgets: project.settings.limits.budget,
-        told: Box::new(move |call| teller.tell(Told::Model(call))),
+        log: Box::new(move |call| log.add(OutboundEvent::Model(call))),
     }
 }
 
-/// What becomes of a turn whose last call of a model failed: agents tell of it in many ways, and some as if all were well.
-pub(crate) fn judge(turn: Result<Turn, Stopped>, failure: Option<ModelFailure>) -> Result<Turn, Stopped> {
+/// Returns the result of a turn whose last model call may have failed. Agents report such a failure in different ways,
+/// and some report success.
+pub(crate) fn judge(turn: Result<Turn, RunError>, failure: Option<ModelFailure>) -> Result<Turn, RunError> {
     let Some(ModelFailure { reason, may_pass }) = failure else { return turn };
     let is_of_the_model = match &turn {
         Ok(turn) => !turn.is_stopped(),
-        Err(Stopped::Failed { reason, .. }) => matches!(
+        Err(RunError::Failed { reason, .. }) => matches!(
             reason.code,
             ReasonCode::AgentFailed | ReasonCode::AgentExited | ReasonCode::AgentProtocol | ReasonCode::AgentRefused
         ),
-        Err(Stopped::HandedBack | Stopped::LeaseLost | Stopped::MirrorDamaged(_)) => false,
+        Err(RunError::HandedBack | RunError::LeaseLost | RunError::MirrorDamaged(_)) => false,
     };
-    if is_of_the_model { Err(Stopped::Failed { reason, retry: may_pass }) } else { turn }
+    if is_of_the_model { Err(RunError::Failed { reason, retry: may_pass }) } else { turn }
 }
 
 #[cfg(test)]
@@ -113,30 +114,30 @@ mod tests {
 
     use super::*;
 
-    fn failed(code: ReasonCode) -> Result<Turn, Stopped> {
-        Err(Stopped::failed(code, "the agent's words"))
+    fn failed(code: ReasonCode) -> Result<Turn, RunError> {
+        Err(RunError::failed(code, "the agent's message"))
     }
 
-    fn ended(ending: Ending) -> Result<Turn, Stopped> {
+    fn ended(ending: Ending) -> Result<Turn, RunError> {
         Ok(Turn { session: "s".to_owned(), ending, answer: None })
     }
 
-    fn code(turn: Result<Turn, Stopped>) -> Option<(ReasonCode, bool)> {
+    fn code(turn: Result<Turn, RunError>) -> Option<(ReasonCode, bool)> {
         match turn {
-            Err(Stopped::Failed { reason, retry }) => Some((reason.code, retry)),
+            Err(RunError::Failed { reason, retry }) => Some((reason.code, retry)),
             _ => None,
         }
     }
 
     #[test]
-    fn a_turn_whose_last_call_failed_did_not_go_well() {
+    fn a_turn_whose_last_call_failed_is_a_failure() {
         let cut = || Some(ModelFailure { reason: Reason::new(ReasonCode::ModelCut, "x"), may_pass: true });
         for turn in [ended(Ending::Done), failed(ReasonCode::AgentFailed), failed(ReasonCode::AgentExited)] {
             assert_eq!(code(judge(turn, cut())), Some((ReasonCode::ModelCut, true)));
         }
-        assert!(judge(ended(Ending::Stopped), cut()).is_ok(), "it was stopped, and its call with it");
+        assert!(judge(ended(Ending::Stopped), cut()).is_ok(), "the turn and its call were stopped");
         assert_eq!(code(judge(failed(ReasonCode::TimedOut), cut())), Some((ReasonCode::TimedOut, false)));
-        assert!(matches!(judge(Err(Stopped::HandedBack), cut()), Err(Stopped::HandedBack)));
+        assert!(matches!(judge(Err(RunError::HandedBack), cut()), Err(RunError::HandedBack)));
         assert!(judge(ended(Ending::Done), None).is_ok());
     }
 }

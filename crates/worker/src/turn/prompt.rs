@@ -1,4 +1,4 @@
-//! A message to an agent's session, until it is answered, cancelled or too late.
+//! A message to an agent's session, until the agent has answered it, or it is cancelled or timed out.
 
 use std::time::{Duration, Instant};
 
@@ -9,57 +9,58 @@ use journeyman_core::run::{Reason, ReasonCode, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Stage, Start, Turn, failed, not_started};
-use crate::acp::{About, AcpError, Connection, Opened, SessionRequest, Stop, TurnEnd};
-use crate::failure::Stopped;
-use crate::models;
-use crate::ways::{Teller, Told};
+use crate::acp::{AcpError, AgentInfo, Connection, Opened, SessionRequest, Stop, TurnEnd};
+use crate::error::RunError;
+use crate::sandbox::outbound::{OutboundEvent, OutboundLog};
+use crate::turn::context::{Turn, TurnContext};
+use crate::turn::launch::Launch;
+use crate::turn::{failure, models};
 
-/// Opens the session where it is not open, and asks; how the turn ended, and what the agent says that it used.
+/// Opens the session if it is not open, and prompts the agent. Returns the turn, and the usage that the agent reports.
 pub(super) async fn prompt(
-    stage: &Stage<'_>,
-    (spec, start): (&AgentSpec, &Start),
-    (connection, teller): (&Connection, &Teller),
+    context: &TurnContext<'_>,
+    (spec, launch): (&AgentSpec, &Launch),
+    (connection, log): (&Connection, &OutboundLog),
     open: &mut Option<String>,
-) -> Result<(Turn, Usage), Stopped> {
+) -> Result<(Turn, Usage), RunError> {
     let (session, opened) = match open.clone() {
         Some(session) => (session, Opened::Resumed),
         None => {
             let request = SessionRequest {
-                cwd: stage.room.layout().workspace,
-                previous: if spec.resume { previous(stage).await } else { None },
-                // Where something may be refused it is to ask.
-                mode: if start.policy.refuses() { spec.ask_mode.clone() } else { spec.mode.clone() },
-                mode_is_required: start.policy.refuses(),
+                cwd: context.sandbox.layout().workspace,
+                previous: if spec.resume { previous(context).await } else { None },
+                // If the project refuses something, the agent must ask.
+                mode: if launch.policy.refuses() { spec.ask_mode.clone() } else { spec.mode.clone() },
+                mode_is_required: launch.policy.refuses(),
                 auth_method: spec.auth_method.clone(),
-                model: spec.select_model.then(|| models::name(stage.job(), start.route.as_ref())),
+                model: spec.select_model.then(|| models::name(context.job(), launch.route.as_ref())),
             };
             let begun = Instant::now();
             let (session, opened) =
-                connection.open(&request).await.map_err(|error| not_started(error, "its session was open"))?;
-            teller.tell(Told::Session(about(connection, opened, begun.elapsed())));
-            stage.room.workspace.note_session(&session).await?;
+                connection.open(&request).await.map_err(|error| failure::not_started(error, "its session was open"))?;
+            log.add(OutboundEvent::Session(about(connection, opened, begun.elapsed())));
+            context.sandbox.workspace.note_session(&session).await?;
             *open = Some(session.clone());
             (session, opened)
         }
     };
     let text = match opened {
-        Opened::New => with_history(&stage.earlier().await?, &stage.assignment.claimed.message.prompt),
-        Opened::Resumed | Opened::Loaded => stage.assignment.claimed.message.prompt.clone(),
+        Opened::New => with_history(&context.earlier().await?, &context.assignment.claimed.message.prompt),
+        Opened::Resumed | Opened::Loaded => context.assignment.claimed.message.prompt.clone(),
     };
     let cancel = CancellationToken::new();
-    let limits = &stage.assignment.project.settings.limits;
+    let limits = &context.assignment.project.settings.limits;
     let seconds = limits.run_seconds.unwrap_or(journeyman_core::project::DEFAULT_RUN_SECONDS);
     let watch = async {
         tokio::select! {
-            () = stage.signals().stop.cancelled() => Ended::Interrupted,
-            () = stage.signals().shutdown.cancelled() => Ended::Shutdown,
+            () = context.signals().stop.cancelled() => Ended::Interrupted,
+            () = context.signals().shutdown.cancelled() => Ended::Shutdown,
             () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => Ended::TimedOut,
         }
     };
     let mut used = Usage::default();
     let (answer, ended) = {
-        let turns = Turns { connection, teller, session: &session, cancel: &cancel };
+        let turns = Turns { connection, log, session: &session, cancel: &cancel };
         let asked = turns.until_done(text, limits.continuations(), &mut used);
         tokio::pin!(asked);
         tokio::select! {
@@ -72,17 +73,17 @@ pub(super) async fn prompt(
     };
     match ended {
         Some(Ended::Interrupted) => Ok((Turn { session, ending: Ending::Stopped, answer: None }, used)),
-        Some(Ended::Shutdown) => Err(Stopped::HandedBack),
+        Some(Ended::Shutdown) => Err(RunError::HandedBack),
         Some(Ended::TimedOut) => {
             let text = format!("the run took longer than {seconds} seconds; raise limits.runSeconds of the project");
-            Err(Stopped::failed(ReasonCode::TimedOut, text))
+            Err(RunError::failed(ReasonCode::TimedOut, text))
         }
         None => {
-            let ending = match answer.map_err(failed)? {
+            let ending = match answer.map_err(failure::of_turn)? {
                 TurnEnd { refused: Some(what), .. } => Ending::CutShort(permission_refused(&what)),
                 TurnEnd { stop: Stop::Refusal, .. } => {
                     let text = "the model refused to continue with this message";
-                    return Err(Stopped::failed(ReasonCode::AgentRefused, text));
+                    return Err(RunError::failed(ReasonCode::AgentRefused, text));
                 }
                 TurnEnd { stop: Stop::EndTurn, .. } => Ending::Done,
                 TurnEnd { stop, .. } => Ending::CutShort(cut_short(&stop, limits.continuations())),
@@ -92,25 +93,25 @@ pub(super) async fn prompt(
     }
 }
 
-/// The characters of each earlier answer that a fresh session is told.
+/// The maximum length of each earlier answer in the history for a new session, in characters.
 const EARLIER_ANSWER_CHARS: usize = 4_000;
 
-/// What an agent is asked after its turn was cut short.
+/// The prompt for an agent whose turn was cut short.
 const CONTINUE: &str = "Your last turn ended before you were done. Continue where you stopped, and finish the task. If \
                         everything is done already, say so.";
 
 /// The turns that carry out one message.
 struct Turns<'a> {
     connection: &'a Connection,
-    teller: &'a Teller,
+    log: &'a OutboundLog,
     session: &'a str,
     cancel: &'a CancellationToken,
 }
 
 impl Turns<'_> {
     /// Prompts the agent, and again while a turn is cut short, at most `continuations` times. Returns how the last turn
-    /// ended, and adds the usage that the agent reports to `used`. A turn that ended because a permission was refused is
-    /// not continued: it would be refused again.
+    /// ended, and adds the usage that the agent reports to `used`. A turn that ended because a permission was refused
+    /// is not continued: it would be refused again.
     async fn until_done(&self, text: String, continuations: u32, used: &mut Usage) -> Result<TurnEnd, AcpError> {
         let mut text = text;
         let mut number = 0;
@@ -123,13 +124,13 @@ impl Turns<'_> {
             }
             number += 1;
             let data = json!({ "cause": end.stop.name(), "continuation": number, "most": continuations });
-            self.teller.tell(Told::Continued(data));
+            self.log.add(OutboundEvent::Continued(data));
             CONTINUE.clone_into(&mut text);
         }
     }
 }
 
-/// Why a turn was cut short, and what to do about it.
+/// Returns the reason for a turn that was cut short, and what to do about it.
 fn cut_short(stop: &Stop, continuations: u32) -> Reason {
     let cause = match stop {
         Stop::MaxTokens => "the model reached its limit of output tokens (max_tokens)".to_owned(),
@@ -158,9 +159,9 @@ fn permission_refused(what: &str) -> Reason {
     Reason::new(ReasonCode::PermissionRefused, text)
 }
 
-/// What is started, and whether it remembers.
+/// Returns the log entry of an opened session: the agent, and whether the session was resumed.
 fn about(connection: &Connection, opened: Opened, took: Duration) -> Value {
-    let About { who, resumes, loads } = connection.about();
+    let AgentInfo { who, resumes, loads } = connection.about();
     let how = match opened {
         Opened::Resumed => "resumed",
         Opened::Loaded => "loaded",
@@ -170,8 +171,8 @@ fn about(connection: &Connection, opened: Opened, took: Duration) -> Value {
     json!({ "agent": who, "opened": how, "resumes": resumes, "loads": loads, "millis": millis })
 }
 
-async fn previous(stage: &Stage<'_>) -> Option<String> {
-    stage.room.workspace.session().await.or_else(|| stage.job().session.clone())
+async fn previous(context: &TurnContext<'_>) -> Option<String> {
+    context.sandbox.workspace.session().await.or_else(|| context.job().session.clone())
 }
 
 enum Ended {
@@ -189,7 +190,7 @@ fn usage(end: &TurnEnd) -> Usage {
     })
 }
 
-/// Quotes a text, so that neither a model nor the test model takes it for what is asked now.
+/// Appends a text as a quotation, so that neither a model nor the test model takes it for the current request.
 fn quote(text: &mut String, quoted: &str) {
     for line in quoted.lines() {
         text.push_str("> ");
@@ -198,7 +199,7 @@ fn quote(text: &mut String, quoted: &str) {
     }
 }
 
-/// A session that could not be resumed is told what was asked and answered before.
+/// Returns the prompt for a session that could not be resumed: the earlier messages and answers, then the prompt.
 fn with_history(earlier: &[Message], prompt: &str) -> String {
     if earlier.is_empty() {
         return prompt.to_owned();

@@ -1,4 +1,5 @@
-//! What the agent says, as lines of the job's log: collected for a moment, so that a chatty agent costs few writes.
+//! Writes the agent's updates to the job's log. Updates are collected for a short time, so that an agent that sends
+//! many of them causes few writes.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -13,24 +14,26 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::acp::Update;
-use crate::answer::Answer;
-use crate::lease::Reporter;
-use crate::redaction::{Pieces, Redactor};
+use crate::claim::lease::Reporter;
+use crate::claim::redaction::{Pieces, Redactor};
+use crate::turn::answer::Answer;
 
-/// How long what was said may wait for more.
+/// The time for which updates are collected before they are written.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Lines written at a time at most.
+/// The maximum number of entries that are written together.
 const BATCH: usize = 64;
 
-/// Bytes of one line's data; longer tool output is cut. Keeps one line from growing a job without bound.
-const LINE_BYTES: usize = 256 << 10;
+/// The maximum size of an entry's data in bytes. Longer tool output is cut, so that one entry cannot grow a job without
+/// bound.
+const ENTRY_BYTES: usize = 256 << 10;
 
-/// The most dropped lines of a turn that are logged: an agent may print anything, as often as it likes.
-const MOST_DROPPED: usize = 20;
+/// The maximum number of dropped lines that are logged in one turn, because an agent may print anything, as often as it
+/// likes.
+const MAX_DROPPED: usize = 20;
 
-/// Writes what arrives until the turn is `over` and nothing is left. What cannot be written any more is read all the
-/// same, so that the agent does not wait for us.
+/// Writes updates until the turn is `over` and no updates are left. If writing fails, the rest is still read, so that
+/// the agent does not wait for us.
 pub(crate) async fn write(
     reporter: &Reporter,
     updates: &mut Receiver<Update>,
@@ -49,15 +52,15 @@ async fn write_all(
     over: &CancellationToken,
     (left, answer): (&mut Option<usize>, &mut Answer),
 ) -> Result<(), UpdateError> {
-    let mut spoken = Spoken::default();
-    // What came before the turn was over is in the channel by then: it is taken first.
+    let mut buffer = TextBuffer::default();
+    // Updates that arrived before the turn was over are in the channel by then, and are taken first.
     while let Some(first) = next(updates, over, left).await {
         let mut entries = Vec::new();
-        spoken.add(reporter, &mut entries, first);
+        buffer.add(reporter, &mut entries, first);
         let deadline = Instant::now() + PAUSE;
         while entries.len() < BATCH {
             match tokio::time::timeout_at(deadline, next(updates, over, left)).await {
-                Ok(Some(update)) => spoken.add(reporter, &mut entries, update),
+                Ok(Some(update)) => buffer.add(reporter, &mut entries, update),
                 Ok(None) | Err(_) => break,
             }
         }
@@ -67,7 +70,7 @@ async fn write_all(
         }
     }
     let mut entries = Vec::new();
-    spoken.end(reporter, &mut entries, reporter.now());
+    buffer.end(reporter, &mut entries, reporter.now());
     if !entries.is_empty() {
         entries.iter().for_each(|entry| answer.note(entry));
         reporter.report(Report::Transcript(entries)).await?;
@@ -75,17 +78,17 @@ async fn write_all(
     Ok(())
 }
 
-/// Text that comes in pieces, of which the end may be held back: it may be the beginning of a secret.
+/// Text that arrives in pieces. Its end may be held back, because it may be the beginning of a secret.
 #[derive(Default)]
-struct Spoken {
+struct TextBuffer {
     pieces: Pieces,
-    /// Of which kind they are.
+    /// The kind of the pieces.
     kind: Option<TranscriptKind>,
     /// The number of dropped lines so far.
     dropped: usize,
 }
 
-impl Spoken {
+impl TextBuffer {
     fn add(&mut self, reporter: &Reporter, entries: &mut Vec<TranscriptEntry>, update: Update) {
         let at = reporter.now();
         let update = match update {
@@ -118,7 +121,7 @@ impl Spoken {
     /// Returns a dropped line as it is logged; `None` after too many.
     fn limit(&mut self, reason: String, beginning: String) -> Option<Update> {
         self.dropped += 1;
-        match self.dropped.cmp(&MOST_DROPPED) {
+        match self.dropped.cmp(&MAX_DROPPED) {
             Ordering::Less => Some(Update::Dropped { reason, beginning }),
             Ordering::Equal => {
                 let reason = "further dropped lines of this turn are not logged".to_owned();
@@ -128,7 +131,7 @@ impl Spoken {
         }
     }
 
-    /// No more of its kind comes.
+    /// Ends the text, because no more pieces of its kind follow, and adds the rest to the entries.
     fn end(&mut self, reporter: &Reporter, entries: &mut Vec<TranscriptEntry>, at: Timestamp) {
         let rest = reporter.redactor().map(|redactor| self.pieces.end(redactor)).unwrap_or_default();
         match self.kind.take().filter(|_| !rest.is_empty()) {
@@ -139,8 +142,8 @@ impl Spoken {
     }
 }
 
-/// The next update; `None` when the turn is over and what had come by then is taken. What an agent goes on to say is not
-/// waited for.
+/// Returns the next update; `None` when the turn is over and all updates that had arrived by then are taken. Updates
+/// that the agent sends after that are not waited for.
 async fn next(updates: &mut Receiver<Update>, over: &CancellationToken, left: &mut Option<usize>) -> Option<Update> {
     if !over.is_cancelled() {
         tokio::select! {
@@ -158,7 +161,8 @@ fn add(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestamp) {
     add_redacted(entries, update, at, None);
 }
 
-/// What is cut is cut after secrets are hidden.
+/// Adds an update to the entries. Secrets are redacted before long data is cut, because half of a secret would not be
+/// recognized.
 fn add_redacted(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestamp, redactor: Option<&Redactor>) {
     if matches!(&update, Update::Message(text) | Update::Thought(text) if text.is_empty()) {
         return;
@@ -175,10 +179,10 @@ fn add_redacted(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestam
         Update::Dropped { reason, beginning } => {
             (TranscriptKind::LineDropped, json!({"reason": reason, "beginning": beginning}))
         }
-        // Kinds that came after this version: kept out of the log rather than guessed at.
+        // Content other than text, and kinds that this version does not know, are not logged.
         Update::Other(_) => return,
     };
-    // Agents stream text in pieces: pieces that follow each other are one line.
+    // Agents stream text in pieces. Consecutive pieces of the same kind become one entry.
     if let Some(last) = entries.last_mut()
         && last.kind == kind
         && matches!(kind, TranscriptKind::Message | TranscriptKind::Thought)
@@ -194,10 +198,10 @@ fn add_redacted(entries: &mut Vec<TranscriptEntry>, update: Update, at: Timestam
     entries.push(TranscriptEntry { kind, data: storable(data), at });
 }
 
-/// Bounded, and without NUL, which PostgreSQL does not store.
+/// Returns data that can be stored: with limited size, and without NUL, which PostgreSQL does not store.
 fn storable(data: Value) -> Value {
     let text = data.to_string();
-    if text.len() > LINE_BYTES {
+    if text.len() > ENTRY_BYTES {
         let id = data.get("toolCallId").cloned();
         let beginning: String = text.chars().take(2000).collect();
         return json!({"toolCallId": id, "cut": true, "bytes": text.len(), "beginning": beginning});

@@ -1,5 +1,5 @@
-//! How much folders have on the disk, whatever an agent does to hide some of it: nothing is left out, and what cannot be
-//! counted is told.
+//! Counts the disk usage of folders, even if an agent tries to hide some of it: nothing is left out, and content that
+//! cannot be counted is reported.
 
 use std::ffi::CStr;
 use std::io;
@@ -10,30 +10,31 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, 
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// What an entry counts as at least: names and inodes are used up too.
+/// The minimum size of an entry in bytes, because names and inodes use up space too.
 const ENTRY_BYTES: u64 = 4096;
 
-/// Folders within folders that are followed; each takes a descriptor meanwhile.
+/// The maximum depth of nested folders that are counted. Each level needs a file descriptor.
 const DEPTH: usize = 1000;
 
-/// What its owner must be allowed to do with a folder for us to look into it.
-const LOOK: Mode = Mode::RUSR.union(Mode::XUSR);
+/// The permissions that the owner needs to list a folder and to access its entries.
+const LIST: Mode = Mode::RUSR.union(Mode::XUSR);
 
-/// What was counted.
+/// The result of counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Used {
-    /// All of it, in bytes.
+    /// The total in bytes.
     All(u64),
-    /// More than what was asked for; counting ended there.
+    /// More than the given maximum, at which counting stopped.
     MoreThan(u64),
-    /// Folders are nested so deeply that they were not followed.
+    /// The folders are nested too deeply to be counted.
     TooDeep,
 }
 
-/// Counts what is in folders, each name for itself, up to the first byte above `most`.
+/// Counts the bytes in folders, and stops at the first byte above `most`. A file with several names is counted for each
+/// name.
 ///
 /// # Errors
-/// Something could not be looked at, which is a fault of the machine.
+/// An entry cannot be read, which is a fault of the machine.
 pub(crate) fn used(folders: &[PathBuf], most: u64) -> io::Result<Used> {
     let mut bytes = 0;
     for folder in folders {
@@ -50,20 +51,20 @@ pub(crate) fn used(folders: &[PathBuf], most: u64) -> io::Result<Used> {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let note = match statat(level.dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(note) => note,
+            let metadata = match statat(level.dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(metadata) => metadata,
                 Err(Errno::NOENT) => continue,
                 Err(error) => return Err(error.into()),
             };
-            bytes += (u64::try_from(note.st_blocks).unwrap_or_default() * 512).max(ENTRY_BYTES);
+            bytes += (u64::try_from(metadata.st_blocks).unwrap_or_default() * 512).max(ENTRY_BYTES);
             if bytes > most {
                 return Ok(Used::MoreThan(most));
             }
-            if FileType::from_raw_mode(note.st_mode) == FileType::Directory {
+            if FileType::from_raw_mode(metadata.st_mode) == FileType::Directory {
                 if depth == DEPTH {
                     return Ok(Used::TooDeep);
                 }
-                let inner = Level::inside(level.dir.fd()?, name, &note)?;
+                let inner = Level::inside(level.dir.fd()?, name, &metadata)?;
                 levels.extend(inner);
             }
         }
@@ -71,74 +72,76 @@ pub(crate) fn used(folders: &[PathBuf], most: u64) -> io::Result<Used> {
     Ok(Used::All(bytes))
 }
 
-/// A folder that is being looked through.
+/// A folder whose entries are being counted.
 struct Level {
     dir: Dir,
-    _opened: Option<Opened>,
+    _access: Option<Accessible>,
 }
 
 impl Level {
     fn top(folder: &Path) -> io::Result<Self> {
-        let opened = Opened::where_closed(&stat(folder)?, || openat(CWD, folder, place_flags(), Mode::empty()))?;
-        let dir = Dir::new(openat(CWD, folder, look_flags(), Mode::empty())?)?;
-        Ok(Self { dir, _opened: opened })
+        let access = Accessible::if_closed(&stat(folder)?, || openat(CWD, folder, path_flags(), Mode::empty()))?;
+        let dir = Dir::new(openat(CWD, folder, list_flags(), Mode::empty())?)?;
+        Ok(Self { dir, _access: access })
     }
 
-    /// `None` where it is no folder any more: something is at work there.
-    fn inside(outer: BorrowedFd<'_>, name: &CStr, note: &Stat) -> io::Result<Option<Self>> {
-        // It may have become a link to anywhere.
+    /// Opens a folder in another folder; `None` if the entry is no longer a folder, because a program is changing the
+    /// tree.
+    fn inside(outer: BorrowedFd<'_>, name: &CStr, metadata: &Stat) -> io::Result<Option<Self>> {
+        // The entry may have been replaced by a link to any place.
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let open = |flags| openat2(outer, name, flags, Mode::empty(), within);
         let found =
-            Opened::where_closed(note, || open(place_flags())).and_then(|opened| Ok((open(look_flags())?, opened)));
+            Accessible::if_closed(metadata, || open(path_flags())).and_then(|access| Ok((open(list_flags())?, access)));
         match found {
-            Ok((dir, opened)) => Ok(Some(Self { dir: Dir::new(dir)?, _opened: opened })),
+            Ok((dir, access)) => Ok(Some(Self { dir: Dir::new(dir)?, _access: access })),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-fn look_flags() -> OFlags {
+fn list_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
 
-fn place_flags() -> OFlags {
+fn path_flags() -> OFlags {
     OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
 
-/// A folder of our own user that was closed to that user, and is open for as long as it is looked through. (Root needs
-/// no such thing.)
-struct Opened {
-    place: OwnedFd,
+/// A folder of our own user that denies this user access. Access is allowed while the folder is counted, and denied
+/// again when this value is dropped. (Root needs no permission.)
+struct Accessible {
+    descriptor: OwnedFd,
     mode: Mode,
 }
 
-impl Opened {
-    fn where_closed(
-        note: &Stat,
-        place: impl FnOnce() -> rustix::io::Result<OwnedFd>,
+impl Accessible {
+    fn if_closed(
+        metadata: &Stat,
+        descriptor: impl FnOnce() -> rustix::io::Result<OwnedFd>,
     ) -> rustix::io::Result<Option<Self>> {
-        let mode = Mode::from_raw_mode(note.st_mode);
-        if mode.contains(LOOK) || geteuid().is_root() || note.st_uid != geteuid().as_raw() {
+        let mode = Mode::from_raw_mode(metadata.st_mode);
+        if mode.contains(LIST) || geteuid().is_root() || metadata.st_uid != geteuid().as_raw() {
             return Ok(None);
         }
-        let place = place()?;
-        chmod(path_of(&place), mode | LOOK)?;
-        Ok(Some(Self { place, mode }))
+        let descriptor = descriptor()?;
+        chmod(path_of(&descriptor), mode | LIST)?;
+        Ok(Some(Self { descriptor, mode }))
     }
 }
 
-impl Drop for Opened {
+impl Drop for Accessible {
     fn drop(&mut self) {
-        // It may be gone; else the next look sets out from what it has now.
-        let _ = chmod(path_of(&self.place), self.mode);
+        // If this fails, the folder may have been removed. If not, the next count starts from its current mode.
+        let _ = chmod(path_of(&self.descriptor), self.mode);
     }
 }
 
-/// Leads to what a descriptor is of, also to one that cannot be changed itself (open(2), `O_PATH`).
-fn path_of(place: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", place.as_fd().as_raw_fd())
+/// Returns a path to the file of a descriptor. The path also works for a descriptor through which the file cannot be
+/// changed (open(2), `O_PATH`).
+fn path_of(descriptor: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd())
 }
 
 #[cfg(test)]
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_is_counted_and_closed_again() {
+    fn closed_folders_are_counted_and_closed_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let closed = folder.path().join("closed");
         fs::create_dir_all(closed.join("within")).expect("folders");
@@ -179,19 +182,19 @@ mod tests {
         for mode in [0o000, 0o400, 0o700] {
             fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).expect("a mode");
             assert!(count(folder.path()) >= 1 << 20, "{mode:o}");
-            let after = fs::metadata(&closed).expect("a note").permissions().mode() & 0o777;
+            let after = fs::metadata(&closed).expect("metadata").permissions().mode() & 0o777;
             assert_eq!(after, mode);
         }
     }
 
     #[test]
-    fn folders_that_nobody_could_follow_are_told() {
+    fn folders_that_are_nested_too_deeply_are_reported() {
         let folder = tempfile::tempdir().expect("a folder");
-        let top = Dir::read_from(openat(CWD, folder.path(), look_flags(), Mode::empty()).expect("a folder"));
+        let top = Dir::read_from(openat(CWD, folder.path(), list_flags(), Mode::empty()).expect("a folder"));
         let mut here: OwnedFd = top.expect("a folder").fd().expect("one").try_clone_to_owned().expect("one");
         for _ in 0..DEPTH + 1 {
             rustix::fs::mkdirat(&here, "d", Mode::RWXU).expect("a folder");
-            here = openat(&here, "d", look_flags(), Mode::empty()).expect("a folder");
+            here = openat(&here, "d", list_flags(), Mode::empty()).expect("a folder");
         }
         assert_eq!(used(&[folder.path().to_owned()], u64::MAX).expect("a count"), Used::TooDeep);
     }

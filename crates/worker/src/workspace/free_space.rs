@@ -10,7 +10,7 @@ use journeyman_core::ports::FreeSpace;
 use journeyman_core::run::ReasonCode;
 use rustix::fs::statvfs;
 
-use crate::failure::Stopped;
+use crate::error::RunError;
 
 /// The divisor of the disk's size for the default reserve.
 const RESERVE_PART: u64 = 20;
@@ -82,7 +82,7 @@ impl Growth {
 
     /// Returns the reason if this run must stop at `now`: no other run has grown more, and no run was stopped just
     /// before.
-    pub(crate) fn stop(&self, free: FreeSpace, now: Instant) -> Option<Stopped> {
+    pub(crate) fn stop(&self, free: FreeSpace, now: Instant) -> Option<RunError> {
         let mut runs = self.space.runs();
         let most = runs.grown.iter().max_by_key(|(number, bytes)| (**bytes, **number)).map(|(number, _)| *number);
         let is_relieved = runs.stopped.is_none_or(|stopped| now.duration_since(stopped) >= RELIEF);
@@ -95,7 +95,7 @@ impl Growth {
              had grown most was stopped; free space in the data directory, or lower limits.diskBytes of the project",
             free.free_bytes, free.reserve_bytes
         );
-        Some(Stopped::may_pass(ReasonCode::DiskFull, text))
+        Some(RunError::may_pass(ReasonCode::DiskFull, text))
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     const LOW: FreeSpace = FreeSpace { free_bytes: 1, reserve_bytes: 2 };
 
     #[test]
-    fn the_run_that_has_grown_most_is_stopped_and_others_only_if_that_does_not_help() {
+    fn the_run_that_has_grown_most_is_stopped_and_others_only_if_that_is_not_enough() {
         let space = Space::new("/".into(), None);
         let (small, large) = (space.enter(), space.enter());
         let now = Instant::now();
@@ -120,16 +120,16 @@ mod tests {
         large.set(1000);
         assert!(large.stop(FreeSpace { free_bytes: 2, reserve_bytes: 2 }, now).is_none(), "there is enough");
         assert!(small.stop(LOW, now).is_none());
-        let Some(Stopped::Failed { reason, retry }) = large.stop(LOW, now) else { panic!("it goes on") };
+        let Some(RunError::Failed { reason, retry }) = large.stop(LOW, now) else { panic!("the run was not stopped") };
         assert_eq!((reason.code, retry), (ReasonCode::DiskFull, true));
         assert!(reason.text.contains("disk-reserve"), "{}", reason.text);
         drop(large);
-        assert!(small.stop(LOW, now).is_none(), "what the other has left is being removed");
+        assert!(small.stop(LOW, now).is_none(), "the files of the other run are being removed");
         assert!(small.stop(LOW, now + RELIEF).is_some());
     }
 
     #[test]
-    fn the_reserve_is_a_part_of_the_disk_or_what_is_set() {
+    fn the_reserve_is_a_fraction_of_the_disk_or_the_configured_size() {
         let folder = tempfile::tempdir().expect("a folder");
         let free = |reserve| Space::new(folder.path().to_owned(), reserve).free().expect("a number");
         assert!(free(None).reserve_bytes > 0 && free(None).reserve_bytes <= RESERVE_MOST);

@@ -1,7 +1,8 @@
-//! The agent's home between turns: a compressed archive in the blob store, so that a session goes on after its workspace,
-//! or its machine, is gone, and goes back to where it was when a turn is repeated.
+//! The agent's home between turns: a compressed archive in the blob store. A session can then continue after its
+//! workspace or its machine is lost, and it returns to its earlier state if a turn is repeated.
 //!
-//! Keys name the job and the lease that wrote them: what a worker writes whose lease was taken over is in nobody's way.
+//! Keys contain the job and the token of the lease under which the archive was written, so a worker that has lost its
+//! lease cannot overwrite the archives of its successor.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
@@ -19,26 +20,27 @@ use journeyman_core::job::Token;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-/// The folder of archives in the blob store; below it one for each job.
+/// The folder of archives in the blob store, with a folder for each job.
 pub(crate) const SESSIONS: &str = "sessions";
 
-/// What a home may have, in bytes, before they are compressed.
+/// The maximum size of a home in bytes, before compression.
 pub(crate) const HOME_BYTES: u64 = 2 << 30;
 
-/// How deep a home may be: each folder on the way is held open.
+/// The maximum depth of folders in a home. All folders on the path to an entry are held open.
 const DEPTH: usize = 128;
 
-/// Where the home is kept as the lease `token` left it.
+/// Returns the key of the archive that the holder of the lease `token` writes.
 pub(crate) fn key(job: JobId, token: Token) -> String {
     format!("{SESSIONS}/{job}/{}.tar.gz", token.0)
 }
 
-/// Writes at most `limit` bytes of `home` to `archive`. Returns [`ErrorKind::FileTooLarge`] if the home has more, and
-/// [`ErrorKind::TimedOut`] if writing lasts until after `deadline`.
+/// Writes `home` to the file `archive`, with at most `limit` bytes before compression. Returns
+/// [`ErrorKind::FileTooLarge`] if the home has more, and [`ErrorKind::TimedOut`] if writing lasts until after
+/// `deadline`.
 ///
-/// The agent is paused, but what has left its process group may be running: a file that is changed meanwhile is stored as
-/// long as it was when it was opened, and one that is gone or cannot be read is left out. Nothing is reached by its path:
-/// a link that is put in the place of a folder leads nowhere.
+/// The agent is paused, but processes that have left its process group may still run. A file that changes meanwhile is
+/// stored with the length that it had when it was opened; a file that disappears or cannot be read is left out. Entries
+/// are opened relative to their open folder and never by path, so a link that replaces a folder is not followed.
 pub(crate) fn save(home: &Path, archive: &Path, limit: u64, deadline: Instant) -> io::Result<()> {
     let limited = Limited { inner: GzEncoder::new(File::create(archive)?, Compression::fast()), left: limit };
     let limited = Timed { inner: limited, deadline };
@@ -53,7 +55,7 @@ const FOLDER: OFlags = FILE.union(OFlags::DIRECTORY);
 
 fn add_folder(builder: &mut tar::Builder<impl Write>, folder: OwnedFd, name: &Path, depth: usize) -> io::Result<()> {
     if depth > DEPTH {
-        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it is deeper than {DEPTH} folders")));
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("a home has more than {DEPTH} levels of folders")));
     }
     let folder = File::from(folder);
     builder.append_data(&mut header(&folder)?, name, io::empty())?;
@@ -93,18 +95,18 @@ fn header(file: &File) -> io::Result<tar::Header> {
     Ok(header)
 }
 
-/// What there is in a folder by some name.
+/// An entry of a folder.
 enum Found {
     Folder(OwnedFd),
     File(File),
     Link(PathBuf),
-    /// Sockets, pipes and devices are nothing without who has opened them.
+    /// A socket, FIFO or device, which has no content to store.
     Nothing,
 }
 
 impl Found {
     fn at(folder: BorrowedFd<'_>, name: &CStr) -> Result<Self, Errno> {
-        // What is a device is not opened, if it can be helped: that alone may do something.
+        // The type is checked first, to avoid opening devices: opening one may have side effects.
         match FileType::from_raw_mode(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
             FileType::Directory => Ok(Self::Folder(openat(folder, name, FOLDER, Mode::empty())?)),
             FileType::Symlink => {
@@ -113,8 +115,8 @@ impl Found {
             }
             FileType::RegularFile => {
                 let file = File::from(openat(folder, name, FILE, Mode::empty())?);
-                // It may be another by now.
-                let is_file = file.metadata().is_ok_and(|note| note.is_file());
+                // The entry may have been replaced since.
+                let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
                 Ok(if is_file { Self::File(file) } else { Self::Nothing })
             }
             _ => Ok(Self::Nothing),
@@ -122,7 +124,7 @@ impl Found {
     }
 }
 
-/// A writer or reader that is good for so many bytes.
+/// A writer or reader that fails after a number of bytes.
 struct Limited<W> {
     inner: W,
     left: u64,
@@ -172,7 +174,8 @@ impl<W: Write> Write for Limited<W> {
     }
 }
 
-/// Makes the new folder `home` as `archive` says, of at most `limit` bytes; empty if there is none.
+/// Creates the folder `home` with the content of `archive`, which must have at most `limit` bytes. Without an archive,
+/// the folder is empty.
 pub(crate) fn restore(home: &Path, archive: Option<&Path>, limit: u64) -> io::Result<()> {
     std::fs::create_dir_all(home)?;
     match archive {
@@ -191,9 +194,10 @@ mod tests {
 
     use super::*;
 
-    struct Sets<'a>(&'a AtomicBool);
+    /// Sets a flag when it is dropped, even if an assertion fails.
+    struct SetOnDrop<'a>(&'a AtomicBool);
 
-    impl Drop for Sets<'_> {
+    impl Drop for SetOnDrop<'_> {
         fn drop(&mut self) {
             self.0.store(true, Ordering::SeqCst);
         }
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_takes_too_long_is_given_up() {
+    fn archiving_ends_at_the_deadline() {
         let dir = tempfile::tempdir().unwrap();
         let (home, archive) = (dir.path().join("home"), dir.path().join("archive"));
         std::fs::create_dir(&home).unwrap();
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_comes_back_with_its_links_and_without_its_sockets() {
+    fn a_home_is_restored_with_its_links_but_without_its_sockets() {
         let dir = tempfile::tempdir().unwrap();
         let (home, archive, back) = (dir.path().join("home"), dir.path().join("a"), dir.path().join("back"));
         std::fs::create_dir_all(home.join("deep/empty")).unwrap();
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_grows_while_it_is_stored_does_no_harm() {
+    fn a_file_that_grows_while_it_is_stored_does_not_damage_the_archive() {
         let dir = tempfile::tempdir().unwrap();
         let (home, archive, back) = (dir.path().join("home"), dir.path().join("a"), dir.path().join("back"));
         std::fs::create_dir(&home).unwrap();
@@ -249,8 +253,7 @@ mod tests {
                     log.set_len(log.metadata().unwrap().len() % (1 << 20)).unwrap();
                 }
             });
-            // Also where an assertion fails.
-            let _over = Sets(&over);
+            let _over = SetOnDrop(&over);
             for _ in 0..20 {
                 save(&home, &archive, HOME_BYTES, later()).unwrap();
                 restored(&back, &archive);
@@ -259,7 +262,7 @@ mod tests {
         });
     }
     #[test]
-    fn a_folder_that_is_exchanged_for_a_link_leads_nowhere() {
+    fn a_link_that_replaces_a_folder_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (home, archive, back) = (dir.path().join("home"), dir.path().join("a"), dir.path().join("back"));
         std::fs::create_dir_all(home.join("folder")).unwrap();
@@ -277,13 +280,13 @@ mod tests {
                     rustix::fs::renameat_with(CWD, &folder, CWD, &link, exchange).unwrap();
                 }
             });
-            let _over = Sets(&over);
+            let _over = SetOnDrop(&over);
             for _ in 0..200 {
                 save(&home, &archive, HOME_BYTES, later()).unwrap();
                 restored(&back, &archive);
                 for name in ["folder", "link"] {
                     let path = back.join(name);
-                    let is_link = path.symlink_metadata().is_ok_and(|note| note.is_symlink());
+                    let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
                     let text = std::fs::read_to_string(path.join("file"));
                     assert!(is_link || text.map_or(true, |text| text == "of the agent"));
                 }
@@ -292,11 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_is_too_large_or_too_deep_is_told() {
+    fn a_home_that_is_too_large_or_too_deep_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let (home, archive, back) = (dir.path().join("home"), dir.path().join("a"), dir.path().join("back"));
         std::fs::create_dir(&home).unwrap();
-        // Sparse: it takes no room on the disk.
+        // The file is sparse and uses no space on the disk.
         File::create(home.join("large")).unwrap().set_len(1 << 40).unwrap();
         assert_eq!(save(&home, &archive, 1 << 20, later()).unwrap_err().kind(), ErrorKind::FileTooLarge);
         std::fs::remove_file(home.join("large")).unwrap();

@@ -8,9 +8,9 @@ use std::path::Path;
 use rustix::fs::{CWD, Dir, renameat};
 use rustix::io::Errno;
 
-use crate::removal::{open, remove_at};
+use crate::workspace::remove::{open, remove_at};
 
-/// The maximum depth of folders that both homes have: each is held open.
+/// The maximum depth of folders that both homes have. All folders on the path to an entry are held open.
 const DEPTH: usize = 256;
 
 /// Moves everything in `from` to `into`. Folders with the same name are merged; of two other entries with the same
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_become_one_and_files_of_the_setup_command_stay() {
+    fn folders_are_merged_and_files_of_the_setup_command_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let (made, home) = (dir.path().join("made"), dir.path().join("home"));
         create_dir_all(made.join(".cache/new/deep")).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_leads_nowhere_and_entries_of_other_kinds_are_replaced() {
+    fn links_are_not_followed_and_entries_of_other_kinds_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let (made, home, host) = (dir.path().join("made"), dir.path().join("home"), dir.path().join("host"));
         for folder in ["made/link", "made/was-file", "home/was-folder/full", "host", "home/into"] {
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(read_to_string(home.join("link/planted")).unwrap(), "made/link/planted");
         assert!(home.join("was-file/a").is_file() && home.join("was-folder").is_file());
         assert_eq!(read_link(home.join("into")).unwrap(), host);
-        assert_eq!(host.read_dir().unwrap().count(), 1, "nothing was put there");
+        assert_eq!(host.read_dir().unwrap().count(), 1, "no entry was added");
         assert_eq!(read_to_string(host.join("kept")).unwrap(), "host/kept");
     }
 

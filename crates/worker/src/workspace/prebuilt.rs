@@ -1,59 +1,58 @@
-//! A spare tree for each large repository, checked out beforehand: the next job moves it into its place instead of
-//! writing thousands of files while somebody waits.
+//! A prebuilt tree for each large repository: the next job moves it into its workspace instead of checking out
+//! thousands of files while its client waits.
 
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Sandbox;
 use journeyman_core::time::Timestamp;
 
-use crate::failure::Stopped;
-use crate::mirror::Mirror;
-use crate::release::touched;
-use crate::removal::remove_folder;
-use crate::tree_size;
-use crate::workspace::begin_repository;
+use crate::error::RunError;
+use crate::workspace::git_dirs::create_repository;
+use crate::workspace::remove::remove_folder;
+use journeyman_repository::{Mirror, tree_size};
 
-/// Trees with a smaller index are checked out in a moment. An entry has about 100 bytes (gitformat-index(5)).
-const WORTH_IT: u64 = 256 << 10;
+/// Trees with a smaller index in bytes are checked out quickly. An entry has about 100 bytes (gitformat-index(5)).
+const MIN_INDEX_BYTES: u64 = 256 << 10;
 
-/// The agent starts first.
+/// The delay before a tree is built, so that the agent starts first.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// By then the clock shows another second.
+/// The time after which the clock shows another second.
 const NEXT_SECOND: Duration = Duration::from_millis(1100);
 
-/// The spare trees of a machine, named after their mirrors. No agent has touched them.
+/// The prebuilt trees of a machine, named after their mirrors. No agent has had access to them.
 #[derive(Debug)]
-pub(crate) struct Spares {
+pub(crate) struct PrebuiltTrees {
     dir: PathBuf,
-    /// Those that are being made.
+    /// The trees that are being built.
     making: Arc<Mutex<HashSet<PathBuf>>>,
     /// Trees that this process has built. Their files are not synced, so a power failure may have damaged the trees of
     /// an earlier process.
     ready: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
-impl Spares {
+impl PrebuiltTrees {
     pub(crate) fn new(dir: PathBuf) -> Self {
         Self { dir, making: Arc::default(), ready: Arc::default() }
     }
 
-    fn place(&self, mirror: &Mirror) -> PathBuf {
+    fn path_of(&self, mirror: &Mirror) -> PathBuf {
         self.dir.join(mirror.path.file_stem().unwrap_or_default())
     }
 
-    /// Moves the spare tree of a repository to `tree`, if there is one. It stands on some commit of it.
-    pub(crate) async fn take(&self, mirror: &Mirror, tree: &Path) -> Result<(), Stopped> {
-        let place = self.place(mirror);
-        if !lock(&self.ready).remove(&place) {
+    /// Moves the prebuilt tree of a repository to `tree`, if there is one. The tree may have any commit of the
+    /// repository checked out.
+    pub(crate) async fn take(&self, mirror: &Mirror, tree: &Path) -> Result<(), RunError> {
+        let path = self.path_of(mirror);
+        if !lock(&self.ready).remove(&path) {
             return Ok(());
         }
-        if let Err(error) = tokio::fs::rename(&place, tree).await {
+        if let Err(error) = tokio::fs::rename(&path, tree).await {
             // A partial tree must not be mistaken for a complete one.
             remove_folder(tree).await?;
             tracing::warn!(%error, "a prebuilt tree could not be moved to its place; the files are written instead");
@@ -61,9 +60,8 @@ impl Spares {
         Ok(())
     }
 
-    /// Begins to make a spare tree at `head`, if one is worth it and not there; `index` is that of a tree like it, and it is
-    /// given to those who run in `sandbox`.
-    /// Does nothing if the files take more than `disk_bytes`.
+    /// Starts to build a tree at `head` for the users of `sandbox`, if the repository is large and has no prebuilt
+    /// tree. `index` is the index of such a tree. Builds nothing if the files take more than `disk_bytes`.
     pub(crate) async fn make(
         &self,
         mirror: &Mirror,
@@ -72,10 +70,10 @@ impl Spares {
         sandbox: &Arc<dyn Sandbox>,
         disk_bytes: u64,
     ) {
-        let place = self.place(mirror);
-        let is_small = tokio::fs::metadata(index).await.map_or(true, |note| note.len() < WORTH_IT);
-        let is_there = lock(&self.ready).contains(&place) && place.exists();
-        if is_small || is_there || !lock(&self.making).insert(place.clone()) {
+        let path = self.path_of(mirror);
+        let is_small = tokio::fs::metadata(index).await.map_or(true, |metadata| metadata.len() < MIN_INDEX_BYTES);
+        let is_there = lock(&self.ready).contains(&path) && path.exists();
+        if is_small || is_there || !lock(&self.making).insert(path.clone()) {
             return;
         }
         let (making, ready) = (Arc::clone(&self.making), Arc::clone(&self.ready));
@@ -83,31 +81,29 @@ impl Spares {
         let sandbox = Arc::clone(sandbox);
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            match make(&mirror, &head, &place, &*sandbox, disk_bytes).await {
+            match make(&mirror, &head, &path, &*sandbox, disk_bytes).await {
                 Ok(()) => {
-                    lock(&ready).insert(place.clone());
+                    lock(&ready).insert(path.clone());
                 }
-                Err(error) => tracing::warn!(%error, "a prebuilt tree could not be made"),
+                Err(error) => tracing::warn!(%error, "a prebuilt tree could not be built"),
             }
-            lock(&making).remove(&place);
+            lock(&making).remove(&path);
         });
     }
 
-    /// Removes those that were made before a moment and not taken since.
-    pub(crate) async fn release_older(&self, before: Timestamp) -> io::Result<()> {
-        let mut spares = match tokio::fs::read_dir(&self.dir).await {
+    /// Removes the trees that were built before a time and not used since.
+    pub(crate) async fn remove_older(&self, before: Timestamp) -> io::Result<()> {
+        let mut trees = match tokio::fs::read_dir(&self.dir).await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            spares => spares?,
+            trees => trees?,
         };
-        while let Some(spare) = spares.next_entry().await? {
-            if touched(&spare.path()).await.is_some_and(|at| at < before) {
-                // Renamed first, because one that is half removed must not be taken.
+        while let Some(tree) = trees.next_entry().await? {
+            if modified_at(&tree.path()).await.is_some_and(|at| at < before) {
+                // Renamed first, because a half-removed tree must not be used.
                 let gone = self.dir.join("gone");
-                if gone.exists() {
-                    tokio::fs::remove_dir_all(&gone).await?;
-                }
-                tokio::fs::rename(spare.path(), &gone).await?;
-                tokio::fs::remove_dir_all(gone).await?;
+                remove_folder(&gone).await?;
+                tokio::fs::rename(tree.path(), &gone).await?;
+                remove_folder(&gone).await?;
             }
         }
         Ok(())
@@ -121,23 +117,29 @@ fn lock(making: &Mutex<HashSet<PathBuf>>) -> std::sync::MutexGuard<'_, HashSet<P
 async fn make(
     mirror: &Mirror,
     head: &Sha,
-    place: &Path,
+    path: &Path,
     sandbox: &dyn Sandbox,
     disk_bytes: u64,
-) -> Result<(), Stopped> {
+) -> Result<(), RunError> {
     tree_size::check(mirror, head, disk_bytes).await?;
-    let draft = place.with_extension("draft");
-    for left in [&draft, place] {
+    let draft = path.with_extension("draft");
+    for left in [&draft, path] {
         remove_folder(left).await?;
     }
-    begin_repository(&draft, mirror, head.as_str()).await?;
+    create_repository(&draft, mirror, head.as_str()).await?;
     mirror.check_out(&draft, head).await?;
-    // Before git notes how the files look: it reads those again that look otherwise.
+    // Before git records the files' metadata: git reads files again whose metadata has changed.
     sandbox.adopt(std::slice::from_ref(&draft)).await?;
-    // Git reads files again that have the second of its index, to be sure of them: all of a tree that was made in one.
-    // With a later index it need not.
+    // Git rereads files that were modified in the same second as its index, which are all files of a tree that was
+    // checked out within a second. A later index avoids that.
     tokio::time::sleep(NEXT_SECOND).await;
     let refresh = ["update-index", "-q", "--refresh", "--force-write-index"];
     mirror.git.command(refresh).directory(&draft).run().await?;
-    Ok(tokio::fs::rename(draft, place).await?)
+    Ok(tokio::fs::rename(draft, path).await?)
+}
+
+/// Returns the modification time of a tree.
+async fn modified_at(tree: &Path) -> Option<Timestamp> {
+    let modified = tokio::fs::metadata(tree).await.ok()?.modified().ok()?;
+    Some(Timestamp::default() + modified.duration_since(UNIX_EPOCH).ok()?)
 }

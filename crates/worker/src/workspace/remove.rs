@@ -1,5 +1,5 @@
-//! Removes folders that an agent had in its hands: they may be closed to us, and deeper than descriptors or a stack last
-//! (60,000 folders in each other ended `std::fs::remove_dir_all`).
+//! Removes folders that an agent had access to. They may deny us access, and they may be nested more deeply than file
+//! descriptors or the stack allow (`std::fs::remove_dir_all` failed with 60,000 nested folders).
 
 use std::ffi::CStr;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, Dir, DirEntry, Mode, OFlags, chmod, openat, renam
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-/// Removes a folder with everything in it; one that is not there is fine. Nothing that a link points to is touched.
+/// Removes a folder with everything in it; a missing folder is not an error. The targets of links are not touched.
 pub(crate) async fn remove_folder(path: &Path) -> io::Result<()> {
     let path = path.to_owned();
     tokio::task::spawn_blocking(move || remove(&path)).await.map_err(io::Error::other)?
@@ -32,10 +32,11 @@ pub(crate) fn remove_at(parent: impl AsFd, name: impl Arg + Copy) -> io::Result<
     }
 }
 
-/// A folder that is being emptied. What is in its folders is moved up into it, so that no more than two are open.
+/// A folder that is being emptied. The subfolders of its folders are moved up into it, so that no more than two folders
+/// are open.
 struct Removal {
     top: OwnedFd,
-    /// Folders that were moved: their names.
+    /// The counter for the names of moved folders.
     moved: u64,
 }
 
@@ -47,7 +48,7 @@ impl Removal {
                 let name = name.file_name();
                 if !unlinked(&self.top, name)? {
                     let folder = open(&self.top, name)?;
-                    self.lift(&folder)?;
+                    self.flatten(&folder)?;
                     unlinkat(&self.top, name, AtFlags::REMOVEDIR)?;
                 }
             }
@@ -55,26 +56,27 @@ impl Removal {
         Ok(())
     }
 
-    fn lift(&mut self, folder: &OwnedFd) -> io::Result<()> {
+    /// Empties a folder, and moves its subfolders up.
+    fn flatten(&mut self, folder: &OwnedFd) -> io::Result<()> {
         while let Some(entries) = entries(folder)? {
             for entry in entries {
                 let name = entry?;
                 let name = name.file_name();
                 if !unlinked(folder, name)? {
-                    // A folder that may not be written to cannot be moved either.
+                    // A folder that is not writable cannot be moved. Opening it makes it writable.
                     open(folder, name)?;
-                    self.take(folder, name)?;
+                    self.move_up(folder, name)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
+    fn move_up(&mut self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
         loop {
             self.moved += 1;
             match renameat(folder, name, &self.top, format!("moved-{}", self.moved)) {
-                // The agent has one of that name.
+                // The agent has created an entry with that name.
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
                 done => return Ok(done?),
             }
@@ -82,7 +84,8 @@ impl Removal {
     }
 }
 
-/// What is in a folder; `None` if nothing is. What is removed meanwhile may hide others: they come with the next look.
+/// Returns the entries of a folder; `None` if it is empty. Removing entries may hide others from this listing; the next
+/// call returns them.
 fn entries(folder: &OwnedFd) -> io::Result<Option<impl Iterator<Item = rustix::io::Result<DirEntry>> + use<>>> {
     let is_own = |name: &CStr| name == c"." || name == c"..";
     let mut entries =
@@ -91,7 +94,7 @@ fn entries(folder: &OwnedFd) -> io::Result<Option<impl Iterator<Item = rustix::i
     Ok(first.map(|first| std::iter::once(first).chain(entries)))
 }
 
-/// False if it is a folder.
+/// Removes an entry that is not a folder. Returns false if the entry is a folder.
 fn unlinked(folder: &OwnedFd, name: &CStr) -> io::Result<bool> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),
@@ -100,13 +103,13 @@ fn unlinked(folder: &OwnedFd, name: &CStr) -> io::Result<bool> {
     }
 }
 
-/// Opens a folder, and makes it one that may be read and written to.
+/// Opens a folder, and makes it readable and writable.
 pub(crate) fn open(parent: impl AsFd, name: impl Arg) -> io::Result<OwnedFd> {
-    let place = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let place = openat(parent, name, place, Mode::empty())?;
-    // By its descriptor: the name may be a link to somewhere else by now.
-    chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::RWXU)?;
-    Ok(openat(&place, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let descriptor = openat(parent, name, flags, Mode::empty())?;
+    // Use the descriptor, because the name may be a link to another place by now.
+    chmod(format!("/proc/self/fd/{}", descriptor.as_raw_fd()), Mode::RWXU)?;
+    Ok(openat(&descriptor, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 #[cfg(test)]
@@ -116,7 +119,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_closed_named_oddly_or_linked_goes_and_what_links_point_to_stays() {
+    async fn closed_folders_odd_names_and_links_are_removed_but_the_targets_of_links_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let (host, tree) = (dir.path().join("host"), dir.path().join("tree"));
         std::fs::create_dir_all(host.join("kept")).unwrap();
@@ -133,12 +136,12 @@ mod tests {
         remove_folder(&tree).await.unwrap();
         std::os::unix::fs::symlink("/nowhere", &tree).unwrap();
         remove_folder(&tree).await.unwrap();
-        assert!(tree.symlink_metadata().is_err(), "also a link that leads nowhere");
+        assert!(tree.symlink_metadata().is_err(), "a link without a target is removed too");
         assert!(remove_folder(&dir.path().join("host/kept/no\0name")).await.is_err());
     }
 
     #[tokio::test]
-    async fn folders_deeper_than_any_path_go() {
+    async fn folders_nested_more_deeply_than_any_path_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         std::fs::create_dir(&tree).unwrap();

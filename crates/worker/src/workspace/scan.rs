@@ -1,4 +1,5 @@
-//! A look at a tree, without reading a file: whether anything in it has changed, and what git should not be given.
+//! Scans a tree without reading files: detects whether anything has changed, and finds entries that git must not be
+//! given.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,26 +11,26 @@ use journeyman_core::idempotency::Fingerprint;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat};
 use rustix::io::Errno;
 
-/// The longest path that the kernel follows in one piece (limits.h), and so the longest that git can store.
+/// The maximum length of a path that the kernel resolves in one call (limits.h), and so the maximum that git can store.
 const PATH_BYTES: usize = 4096;
 
-/// Large files that are told at most.
-const LARGE: usize = 100;
+/// The maximum number of large files that a scan reports.
+const MAX_LARGE: usize = 100;
 
-/// What was seen.
+/// The result of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Survey {
-    /// Of all names, kinds, sizes and times: two that are equal saw the same. A file cannot be changed without the time
-    /// of its change, which programs cannot set (inode(7)).
+pub(crate) struct TreeScan {
+    /// The fingerprint of all names, kinds, sizes and times. Equal fingerprints mean that nothing has changed: a file
+    /// cannot be changed without changing its ctime, which programs cannot set (inode(7)).
     pub(crate) fingerprint: String,
-    /// Files larger than asked for, from the top.
+    /// The paths of files above the given size, relative to the folder; at most [`MAX_LARGE`].
     pub(crate) large: Vec<PathBuf>,
-    /// The first folder that is nested too deeply to be stored.
+    /// True if an entry is nested so deeply that its path is too long to be stored.
     pub(crate) too_deep: bool,
-    /// Whether git may use the agent's repository, `.git` at the top: it contains only files, folders, and links to
+    /// True if git may use the agent's repository, `.git` at the top: it contains only files, folders, and links to
     /// these, and nothing that blocks a reader.
     pub(crate) repository_is_plain: bool,
-    /// A file elsewhere that git would read and that blocks a reader: a FIFO or a device.
+    /// An entry elsewhere that git would read and that would block it: a FIFO, a device, or a link to one.
     pub(crate) blocking: Option<PathBuf>,
     /// The bytes on disk of all files, including those of the agent's repository.
     pub(crate) bytes: u64,
@@ -56,20 +57,20 @@ const READ_BY_GIT: [&str; 11] = [
 const FOLDERS_OF_GIT: [&str; 4] = [".git", "objects", "refs", "reftable"];
 
 /// Walks a folder and everything in it. The objects of its `.git` are not part of the fingerprint, because the refs
-/// identify them. Of a folder that cannot be opened, only the entry itself is recorded.
+/// identify them. If a folder cannot be opened, only its own entry is recorded.
 ///
 /// # Errors
 /// The folder itself cannot be read.
-pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
+pub(crate) fn scan(folder: &Path, large_from: u64) -> io::Result<TreeScan> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = openat(CWD, folder, flags, Mode::empty())?;
-    let mut seen = Survey { repository_is_plain: true, ..Survey::default() };
-    // A tree is read in the order in which the disk gives it, so the sum must not depend on the order.
+    let mut seen = TreeScan { repository_is_plain: true, ..TreeScan::default() };
+    // The file system returns entries in any order, so the sum must not depend on it.
     let mut sum = [0_u8; 32];
     let mut next = vec![PathBuf::new()];
     while let Some(path) = next.pop() {
         let here = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
-        // Where something is at work, a folder may have become a link to anywhere.
+        // If a program is running in the tree, it may have replaced the folder by a link.
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let Ok(dir) = openat2(&top, here, flags, Mode::empty(), within) else { continue };
         let mut dir = Dir::new(dir)?;
@@ -84,16 +85,16 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
                 seen.too_deep = true;
                 continue;
             }
-            // It may be gone again, where something is at work.
-            let Ok(note) = statat(dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            let kind = FileType::from_raw_mode(note.st_mode);
-            let size = u64::try_from(note.st_size).unwrap_or_default();
+            // If a program is running in the tree, it may have removed the entry.
+            let Ok(metadata) = statat(dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let kind = FileType::from_raw_mode(metadata.st_mode);
+            let size = u64::try_from(metadata.st_size).unwrap_or_default();
             seen.entries += 1;
-            seen.bytes += u64::try_from(note.st_blocks).unwrap_or_default() * 512;
+            seen.bytes += u64::try_from(metadata.st_blocks).unwrap_or_default() * 512;
             if !path.starts_with(".git/objects") {
-                add(&mut sum, &path, &note, kind);
+                add(&mut sum, &path, &metadata, kind);
             }
-            if keeps_git_waiting(top.as_fd(), &path, kind) {
+            if may_block_git(top.as_fd(), &path, kind) {
                 if path.starts_with(".git") {
                     seen.repository_is_plain = false;
                 } else {
@@ -104,7 +105,7 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
                 next.push(path);
             } else if kind == FileType::RegularFile
                 && size > large_from
-                && seen.large.len() < LARGE
+                && seen.large.len() < MAX_LARGE
                 && !path.starts_with(".git")
             {
                 seen.large.push(path);
@@ -116,7 +117,7 @@ pub(crate) fn survey(folder: &Path, large_from: u64) -> io::Result<Survey> {
 }
 
 /// Returns the first entry of the committer's folder that is neither a file nor a folder. The links that the committer
-/// creates itself ([`crate::clerk`]) are not reported: it removes them before it does anything else.
+/// creates itself ([`crate::commit::committer`]) are not reported: it removes them before it does anything else.
 ///
 /// # Errors
 /// A folder cannot be read.
@@ -147,7 +148,7 @@ pub(crate) fn first_odd_entry(folder: &Path) -> io::Result<Option<PathBuf>> {
 
 /// Returns whether git would open this entry and might block: a FIFO or a device among the files that it reads, or a
 /// link to one. Opening a socket fails immediately.
-fn keeps_git_waiting(top: BorrowedFd<'_>, path: &Path, kind: FileType) -> bool {
+fn may_block_git(top: BorrowedFd<'_>, path: &Path, kind: FileType) -> bool {
     let in_repository = path.starts_with(".git");
     // The service's git runs no hooks.
     let is_read = !path.starts_with(".git/hooks")
@@ -162,35 +163,35 @@ fn keeps_git_waiting(top: BorrowedFd<'_>, path: &Path, kind: FileType) -> bool {
             // If the target is outside the tree, its meaning in the sandbox is unknown here.
             let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
             match openat2(top, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within) {
-                Ok(target) => match fstat(target).map(|note| FileType::from_raw_mode(note.st_mode)) {
+                Ok(target) => match fstat(target).map(|metadata| FileType::from_raw_mode(metadata.st_mode)) {
                     Ok(FileType::Directory) => in_repository,
-                    Ok(kind) => keeps_waiting(kind),
+                    Ok(kind) => blocks_readers(kind),
                     Err(_) => true,
                 },
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => false,
                 Err(_) => in_repository,
             }
         }
-        kind => keeps_waiting(kind),
+        kind => blocks_readers(kind),
     }
 }
 
-const fn keeps_waiting(kind: FileType) -> bool {
+const fn blocks_readers(kind: FileType) -> bool {
     matches!(kind, FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown)
 }
 
 /// Adds an entry to the sum.
-fn add(sum: &mut [u8; 32], path: &Path, note: &Stat, kind: FileType) {
+fn add(sum: &mut [u8; 32], path: &Path, metadata: &Stat, kind: FileType) {
     let mut entry = path.as_os_str().as_bytes().to_vec();
-    entry.extend(note.st_mode.to_le_bytes());
+    entry.extend(metadata.st_mode.to_le_bytes());
     // The times of a folder say nothing that its entries do not.
     if kind != FileType::Directory {
-        entry.extend(note.st_ino.to_le_bytes());
-        entry.extend(note.st_size.to_le_bytes());
-        for time in [note.st_mtime, note.st_ctime] {
+        entry.extend(metadata.st_ino.to_le_bytes());
+        entry.extend(metadata.st_size.to_le_bytes());
+        for time in [metadata.st_mtime, metadata.st_ctime] {
             entry.extend(time.to_le_bytes());
         }
-        for part in [note.st_mtime_nsec, note.st_ctime_nsec] {
+        for part in [metadata.st_mtime_nsec, metadata.st_ctime_nsec] {
             entry.extend(part.to_le_bytes());
         }
     }
@@ -228,8 +229,8 @@ mod tests {
             mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
         }
 
-        fn seen(&self) -> Survey {
-            survey(self.0.path(), u64::MAX).expect("a survey")
+        fn scanned(&self) -> TreeScan {
+            scan(self.0.path(), u64::MAX).expect("a scan")
         }
     }
 
@@ -240,7 +241,7 @@ mod tests {
         {
             let tree = Tree::new();
             tree.fifo(name);
-            let seen = tree.seen();
+            let seen = tree.scanned();
             assert_eq!(seen.blocking.as_deref(), Some(Path::new(name)));
             assert!(seen.repository_is_plain, "{name}");
         }
@@ -248,11 +249,11 @@ mod tests {
         tree.fifo("pipe");
         fs::create_dir(tree.path("a")).expect("a folder");
         symlink("../pipe", tree.path("a/packed-refs")).expect("a link");
-        assert_eq!(tree.seen().blocking.as_deref(), Some(Path::new("a/packed-refs")), "a link to one");
+        assert_eq!(tree.scanned().blocking.as_deref(), Some(Path::new("a/packed-refs")), "a link to one");
     }
 
     #[test]
-    fn other_fifos_links_and_files_keep_nobody_waiting() {
+    fn other_fifos_links_and_files_do_not_block_git() {
         let tree = Tree::new();
         tree.fifo("pipe");
         tree.fifo("a/node");
@@ -260,12 +261,12 @@ mod tests {
         symlink("/usr/bin/true", tree.path(".git/hooks/pre-commit")).expect("a link");
         symlink("/usr/share/config", tree.path("config")).expect("a link");
         symlink("nowhere", tree.path(".git/old")).expect("a link");
-        let seen = tree.seen();
+        let seen = tree.scanned();
         assert_eq!((seen.blocking, seen.repository_is_plain), (None, true));
     }
 
     #[test]
-    fn a_repository_that_may_keep_git_waiting_is_not_plain() {
+    fn a_repository_that_may_block_git_is_not_plain() {
         type Plant = fn(&Tree);
         let plant: [(&str, Plant); 5] = [
             ("HEAD", |tree| {
@@ -286,30 +287,30 @@ mod tests {
         for (what, plant) in plant {
             let tree = Tree::new();
             plant(&tree);
-            let seen = tree.seen();
+            let seen = tree.scanned();
             assert_eq!((seen.repository_is_plain, seen.blocking), (false, None), "{what}");
         }
     }
 
     #[test]
     fn links_and_fifos_among_the_files_of_the_committer_are_found() {
-        let desk = Tree::new();
-        fs::create_dir(desk.path("own")).expect("a folder");
-        symlink("/x", desk.path("own/pack")).expect("a link");
-        assert_eq!(first_odd_entry(desk.0.path()).expect("a look"), None);
-        desk.fifo("git/config");
-        assert_eq!(first_odd_entry(desk.0.path()).expect("a look"), Some("./git/config".into()));
-        fs::remove_file(desk.path("git/config")).expect("a file");
-        symlink("/dev/stdin", desk.path("index")).expect("a link");
-        assert_eq!(first_odd_entry(desk.0.path()).expect("a look"), Some("./index".into()));
+        let folder = Tree::new();
+        fs::create_dir(folder.path("own")).expect("a folder");
+        symlink("/x", folder.path("own/pack")).expect("a link");
+        assert_eq!(first_odd_entry(folder.0.path()).expect("a scan"), None);
+        folder.fifo("git/config");
+        assert_eq!(first_odd_entry(folder.0.path()).expect("a scan"), Some("./git/config".into()));
+        fs::remove_file(folder.path("git/config")).expect("a file");
+        symlink("/dev/stdin", folder.path("index")).expect("a link");
+        assert_eq!(first_odd_entry(folder.0.path()).expect("a scan"), Some("./index".into()));
     }
 
     #[test]
-    fn objects_count_as_bytes_and_not_as_a_change() {
+    fn objects_count_as_bytes_but_not_as_a_change() {
         let tree = Tree::new();
-        let before = tree.seen();
+        let before = tree.scanned();
         fs::write(tree.path(".git/objects/info/x"), vec![1; 1 << 20]).expect("a file");
-        let after = tree.seen();
+        let after = tree.scanned();
         assert_eq!(before.fingerprint, after.fingerprint);
         assert!(after.bytes >= before.bytes + (1 << 20) && after.entries == before.entries + 1);
     }

@@ -1,7 +1,7 @@
-//! A request's body into git and git's answer out of it, a piece at a time.
+//! Streams a request's body into git and git's answer out of it, one piece at a time.
 //!
 //! Invariants: the process ends when the answer is dropped, when the request breaks off, and when no byte moves for too
-//! long; an answer that was cut short ends with an error and never looks whole.
+//! long; a truncated answer ends with an error and never looks complete.
 
 use std::io;
 use std::time::Duration;
@@ -21,38 +21,38 @@ use crate::local::blocking;
 
 const PIECE_BYTES: usize = 32 << 10;
 
-/// Pieces that wait for the client.
+/// The maximum number of pieces that wait for the client.
 const PIECES: usize = 4;
 
-/// What git complains of, for the log.
-const SAID_BYTES: u64 = 4 << 10;
+/// The maximum number of bytes of git's error output that are logged.
+const STDERR_BYTES: u64 = 4 << 10;
 
-/// What git has for removing its lock files when it is told to end.
+/// The time that a stopped git has to remove its lock files.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A part of git's answer.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// Its next bytes.
+    /// The next bytes of the answer.
     Data(Bytes),
-    /// It is whole.
+    /// The end of a complete answer.
     End,
 }
 
-/// Why an exchange ended before its time, for the log.
-type Broken = String;
+/// The reason why an exchange ended early, for the log.
+type Interruption = String;
 
-const CLIENT_GONE: &str = "the client went away";
+const CLIENT_DISCONNECTED: &str = "the client disconnected";
 
-/// Starts the exchange; it goes on for as long as the receiver is there.
-/// Before the response ends, the folders of the repository that git may have changed are synced.
+/// Starts the exchange, which ends early if the receiver is dropped. Before the response ends, the folders of the
+/// repository that git may have changed are synced.
 pub(super) fn start(process: Piped, body: GitBody, idle: Duration, folders: Option<Folders>) -> Receiver<Piece> {
     let (sender, receiver) = mpsc::channel(PIECES);
-    tokio::spawn(carry(process, body, (idle, folders), sender));
+    tokio::spawn(run(process, body, (idle, folders), sender));
     receiver
 }
 
-/// The rest of an answer, as a body.
+/// Returns the rest of an answer as a body.
 pub(super) fn body(first: Bytes, pieces: Receiver<Piece>) -> GitBody {
     let rest = stream::unfold(Some(pieces), |pieces| async move {
         let mut pieces = pieces?;
@@ -69,43 +69,43 @@ pub(super) fn body(first: Bytes, pieces: Receiver<Piece>) -> GitBody {
     Box::pin(stream::iter(first).chain(rest))
 }
 
-async fn carry(mut process: Piped, body: GitBody, (idle, folders): (Duration, Option<Folders>), sender: Sender<Piece>) {
+async fn run(mut process: Piped, body: GitBody, (idle, folders): (Duration, Option<Folders>), sender: Sender<Piece>) {
     let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
     let moved = Notify::new();
     let answering = async {
-        let (answered, said) = tokio::join!(answer(stdout, &sender, &moved), listen(stderr));
-        answered.map(|()| said)
+        let (answered, errors) = tokio::join!(answer(stdout, &sender, &moved), read_errors(stderr));
+        answered.map(|()| errors)
     };
     let outcome = tokio::select! {
         ended = answering => ended,
-        broken = feed(body, stdin, &moved) => Err(broken),
-        () = sender.closed() => Err(CLIENT_GONE.to_owned()),
+        reason = feed(body, stdin, &moved) => Err(reason),
+        () = sender.closed() => Err(CLIENT_DISCONNECTED.to_owned()),
         () = stalled(&moved, idle) => Err(format!("no byte moved for {} seconds", idle.as_secs())),
     };
     match outcome {
-        Ok(said) => {
-            // Its exit code is no part of the answer: what git refuses it has told the client in the protocol's words.
+        Ok(errors) => {
+            // The exit code is not part of the answer: git reports refusals to the client within the protocol.
             let status = timeout(GRACE, process.wait()).await;
-            tracing::debug!(?status, %said, "git http-backend ended");
+            tracing::debug!(?status, %errors, "git http-backend ended");
             if let Some(folders) = folders
                 && let Err(error) = blocking(move || folders.sync()).await
             {
                 // Without its end the response looks truncated, and the client retries.
-                tracing::error!(%error, "a repository cannot be synced to disk after a push");
+                tracing::error!(%error, "syncing the repository to disk after a push failed");
                 return;
             }
-            // The client may have stopped reading just here.
+            // The client may have stopped reading at this point.
             let _ = timeout(idle, sender.send(Piece::End)).await;
         }
-        Err(broken) => {
-            tracing::info!(%broken, "git http-backend was stopped");
+        Err(reason) => {
+            tracing::info!(%reason, "git http-backend was stopped");
             process.stop(GRACE).await;
         }
     }
 }
 
-/// Gives git the request's body; returns only where that breaks off.
-async fn feed(mut body: GitBody, stdin: Option<ChildStdin>, moved: &Notify) -> Broken {
+/// Sends the request's body to git; returns only if the request breaks off.
+async fn feed(mut body: GitBody, stdin: Option<ChildStdin>, moved: &Notify) -> Interruption {
     if let Some(mut stdin) = stdin {
         while let Some(piece) = body.next().await {
             let piece = match piece {
@@ -114,7 +114,7 @@ async fn feed(mut body: GitBody, stdin: Option<ChildStdin>, moved: &Notify) -> B
             };
             moved.notify_one();
             if stdin.write_all(&piece).await.is_err() {
-                // A git that wants no more has its answer ready.
+                // Git stopped reading because its answer is ready.
                 break;
             }
             moved.notify_one();
@@ -123,8 +123,8 @@ async fn feed(mut body: GitBody, stdin: Option<ChildStdin>, moved: &Notify) -> B
     std::future::pending().await
 }
 
-/// Sends git's answer on, as fast as the client takes it.
-async fn answer(stdout: Option<ChildStdout>, sender: &Sender<Piece>, moved: &Notify) -> Result<(), Broken> {
+/// Forwards git's answer as fast as the client accepts it.
+async fn answer(stdout: Option<ChildStdout>, sender: &Sender<Piece>, moved: &Notify) -> Result<(), Interruption> {
     let Some(mut stdout) = stdout else { return Ok(()) };
     let mut buffer = BytesMut::new();
     loop {
@@ -135,23 +135,23 @@ async fn answer(stdout: Option<ChildStdout>, sender: &Sender<Piece>, moved: &Not
         }
         moved.notify_one();
         let piece = Piece::Data(buffer.split().freeze());
-        sender.send(piece).await.map_err(|_| CLIENT_GONE.to_owned())?;
+        sender.send(piece).await.map_err(|_| CLIENT_DISCONNECTED.to_owned())?;
         moved.notify_one();
     }
 }
 
-/// The beginning of what git complains of; the rest is drained.
-async fn listen(stderr: Option<ChildStderr>) -> String {
-    let mut said = Vec::new();
+/// Reads the beginning of git's error output and drains the rest.
+async fn read_errors(stderr: Option<ChildStderr>) -> String {
+    let mut errors = Vec::new();
     if let Some(stderr) = stderr {
-        let mut beginning = stderr.take(SAID_BYTES);
-        let _ = beginning.read_to_end(&mut said).await;
+        let mut beginning = stderr.take(STDERR_BYTES);
+        let _ = beginning.read_to_end(&mut errors).await;
         let _ = tokio::io::copy(&mut beginning.into_inner(), &mut tokio::io::sink()).await;
     }
-    String::from_utf8_lossy(&said).trim().to_owned()
+    String::from_utf8_lossy(&errors).trim().to_owned()
 }
 
-/// Returns when nothing moved for `idle`.
+/// Returns after no byte has moved for `idle`.
 async fn stalled(moved: &Notify, idle: Duration) {
     while timeout(idle, moved.notified()).await.is_ok() {}
 }

@@ -1,6 +1,6 @@
-//! The head of a CGI answer: `Status:` and the other headers, then an empty line.
+//! The head of a CGI answer: `Status:` and the other headers, followed by an empty line.
 //!
-//! Invariant: what comes out can be put into an HTTP answer as it is.
+//! Invariant: the parsed head can be used in an HTTP answer without changes.
 
 use bytes::{Bytes, BytesMut};
 use journeyman_core::ports::GitServerError;
@@ -8,17 +8,17 @@ use tokio::sync::mpsc::Receiver;
 
 use super::exchange::Piece;
 
-/// git's are a few hundred bytes.
+/// The maximum size of a head in bytes; git's heads have a few hundred.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Status and headers.
+/// The status and the headers of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
 }
 
-/// Takes the head from the front of an answer; what came with it of the body is given back.
+/// Reads the head of an answer. Also returns the part of the body that arrived with it.
 pub(super) async fn receive(pieces: &mut Receiver<Piece>) -> Result<(Head, Bytes), GitServerError> {
     let mut received = BytesMut::new();
     while let Some(Piece::Data(bytes)) = pieces.recv().await {
@@ -34,7 +34,7 @@ pub(super) async fn receive(pieces: &mut Receiver<Piece>) -> Result<(Head, Bytes
     Err(GitServerError::Failed("git ended without an answer".to_owned()))
 }
 
-/// Behind the empty line.
+/// Returns the position after the empty line.
 fn end(received: &[u8]) -> Option<usize> {
     let behind = |line: &[u8]| received.windows(line.len()).position(|window| window == line).map(|at| at + line.len());
     behind(b"\r\n\r\n").into_iter().chain(behind(b"\n\n")).min()
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_head_in_pieces_is_put_together() {
+    async fn a_head_in_several_pieces_is_parsed() {
         let (sender, mut receiver) = tokio::sync::mpsc::channel(8);
         for piece in ["Status: 404 Not F", "ound\r\nPragma: no-cache\r", "\n\r\nbo", "dy"] {
             assert!(sender.send(Piece::Data(Bytes::from_static(piece.as_bytes()))).await.is_ok());
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_none_is_refused() {
+    fn a_malformed_head_is_refused() {
         for bad in ["no colon", "a b: c", ": c", "Status: ok", "Status: 42", "Status: 999", "A: b\rc", "A: \0"] {
             assert!(parse(format!("{bad}\n\n").as_bytes()).is_err(), "{bad:?}");
         }

@@ -1,22 +1,22 @@
-//! What is asked of git, told from method, path and query.
+//! Selects the request to git by method, path and query.
 //!
-//! Invariant: what is not exactly one of four requests is not served. `git http-backend` decodes a query and takes the
-//! last `service` in it, so `service=git-upload-pack&service=%67it-receive-pack` begins a push: whoever asks
-//! [`needs_write`] and whoever starts git must not read a query differently.
+//! Invariant: only exact matches of four requests are served. `git http-backend` decodes a query and takes the last
+//! `service` in it, so `service=git-upload-pack&service=%67it-receive-pack` begins a push. Therefore the callers of
+//! [`needs_write`] and of git must not interpret a query differently.
 
-/// A request that git is given, in our words.
+/// A request that git serves. Its strings are constants, not those of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// `GET` or `POST`.
+    /// The method: `GET` or `POST`.
     pub(super) method: &'static str,
-    /// Below the repository.
+    /// The path below the repository.
     pub(super) path: &'static str,
-    /// Without the question mark.
+    /// The query, without the question mark.
     pub(super) query: &'static str,
     writes: bool,
 }
 
-/// All that is served.
+/// The requests that are served.
 const SERVED: &[Asked] = &[
     Asked { method: "GET", path: "/info/refs", query: "service=git-upload-pack", writes: false },
     Asked { method: "POST", path: "/git-upload-pack", query: "", writes: false },
@@ -25,13 +25,14 @@ const SERVED: &[Asked] = &[
 ];
 
 impl Asked {
-    /// `None` where it is not served.
+    /// Returns the matching request; `None` if it is not served.
     pub(super) fn read(method: &str, path: &str, query: &str) -> Option<&'static Self> {
         SERVED.iter().find(|asked| asked.method == method && asked.path == path && asked.query == query)
     }
 }
 
-/// Whether a request of git below a repository belongs to a push. What is not known to read counts as one that writes.
+/// Returns whether a request of git below a repository belongs to a push. A request that is not known to be a read
+/// counts as a write.
 pub(super) fn needs_write(path: &str, query: &str) -> bool {
     !SERVED.iter().any(|asked| !asked.writes && asked.path == path && asked.query == query)
 }

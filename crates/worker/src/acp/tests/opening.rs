@@ -1,31 +1,31 @@
-//! The handshake, and opening sessions.
+//! Tests of the handshake, and of opening sessions.
 
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::super::{AcpError, Opened, Policy, SessionRequest, connect};
-use super::{connected, limits, message, play, told, wanted};
+use super::{connected, limits, message, new_session, received, run_agent};
 
 fn continued() -> SessionRequest {
-    SessionRequest { previous: Some("old".to_owned()), ..wanted() }
+    SessionRequest { previous: Some("old".to_owned()), ..new_session() }
 }
 
 #[tokio::test]
 async fn neither_files_nor_terminals_are_offered() {
-    let (streams, agent) = play(|mut agent| async move {
-        let request = agent.hear_method("initialize").await;
+    let (streams, agent) = run_agent(|mut agent| async move {
+        let request = agent.receive_method("initialize").await;
         let offered = &request["params"]["clientCapabilities"];
         assert_eq!(request["params"]["protocolVersion"], 1);
         assert_eq!(offered["terminal"], false);
         assert_eq!(offered["fs"]["readTextFile"], false);
         assert_eq!(offered["fs"]["writeTextFile"], false);
         agent.answer(&request, json!({ "protocolVersion": 1 })).await;
-        let request = agent.hear_method("session/new").await;
+        let request = agent.receive_method("session/new").await;
         assert_eq!(request["params"]["cwd"], "/workspace");
         assert_eq!(request["params"]["mcpServers"], json!([]));
         agent.answer(&request, json!({ "sessionId": "s1" })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
@@ -36,11 +36,11 @@ async fn neither_files_nor_terminals_are_offered() {
 }
 
 #[tokio::test]
-async fn another_version_is_told() {
-    let (streams, _agent) = play(|mut agent| async move {
-        let request = agent.hear_method("initialize").await;
+async fn an_unsupported_version_is_an_error() {
+    let (streams, _agent) = run_agent(|mut agent| async move {
+        let request = agent.receive_method("initialize").await;
         agent.answer(&request, json!({ "protocolVersion": 2 })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (sender, _updates) = mpsc::channel(1);
     let error = connect(streams, limits(), Policy::REFUSE, sender).await.unwrap_err();
@@ -48,8 +48,8 @@ async fn another_version_is_told() {
 }
 
 #[tokio::test]
-async fn a_silent_agent_is_not_waited_for() {
-    let (streams, _agent) = play(|agent| agent.linger());
+async fn a_silent_agent_times_out() {
+    let (streams, _agent) = run_agent(|agent| agent.stay_open());
     let (sender, _updates) = mpsc::channel(1);
     let mut limits = limits();
     limits.initialize_timeout = std::time::Duration::from_millis(50);
@@ -59,45 +59,45 @@ async fn a_silent_agent_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_repeated_while_loading_is_dropped() {
-    let (streams, agent) = play(|mut agent| async move {
-        agent.shake_hands(json!({ "loadSession": true })).await;
-        let request = agent.hear_method("session/load").await;
+async fn updates_that_are_repeated_while_loading_are_dropped() {
+    let (streams, agent) = run_agent(|mut agent| async move {
+        agent.handshake(json!({ "loadSession": true })).await;
+        let request = agent.receive_method("session/load").await;
         assert_eq!(request["params"]["sessionId"], "old");
         agent.message("said long ago").await;
         agent.answer(&request, json!(null)).await;
         agent.message("repeated too late").await;
-        let prompt = agent.hear_method("session/prompt").await;
+        let prompt = agent.receive_method("session/prompt").await;
         assert_eq!(prompt["params"]["sessionId"], "old");
         agent.message("new").await;
         agent.answer(&prompt, json!({ "stopReason": "end_turn" })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, mut updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
     assert_eq!(session, ("old".to_owned(), Opened::Loaded));
-    // The late repetition has to be read before the turn begins, or it is news.
+    // The late repetition must be read before the turn begins; otherwise it counts as new.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     let cancel = CancellationToken::new();
     connection.prompt("old", "go on", &cancel).await.unwrap();
-    assert_eq!(told(&mut updates), [message("new")]);
+    assert_eq!(received(&mut updates), [message("new")]);
     drop(connection);
     agent.await.unwrap();
 }
 
 #[tokio::test]
-async fn resume_comes_before_load_and_load_before_new() {
-    let (streams, agent) = play(|mut agent| async move {
-        agent.shake_hands(json!({ "loadSession": true, "sessionCapabilities": { "resume": {} } })).await;
-        let request = agent.hear_method("session/resume").await;
+async fn resume_is_tried_before_load_and_load_before_new() {
+    let (streams, agent) = run_agent(|mut agent| async move {
+        agent.handshake(json!({ "loadSession": true, "sessionCapabilities": { "resume": {} } })).await;
+        let request = agent.receive_method("session/resume").await;
         agent.answer(&request, json!({})).await;
-        let request = agent.hear_method("session/resume").await;
+        let request = agent.receive_method("session/resume").await;
         agent.refuse(&request, -32002, "no such session").await;
-        let request = agent.hear_method("session/load").await;
+        let request = agent.receive_method("session/load").await;
         agent.refuse(&request, -32603, "broken file").await;
-        let request = agent.hear_method("session/new").await;
+        let request = agent.receive_method("session/new").await;
         agent.answer(&request, json!({ "sessionId": "fresh" })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
@@ -109,38 +109,38 @@ async fn resume_comes_before_load_and_load_before_new() {
 }
 
 #[tokio::test]
-async fn model_and_mode_are_set_where_they_are_offered() {
-    let (streams, agent) = play(|mut agent| async move {
-        agent.shake_hands(json!({})).await;
-        let request = agent.hear_method("session/new").await;
+async fn model_and_mode_are_set_if_they_are_offered() {
+    let (streams, agent) = run_agent(|mut agent| async move {
+        agent.handshake(json!({})).await;
+        let request = agent.receive_method("session/new").await;
         let option = json!({
             "id": "m", "name": "Mode", "category": "mode", "type": "select", "currentValue": "ask",
             "options": [{ "value": "yolo", "name": "Yolo" }],
         });
         let models = json!({ "currentModelId": "small", "availableModels": [{ "modelId": "large" }] });
         agent.answer(&request, json!({ "sessionId": "s1", "configOptions": [option], "models": models })).await;
-        let request = agent.hear_method("session/set_model").await;
+        let request = agent.receive_method("session/set_model").await;
         assert_eq!(request["params"], json!({ "sessionId": "s1", "modelId": "large" }));
-        // A refusal does not spoil the session.
+        // A refusal does not end the session.
         agent.refuse(&request, -32601, "no").await;
-        let request = agent.hear_method("session/set_config_option").await;
+        let request = agent.receive_method("session/set_config_option").await;
         assert_eq!(request["params"], json!({ "sessionId": "s1", "configId": "m", "value": "yolo" }));
         agent.answer(&request, json!({ "configOptions": [] })).await;
 
-        let request = agent.hear_method("session/new").await;
+        let request = agent.receive_method("session/new").await;
         let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask" }, { "id": "yolo" }] });
         agent.answer(&request, json!({ "sessionId": "s2", "modes": modes })).await;
-        let request = agent.hear_method("session/set_mode").await;
+        let request = agent.receive_method("session/set_mode").await;
         assert_eq!(request["params"], json!({ "sessionId": "s2", "modeId": "yolo" }));
         agent.answer(&request, json!({})).await;
 
-        // Nothing is offered, nothing is set.
-        let request = agent.hear_method("session/new").await;
+        // If the agent offers nothing, nothing is set.
+        let request = agent.receive_method("session/new").await;
         agent.answer(&request, json!({ "sessionId": "s3" })).await;
-        assert!(agent.hear().await.is_none());
+        assert!(agent.receive().await.is_none());
     });
     let (connection, _updates) = connected(streams, Policy::ALLOW).await;
-    let request = SessionRequest { mode: Some("yolo".to_owned()), model: Some("large".to_owned()), ..wanted() };
+    let request = SessionRequest { mode: Some("yolo".to_owned()), model: Some("large".to_owned()), ..new_session() };
     for session in ["s1", "s2", "s3"] {
         let opened = connection.open(&request).await.unwrap();
         assert_eq!(opened, (session.to_owned(), Opened::New));
@@ -151,14 +151,14 @@ async fn model_and_mode_are_set_where_they_are_offered() {
 
 #[tokio::test]
 async fn a_new_session_without_an_id_is_an_error() {
-    let (streams, _agent) = play(|mut agent| async move {
-        agent.shake_hands(json!({})).await;
-        let request = agent.hear_method("session/new").await;
+    let (streams, _agent) = run_agent(|mut agent| async move {
+        agent.handshake(json!({})).await;
+        let request = agent.receive_method("session/new").await;
         agent.answer(&request, json!({})).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, _updates) = connected(streams, Policy::ALLOW).await;
-    let error = connection.open(&wanted()).await.unwrap_err();
+    let error = connection.open(&new_session()).await.unwrap_err();
     assert!(matches!(error, AcpError::Protocol(_)), "{error:?}");
 }
 
@@ -168,20 +168,20 @@ async fn authentication_is_sent_if_the_agent_requires_it_and_the_session_is_open
         (json!([{ "id": "login", "type": "terminal" }, { "id": "key", "name": "Key" }]), None),
         (json!([{ "id": "browser" }, { "id": "key" }]), Some("key".to_owned())),
     ] {
-        let (streams, agent) = play(|mut agent| async move {
-            let request = agent.hear_method("initialize").await;
+        let (streams, agent) = run_agent(|mut agent| async move {
+            let request = agent.receive_method("initialize").await;
             agent.answer(&request, json!({ "protocolVersion": 1, "authMethods": methods })).await;
-            let request = agent.hear_method("session/new").await;
+            let request = agent.receive_method("session/new").await;
             agent.refuse(&request, -32000, "Authentication required").await;
-            let request = agent.hear_method("authenticate").await;
+            let request = agent.receive_method("authenticate").await;
             assert_eq!(request["params"]["methodId"], "key");
             agent.answer(&request, json!({})).await;
-            let request = agent.hear_method("session/new").await;
+            let request = agent.receive_method("session/new").await;
             agent.answer(&request, json!({ "sessionId": "s1" })).await;
-            agent.linger().await;
+            agent.stay_open().await;
         });
         let (connection, _updates) = connected(streams, Policy::ALLOW).await;
-        let request = SessionRequest { auth_method: wanted_method, ..wanted() };
+        let request = SessionRequest { auth_method: wanted_method, ..new_session() };
         assert_eq!(connection.open(&request).await, Ok(("s1".to_owned(), Opened::New)));
         drop(connection);
         agent.await.unwrap();
@@ -189,7 +189,7 @@ async fn authentication_is_sent_if_the_agent_requires_it_and_the_session_is_open
 }
 
 #[tokio::test]
-async fn an_authentication_that_is_not_possible_is_explained() {
+async fn the_error_of_an_impossible_authentication_explains_the_cause() {
     for (methods, wanted_method, word) in [
         (json!([]), None, "needs a key"),
         (json!([{ "id": "login", "type": "terminal" }]), None, "needs a key"),
@@ -197,34 +197,34 @@ async fn an_authentication_that_is_not_possible_is_explained() {
         (json!([{ "id": "a" }]), Some("c".to_owned()), "methods a: set auth-method"),
         (json!([{ "id": "a" }]), None, "authentication by a failed: wrong key"),
     ] {
-        let (streams, _agent) = play(|mut agent| async move {
-            let request = agent.hear_method("initialize").await;
+        let (streams, _agent) = run_agent(|mut agent| async move {
+            let request = agent.receive_method("initialize").await;
             agent.answer(&request, json!({ "protocolVersion": 1, "authMethods": methods })).await;
-            let request = agent.hear_method("session/new").await;
+            let request = agent.receive_method("session/new").await;
             agent.refuse(&request, -32000, "Authentication required").await;
-            if let Some(request) = agent.hear().await {
+            if let Some(request) = agent.receive().await {
                 agent.refuse(&request, -32603, "wrong key").await;
             }
-            agent.linger().await;
+            agent.stay_open().await;
         });
         let (connection, _updates) = connected(streams, Policy::ALLOW).await;
-        let request = SessionRequest { auth_method: wanted_method, ..wanted() };
+        let request = SessionRequest { auth_method: wanted_method, ..new_session() };
         let error = connection.open(&request).await.unwrap_err().to_string();
         assert!(error.contains("Authentication required") && error.contains(word), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_session_is_not_used_outside_the_mode_that_is_required() {
-    let (streams, _agent) = play(|mut agent| async move {
-        agent.shake_hands(json!({})).await;
-        let request = agent.hear_method("session/new").await;
+async fn a_session_without_its_required_mode_is_not_used() {
+    let (streams, _agent) = run_agent(|mut agent| async move {
+        agent.handshake(json!({})).await;
+        let request = agent.receive_method("session/new").await;
         let modes = json!({ "currentModeId": "yolo", "availableModes": [{ "id": "yolo" }] });
         agent.answer(&request, json!({ "sessionId": "s1", "modes": modes })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, _updates) = connected(streams, Policy::REFUSE).await;
-    let request = SessionRequest { mode: Some("ask".to_owned()), mode_is_required: true, ..wanted() };
+    let request = SessionRequest { mode: Some("ask".to_owned()), mode_is_required: true, ..new_session() };
     let error = connection.open(&request).await.unwrap_err();
     assert!(matches!(&error, AcpError::Protocol(text) if text.contains("the mode ask")), "{error}");
 }

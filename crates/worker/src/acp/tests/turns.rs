@@ -1,13 +1,13 @@
-//! Turns with agents that keep to the protocol.
+//! Tests of turns with agents that follow the protocol.
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::super::{AcpError, Policy, Stop, TurnEnd, Update, Usage, connect};
-use super::{FakeAgent, limits, message, opened, play, told, wanted};
+use super::{FakeAgent, limits, message, new_session, opened, received, run_agent};
 
-/// Asks for a permission with options of these kinds, called `0`, `1`, …, and returns the outcome.
+/// Asks for permission with options of these kinds, which have the IDs `0`, `1`, …, and returns the outcome.
 async fn ask(agent: &mut FakeAgent, id: u32, kinds: &[&str]) -> Value {
     let options: Vec<Value> = kinds
         .iter()
@@ -17,8 +17,8 @@ async fn ask(agent: &mut FakeAgent, id: u32, kinds: &[&str]) -> Value {
     let call = json!({ "toolCallId": "c1", "title": "rm -rf target" });
     let params = json!({ "sessionId": "s1", "toolCall": call, "options": options });
     let method = "session/request_permission";
-    agent.say(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
-    let answer = agent.hear().await.unwrap();
+    agent.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+    let answer = agent.receive().await.unwrap();
     assert_eq!(answer["id"], id);
     answer["result"]["outcome"].clone()
 }
@@ -33,8 +33,8 @@ fn permission(chosen: Option<(&str, &str)>, granted: bool) -> Update {
 }
 
 #[tokio::test]
-async fn updates_are_there_in_order_before_the_answer_is() {
-    let (streams, agent) = play(|mut agent| async move {
+async fn updates_arrive_in_order_and_before_the_answer() {
+    let (streams, agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
         assert_eq!(prompt["params"]["prompt"][0]["type"], "text");
         assert_eq!(prompt["params"]["prompt"][0]["text"], "do it");
@@ -47,13 +47,13 @@ async fn updates_are_there_in_order_before_the_answer_is() {
         agent.message("b").await;
         let usage = json!({ "totalTokens": 6, "inputTokens": 1, "outputTokens": 2, "cachedReadTokens": 3 });
         agent.answer(&prompt, json!({ "stopReason": "end_turn", "usage": usage })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(
-        told(&mut updates),
+        received(&mut updates),
         [
             message("a"),
             Update::ToolCall(json!({ "toolCallId": "c1", "title": "ls" })),
@@ -69,34 +69,34 @@ async fn updates_are_there_in_order_before_the_answer_is() {
 }
 
 #[tokio::test]
-async fn permissions_are_refused_by_policy_and_where_the_kind_is_unknown() {
-    let (streams, agent) = play(|mut agent| async move {
+async fn permissions_are_refused_by_policy_and_if_the_kind_is_unknown() {
+    let (streams, agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
         let outcome = ask(&mut agent, 1, &["allow_once", "reject_always", "reject_once"]).await;
         assert_eq!(outcome, json!({ "outcome": "selected", "optionId": "2" }));
         let outcome = ask(&mut agent, 2, &["allow_once", "allow_for_now"]).await;
         assert_eq!(outcome, json!({ "outcome": "cancelled" }));
         agent.answer(&prompt, json!({ "stopReason": "refusal" })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, mut updates, session) = opened(streams, Policy::REFUSE).await;
     let cancel = CancellationToken::new();
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Refusal);
-    assert_eq!(told(&mut updates), [permission(Some(("2", "reject_once")), false), permission(None, false)]);
+    assert_eq!(received(&mut updates), [permission(Some(("2", "reject_once")), false), permission(None, false)]);
     drop(connection);
     agent.await.unwrap();
 }
 
 #[tokio::test]
 async fn an_unknown_stop_reason_is_not_an_error_and_a_second_turn_follows() {
-    let (streams, agent) = play(|mut agent| async move {
+    let (streams, agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
         agent.answer(&prompt, json!({ "stopReason": "out_of_coffee" })).await;
-        let prompt = agent.hear_method("session/prompt").await;
+        let prompt = agent.receive_method("session/prompt").await;
         agent.message("again").await;
         agent.answer(&prompt, json!({ "stopReason": "max_turn_requests" })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
@@ -104,7 +104,7 @@ async fn an_unknown_stop_reason_is_not_an_error_and_a_second_turn_follows() {
     assert_eq!(end.stop, Stop::Unknown("out_of_coffee".to_owned()));
     let end = connection.prompt(&session, "two", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::MaxTurnRequests);
-    assert_eq!(told(&mut updates), [message("again")]);
+    assert_eq!(received(&mut updates), [message("again")]);
     drop(connection);
     agent.await.unwrap();
 }
@@ -113,23 +113,23 @@ async fn an_unknown_stop_reason_is_not_an_error_and_a_second_turn_follows() {
 async fn a_cancelled_turn_is_cancelled_once() {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
-    let (streams, agent) = play(|mut agent| async move {
+    let (streams, agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
         fire.cancel();
-        let cancelled = agent.hear_method("session/cancel").await;
+        let cancelled = agent.receive_method("session/cancel").await;
         assert_eq!(cancelled["params"]["sessionId"], "s1");
-        // What is asked from now on is not given.
+        // Permissions that the agent asks for after the cancellation are not given.
         let outcome = ask(&mut agent, 1, &["allow_once"]).await;
         assert_eq!(outcome, json!({ "outcome": "cancelled" }));
         agent.message("stopping").await;
         agent.answer(&prompt, json!({ "stopReason": "cancelled" })).await;
-        assert_eq!(agent.hear().await, None);
+        assert_eq!(agent.receive().await, None);
     });
     let (connection, mut updates, session) = opened(streams, Policy::ALLOW).await;
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Cancelled);
-    assert_eq!(told(&mut updates), [permission(None, false), message("stopping")]);
-    // A turn that was cancelled before it began is not sent: the agent hears nothing more.
+    assert_eq!(received(&mut updates), [permission(None, false), message("stopping")]);
+    // A turn that was cancelled before it began is not sent: the agent receives nothing more.
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
     assert_eq!(end.stop, Stop::Cancelled);
     drop(connection);
@@ -137,15 +137,15 @@ async fn a_cancelled_turn_is_cancelled_once() {
 }
 
 #[tokio::test]
-async fn an_error_after_a_cancellation_is_its_end() {
+async fn an_error_after_a_cancellation_ends_the_turn() {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
-    let (streams, _agent) = play(|mut agent| async move {
+    let (streams, _agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
         fire.cancel();
-        agent.hear_method("session/cancel").await;
+        agent.receive_method("session/cancel").await;
         agent.refuse(&prompt, -32800, "cancelled").await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
     let end = connection.prompt(&session, "do it", &cancel).await.unwrap();
@@ -153,11 +153,11 @@ async fn an_error_after_a_cancellation_is_its_end() {
 }
 
 #[tokio::test]
-async fn an_error_is_the_agents_and_its_message_is_cut() {
-    let (streams, _agent) = play(|mut agent| async move {
+async fn the_message_of_an_error_from_the_agent_is_cut() {
+    let (streams, _agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
         agent.refuse(&prompt, -32000, &"ä".repeat(5_000)).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (connection, _updates, session) = opened(streams, Policy::ALLOW).await;
     let cancel = CancellationToken::new();
@@ -168,26 +168,26 @@ async fn an_error_is_the_agents_and_its_message_is_cut() {
 
 #[tokio::test]
 async fn a_full_channel_slows_the_agent_and_loses_nothing() {
-    let (streams, _agent) = play(|mut agent| async move {
-        let request = agent.hear_method("initialize").await;
-        // Nobody reads yet: this must neither block nor fail what follows.
+    let (streams, _agent) = run_agent(|mut agent| async move {
+        let request = agent.receive_method("initialize").await;
+        // The channel has no reader yet. This must neither block nor fail the requests that follow.
         for _ in 0..10 {
             agent.message("too early").await;
         }
         agent.answer(&request, json!({ "protocolVersion": 1 })).await;
-        let request = agent.hear_method("session/new").await;
+        let request = agent.receive_method("session/new").await;
         agent.answer(&request, json!({ "sessionId": "s1" })).await;
-        let prompt = agent.hear_method("session/prompt").await;
+        let prompt = agent.receive_method("session/prompt").await;
         for number in 0..2_000 {
             agent.message(&number.to_string()).await;
         }
         agent.answer(&prompt, json!({ "stopReason": "end_turn" })).await;
-        agent.linger().await;
+        agent.stay_open().await;
     });
     let (sender, mut updates) = mpsc::channel(1);
     let connection = connect(streams, limits(), Policy::ALLOW, sender).await.unwrap();
-    let (session, _) = connection.open(&wanted()).await.unwrap();
-    assert_eq!(told(&mut updates), [message("too early")]);
+    let (session, _) = connection.open(&new_session()).await.unwrap();
+    assert_eq!(received(&mut updates), [message("too early")]);
     let reader = tokio::spawn(async move {
         let mut read = Vec::new();
         while let Some(update) = updates.recv().await {

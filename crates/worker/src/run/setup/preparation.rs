@@ -12,16 +12,16 @@ use journeyman_core::job::command::TurnBegun;
 use journeyman_core::ports::Gateway;
 use journeyman_core::project::Project;
 use journeyman_core::run::ReasonCode;
+use journeyman_repository::Mirror;
+use journeyman_repository::accepted::accepted_commit;
 
-use super::accepted::accepted_commit;
 use super::set_up;
 use super::switch::switch;
-use crate::failure::Stopped;
-use crate::lease::{Reporter, Signals};
-use crate::mirror::Mirror;
-use crate::room::Room;
-use crate::spare::Spares;
-use crate::workspace::Session;
+use crate::claim::lease::{Reporter, Signals};
+use crate::error::RunError;
+use crate::sandbox::job_sandbox::JobSandbox;
+use crate::workspace::prebuilt::PrebuiltTrees;
+use crate::workspace::session::Session;
 
 /// Environment variables by name.
 type Environment = BTreeMap<String, String>;
@@ -29,9 +29,9 @@ type Environment = BTreeMap<String, String>;
 /// The inputs for building a workspace.
 pub(crate) struct Preparation<'a> {
     pub(crate) project: &'a Project,
-    pub(crate) room: &'a Room,
+    pub(crate) sandbox: &'a JobSandbox,
     pub(crate) mirror: &'a Mirror,
-    pub(crate) spares: &'a Spares,
+    pub(crate) prebuilt: &'a PrebuiltTrees,
     pub(crate) gateway: &'a dyn Gateway,
     pub(crate) reporter: &'a Reporter,
     pub(crate) signals: &'a Signals,
@@ -45,7 +45,7 @@ pub(crate) struct Preparation<'a> {
 
 impl Preparation<'_> {
     /// Builds a fresh workspace and runs the setup command in it.
-    pub(crate) async fn prepare(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), Stopped> {
+    pub(crate) async fn prepare(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), RunError> {
         if !self.has_withheld_secrets() {
             self.build(turn, session).await?;
             return self.set_up().await;
@@ -53,14 +53,14 @@ impl Preparation<'_> {
         let accepted = accepted_commit(self.project, self.mirror, turn).await?;
         let start = TurnBegun { head: accepted, ..turn.clone() };
         self.build(&start, &Session { archive: None, ..*session }).await?;
-        self.set_up().await.map_err(|stopped| on_commit(&start.head, stopped))?;
+        self.set_up().await.map_err(|error| on_commit(&start.head, error))?;
         if start.head != turn.head {
             let limits = &self.project.settings.limits;
-            switch(self.room, &self.base, self.signals, limits, turn).await?;
+            switch(self.sandbox, &self.base, self.signals, limits, turn).await?;
         }
         if session.archive.is_some() {
-            self.room.workspace.restore_session(session).await?;
-            self.room.furnish().await?;
+            self.sandbox.workspace.restore_session(session).await?;
+            self.sandbox.adopt_folders().await?;
         }
         Ok(())
     }
@@ -71,25 +71,25 @@ impl Preparation<'_> {
         self.project.settings.setup.is_some() && self.setup.iter().any(is_withheld)
     }
 
-    async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), Stopped> {
+    async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), RunError> {
         let disk_bytes = self.project.settings.limits.disk_bytes();
-        self.room.workspace.build(self.mirror, self.spares, turn, session, disk_bytes).await?;
-        self.room.furnish().await
+        self.sandbox.workspace.build(self.mirror, self.prebuilt, turn, session, disk_bytes).await?;
+        self.sandbox.adopt_folders().await
     }
 
-    async fn set_up(&self) -> Result<(), Stopped> {
+    async fn set_up(&self) -> Result<(), RunError> {
         let settings = &self.project.settings;
-        set_up(self.room, self.gateway, self.setup, self.reporter, self.signals, settings).await
+        set_up(self.sandbox, self.gateway, self.setup, self.reporter, self.signals, settings).await
     }
 }
 
 /// Adds the commit that the setup command ran on to its failure, because the job may be at another commit.
-fn on_commit(commit: &Sha, stopped: Stopped) -> Stopped {
-    match stopped {
-        Stopped::Failed { reason, retry: false } if reason.code == ReasonCode::SetupFailed => {
+fn on_commit(commit: &Sha, error: RunError) -> RunError {
+    match error {
+        RunError::Failed { reason, retry: false } if reason.code == ReasonCode::SetupFailed => {
             let text =
                 format!("on {}, the newest commit that people have accepted: {}", &commit.as_str()[..8], reason.text);
-            Stopped::failed(ReasonCode::SetupFailed, text)
+            RunError::failed(ReasonCode::SetupFailed, text)
         }
         other => other,
     }

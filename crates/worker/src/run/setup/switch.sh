@@ -2,8 +2,8 @@
 # separate sandbox, without network and secrets. Files of the commit get its content; other files that the setup command
 # has created stay. The git directory is the service's ("$2"), so no configuration of the tree applies.
 set -eu
-tree=$1 desk=$2
-GIT_DIR="$desk/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$desk/index" \
+tree=$1 dir=$2
+GIT_DIR="$dir/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$dir/index" \
 	git -c checkout.workers=0 -c core.logAllRefUpdates=false reset --quiet --hard "$HEAD_COMMIT"
 
 # Move the agent's own repository as well.

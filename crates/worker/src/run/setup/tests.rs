@@ -1,11 +1,12 @@
-//! Tests of the place and the secrets of a setup command, and of the workspace that the agent finds afterwards.
+//! Tests of the commit and the secrets with which a setup command runs, and of the workspace that the agent finds
+//! afterward.
 
 mod given;
 
 use journeyman_core::run::ReasonCode;
 
-use self::given::{BRANCH, Place, VALUE, place};
-use crate::failure::Stopped;
+use self::given::{BRANCH, Fixture, VALUE, fixture};
+use crate::error::RunError;
 
 /// An attempt of an agent to run its code with a secret of the setup command.
 struct Attack {
@@ -36,7 +37,7 @@ const ATTACKS: &[Attack] = &[
         home: &[],
     },
     Attack {
-        name: "a hook that the repository brings",
+        name: "a hook of the repository",
         setup: "git config core.hooksPath .hooks; git checkout -q -b other; git checkout -q -; echo ${#TOKEN} > made",
         base: &[("README.md", "x")],
         tree: &[(".hooks/post-checkout", "#!/bin/sh\necho $TOKEN > leak\n")],
@@ -73,86 +74,87 @@ const ATTACKS: &[Attack] = &[
 ];
 
 impl Attack {
-    /// Returns a place with the agent's files, and the head of its branch.
-    async fn planted(&self) -> (Place, journeyman_core::ids::Sha) {
-        let place = place(self.setup).await;
-        place.commit("main", self.base);
-        let head = place.commit(BRANCH, self.tree);
-        place.store_home(self.home).await;
-        (place, head)
+    /// Returns a fixture with the agent's files, and the head of its branch.
+    async fn planted(&self) -> (Fixture, journeyman_core::ids::Sha) {
+        let fixture = fixture(self.setup).await;
+        fixture.commit("main", self.base);
+        let head = fixture.commit(BRANCH, self.tree);
+        fixture.store_home(self.home).await;
+        (fixture, head)
     }
 }
 
-fn refused(result: Result<(), Stopped>) -> String {
-    let Err(Stopped::Failed { reason, retry: false }) = result else { panic!("{result:?}") };
+fn refused(result: Result<(), RunError>) -> String {
+    let Err(RunError::Failed { reason, retry: false }) = result else { panic!("{result:?}") };
     assert_eq!(reason.code, ReasonCode::SetupFailed);
     assert!(!reason.text.contains(VALUE), "{}", reason.text);
     reason.text
 }
 
 #[tokio::test]
-async fn what_an_agent_has_written_does_not_run_with_a_secret_that_it_does_not_get() {
+async fn code_of_an_agent_does_not_run_with_a_secret_that_the_agent_does_not_get() {
     for attack in ATTACKS {
-        let (place, head) = attack.planted().await;
-        place.prepare(&head, true, false).await.unwrap();
-        assert_eq!(place.tree("made").as_deref(), Some("18\n"), "{}: the setup command had it", attack.name);
-        assert!(!place.is_leaked(), "{}", attack.name);
+        let (fixture, head) = attack.planted().await;
+        fixture.prepare(&head, true, false).await.unwrap();
+        assert_eq!(fixture.tree("made").as_deref(), Some("18\n"), "{}: the setup command had the secret", attack.name);
+        assert!(!fixture.is_leaked(), "{}", attack.name);
         for (file, text) in attack.tree {
-            assert_eq!(place.tree(file).as_deref(), Some(*text), "{}: the agent finds its work", attack.name);
+            assert_eq!(fixture.tree(file).as_deref(), Some(*text), "{}: the agent finds its work", attack.name);
         }
         for (file, text) in attack.home {
-            assert_eq!(place.home(file).as_deref(), Some(*text), "{}: the agent finds its home", attack.name);
+            assert_eq!(fixture.home(file).as_deref(), Some(*text), "{}: the agent finds its home", attack.name);
         }
         // The control case: if the agent gets the secret too, the setup command runs on the agent's work, in its home.
-        place.prepare(&head, true, true).await.unwrap();
-        assert!(place.is_leaked(), "{}: it would work", attack.name);
+        fixture.prepare(&head, true, true).await.unwrap();
+        assert!(fixture.is_leaked(), "{}: the attack works", attack.name);
     }
 }
 
 #[tokio::test]
-async fn commits_of_people_on_top_of_an_agents_do_not_make_those_accepted() {
-    let place = place("sh setup.sh").await;
-    place.commit("main", &[("setup.sh", "echo ${#TOKEN} > made")]);
-    place.commit(BRANCH, &[("setup.sh", "echo $TOKEN > leak")]);
-    let head = place.commit(BRANCH, &[("people", "1")]);
-    place.prepare(&head, false, false).await.unwrap();
-    assert_eq!((place.tree("made").as_deref(), place.tree("people").as_deref()), (Some("18\n"), Some("1")));
-    assert!(!place.is_leaked());
+async fn commits_of_people_on_top_of_an_agents_commits_do_not_make_those_accepted() {
+    let fixture = fixture("sh setup.sh").await;
+    fixture.commit("main", &[("setup.sh", "echo ${#TOKEN} > made")]);
+    fixture.commit(BRANCH, &[("setup.sh", "echo $TOKEN > leak")]);
+    let head = fixture.commit(BRANCH, &[("people", "1")]);
+    fixture.prepare(&head, false, false).await.unwrap();
+    assert_eq!((fixture.tree("made").as_deref(), fixture.tree("people").as_deref()), (Some("18\n"), Some("1")));
+    assert!(!fixture.is_leaked());
 }
 
 #[tokio::test]
-async fn a_job_that_starts_from_the_branch_of_another_is_set_up_on_what_people_have_accepted() {
-    let place = place("sh setup.sh").await;
-    place.commit("main", &[("setup.sh", "echo ${#TOKEN} > made")]);
+async fn a_job_that_starts_from_the_branch_of_another_is_set_up_on_an_accepted_commit() {
+    let fixture = fixture("sh setup.sh").await;
+    fixture.commit("main", &[("setup.sh", "echo ${#TOKEN} > made")]);
     // Neither the name of the branch nor the author of its commits matters.
-    let head = place.commit("looks-harmless", &[("setup.sh", "echo $TOKEN > leak")]);
-    place.prepare(&head, false, false).await.unwrap();
-    assert_eq!(place.tree("made").as_deref(), Some("18\n"));
-    assert!(!place.is_leaked());
+    let head = fixture.commit("looks-harmless", &[("setup.sh", "echo $TOKEN > leak")]);
+    fixture.prepare(&head, false, false).await.unwrap();
+    assert_eq!(fixture.tree("made").as_deref(), Some("18\n"));
+    assert!(!fixture.is_leaked());
 }
 
 #[tokio::test]
-async fn what_people_have_merged_runs_with_the_secrets() {
-    let place = place("sh setup.sh").await;
-    place.commit("main", &[("setup.sh", "echo ${#TOKEN} > made")]);
-    let merged = place.commit(BRANCH, &[("setup.sh", "echo merged ${#TOKEN} > made")]);
-    place.in_clone(&["push", "--quiet", "../origin.git", "HEAD:main"]);
-    for (head, what) in [(merged.clone(), "the merged commit"), (place.commit(BRANCH, &[("a", "1")]), "one after it")] {
-        place.prepare(&head, false, false).await.unwrap();
-        assert_eq!(place.tree("made").as_deref(), Some("merged 18\n"), "{what}");
+async fn code_that_people_have_merged_runs_with_the_secrets() {
+    let fixture = fixture("sh setup.sh").await;
+    fixture.commit("main", &[("setup.sh", "echo ${#TOKEN} > made")]);
+    let merged = fixture.commit(BRANCH, &[("setup.sh", "echo merged ${#TOKEN} > made")]);
+    fixture.in_clone(&["push", "--quiet", "../origin.git", "HEAD:main"]);
+    for (head, what) in [(merged.clone(), "the merged commit"), (fixture.commit(BRANCH, &[("a", "1")]), "one after it")]
+    {
+        fixture.prepare(&head, false, false).await.unwrap();
+        assert_eq!(fixture.tree("made").as_deref(), Some("merged 18\n"), "{what}");
     }
     // If the project names another branch, commits accepted there count too.
-    let mut place = place;
-    let stable = place.commit("stable", &[("setup.sh", "echo stable ${#TOKEN} > made")]);
-    for (what, says, expected) in [("none", None, "merged 18\n"), ("stable", Some("stable"), "stable 18\n")] {
-        place.project.settings.pull_request.base = says.map(str::to_owned);
-        place.prepare(&stable, false, false).await.unwrap();
-        assert_eq!(place.tree("made").as_deref(), Some(expected), "{what}");
+    let mut fixture = fixture;
+    let stable = fixture.commit("stable", &[("setup.sh", "echo stable ${#TOKEN} > made")]);
+    for (what, base, expected) in [("none", None, "merged 18\n"), ("stable", Some("stable"), "stable 18\n")] {
+        fixture.project.settings.pull_request.base = base.map(str::to_owned);
+        fixture.prepare(&stable, false, false).await.unwrap();
+        assert_eq!(fixture.tree("made").as_deref(), Some(expected), "{what}");
     }
-    place.project.settings.pull_request.base = Some(BRANCH.to_owned());
-    let own = place.commit(BRANCH, &[("setup.sh", "echo $TOKEN > leak")]);
-    place.prepare(&own, false, false).await.unwrap();
-    assert!(!place.is_leaked(), "the job's own branch accepts nothing");
+    fixture.project.settings.pull_request.base = Some(BRANCH.to_owned());
+    let own = fixture.commit(BRANCH, &[("setup.sh", "echo $TOKEN > leak")]);
+    fixture.prepare(&own, false, false).await.unwrap();
+    assert!(!fixture.is_leaked(), "the job's own branch accepts nothing");
 }
 
 /// Like `npm ci`: installs the packages of a lock file into a folder that git ignores, and fails without the token.
@@ -162,25 +164,21 @@ const INSTALL: &str = "[ -n \"$TOKEN\" ] || exit 1; rm -rf node_modules; mkdir n
                        echo touched >> README.md; echo untracked > report; echo $TOKEN | wc -c > ~/.npm/length";
 
 #[tokio::test]
-async fn an_installation_is_there_at_a_later_head_of_the_branch() {
-    let place = place(INSTALL).await;
+async fn installed_files_are_kept_at_a_later_head_of_the_branch() {
+    let fixture = fixture(INSTALL).await;
     let files = [("package-lock.json", "a\nb\n"), (".gitignore", "node_modules\n"), ("README.md", "1\n"), ("old", "x")];
-    let first = place.commit("main", &files);
-    place.prepare(&first, false, false).await.unwrap();
+    let first = fixture.commit("main", &files);
+    fixture.prepare(&first, false, false).await.unwrap();
     assert_eq!(
-        (place.tree("node_modules/b").as_deref(), place.home(".npmrc").as_deref()),
+        (fixture.tree("node_modules/b").as_deref(), fixture.home(".npmrc").as_deref()),
         (Some("module\n"), Some("fresh\n"))
     );
-    assert_eq!(
-        place.tree("README.md").as_deref(),
-        Some("1\ntouched\n"),
-        "what it changes is the first turn's to commit"
-    );
+    assert_eq!(fixture.tree("README.md").as_deref(), Some("1\ntouched\n"), "the first turn commits its changes");
 
     let changed = [("package-lock.json", "a\nb\nc\n"), ("README.md", "2\n"), ("old", ""), ("report", "of the agent\n")];
-    let head = place.commit(BRANCH, &changed);
-    place.store_home(&[(".npm/_cacache/agent", "kept"), (".npmrc", "stale"), ("sessions/one", "kept")]).await;
-    place.prepare(&head, true, false).await.unwrap();
+    let head = fixture.commit(BRANCH, &changed);
+    fixture.store_home(&[(".npm/_cacache/agent", "kept"), (".npmrc", "stale"), ("sessions/one", "kept")]).await;
+    fixture.prepare(&head, true, false).await.unwrap();
     for (file, text) in [
         ("node_modules/a", Some("module\n")),
         ("node_modules/b", Some("module\n")),
@@ -190,7 +188,7 @@ async fn an_installation_is_there_at_a_later_head_of_the_branch() {
         ("report", Some("of the agent\n")),
         ("old", None),
     ] {
-        assert_eq!(place.tree(file).as_deref(), text, "{file}");
+        assert_eq!(fixture.tree(file).as_deref(), text, "{file}");
     }
     for (file, text) in [
         (".npm/_cacache/setup", "fresh\n"),
@@ -198,47 +196,47 @@ async fn an_installation_is_there_at_a_later_head_of_the_branch() {
         (".npmrc", "fresh\n"),
         ("sessions/one", "kept"),
     ] {
-        assert_eq!(place.home(file).as_deref(), Some(text), "{file}");
+        assert_eq!(fixture.home(file).as_deref(), Some(text), "{file}");
     }
-    assert_eq!(place.status(false), format!("## {BRANCH}\n"), "the agent's repository has nothing to commit");
-    assert_eq!(place.status(true), "## HEAD (no branch)\n", "nor has that on the desk");
-    assert_eq!(place.head().await, head.as_str());
+    assert_eq!(fixture.status(false), format!("## {BRANCH}\n"), "the agent's repository has nothing to commit");
+    assert_eq!(fixture.status(true), "## HEAD (no branch)\n", "nor has the committer's repository");
+    assert_eq!(fixture.head().await, head.as_str());
 }
 
 #[tokio::test]
 async fn without_an_accepted_commit_the_setup_command_does_not_run() {
-    let place = place("echo ran > ran").await;
-    place.commit("main", &[("a", "1")]);
-    place.in_clone(&["checkout", "--quiet", "--orphan", "alone"]);
-    let alone = place.commit("alone", &[("b", "1")]);
-    let text = refused(place.prepare(&alone, false, false).await);
+    let fixture = fixture("echo ran > ran").await;
+    fixture.commit("main", &[("a", "1")]);
+    fixture.in_clone(&["checkout", "--quiet", "--orphan", "alone"]);
+    let alone = fixture.commit("alone", &[("b", "1")]);
+    let text = refused(fixture.prepare(&alone, false, false).await);
     assert!(text.contains("no commit in common with main") && text.contains("pullRequest.base"), "{text}");
-    assert_eq!(place.tree("ran"), None);
+    assert_eq!(fixture.tree("ran"), None);
     // A guessed default branch accepts nothing: it may be a job's branch.
-    let origin = place.dir.path().join("origin.git/HEAD");
+    let origin = fixture.dir.path().join("origin.git/HEAD");
     std::fs::write(origin, "ref: refs/heads/gone\n").unwrap();
-    let text = refused(place.prepare(&alone, false, false).await);
+    let text = refused(fixture.prepare(&alone, false, false).await);
     assert!(text.contains("names no default branch"), "{text}");
     // If no secret is withheld, no accepted commit is needed.
-    place.prepare(&alone, false, true).await.unwrap();
-    assert_eq!(place.tree("ran").as_deref(), Some("ran\n"));
+    fixture.prepare(&alone, false, true).await.unwrap();
+    assert_eq!(fixture.tree("ran").as_deref(), Some("ran\n"));
 }
 
 #[tokio::test]
 async fn a_failure_names_the_commit_that_the_setup_command_ran_on() {
-    let place = place("cat work || { echo no such tool; exit 7; }").await;
-    let accepted = place.commit("main", &[("a", "1")]);
-    let head = place.commit(BRANCH, &[("work", "1")]);
-    let text = refused(place.prepare(&head, false, false).await);
+    let fixture = fixture("cat work || { echo no such tool; exit 7; }").await;
+    let accepted = fixture.commit("main", &[("a", "1")]);
+    let head = fixture.commit(BRANCH, &[("work", "1")]);
+    let text = refused(fixture.prepare(&head, false, false).await);
     assert!(text.contains(&accepted.as_str()[..8]) && text.contains("no such tool"), "{text}");
-    place.prepare(&head, false, true).await.unwrap();
+    fixture.prepare(&head, false, true).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_repository_that_the_setup_command_has_broken_is_told() {
-    let place = place("rm -rf .git").await;
-    place.commit("main", &[("a", "1")]);
-    let head = place.commit(BRANCH, &[("b", "1")]);
-    let text = refused(place.prepare(&head, false, false).await);
+async fn a_repository_that_the_setup_command_has_broken_is_reported() {
+    let fixture = fixture("rm -rf .git").await;
+    fixture.commit("main", &[("a", "1")]);
+    let head = fixture.commit(BRANCH, &[("b", "1")]);
+    let text = refused(fixture.prepare(&head, false, false).await);
     assert!(text.contains("could not be switched from it to the job's branch"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The exchange with a shell in git's place.
+//! Tests of the exchange, with a shell in the place of git.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use journeyman_git::{Git, Runner};
 
 use super::*;
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn shell(script: &str) -> Piped {
     let path = "/usr/local/bin:/usr/bin:/bin".into();
@@ -14,12 +14,12 @@ fn shell(script: &str) -> Piped {
     git.command(["-c", script]).spawn().unwrap()
 }
 
-/// A request whose body is at its end.
-fn nothing() -> GitBody {
+/// Returns the body of a request without content.
+fn no_content() -> GitBody {
     Box::pin(stream::empty::<io::Result<Bytes>>())
 }
 
-/// All that comes, and whether it ended well.
+/// Returns the received bytes, and whether the body ended without an error.
 async fn collect(pieces: Receiver<Piece>) -> (Vec<u8>, bool) {
     let mut body = body(Bytes::new(), pieces);
     let mut all = Vec::new();
@@ -32,61 +32,61 @@ async fn collect(pieces: Receiver<Piece>) -> (Vec<u8>, bool) {
     (all, true)
 }
 
-async fn gone(pid: &str) {
+async fn wait_for_end(pid: &str) {
     let stat = Path::new("/proc").join(pid).join("stat");
     for _ in 0..400 {
-        // A zombie is gone too: whether somebody reaps orphans is not ours to say.
+        // A zombie counts as ended: the test does not control who reaps orphans.
         if std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    panic!("process {pid} is still there");
+    panic!("process {pid} still runs");
 }
 
 #[tokio::test]
-async fn a_body_goes_through_whole() {
+async fn a_body_is_transferred_completely() {
     let sent: Vec<u8> = (0..1 << 20).map(|number: u32| number.to_le_bytes()[1]).collect();
     let pieces: Vec<io::Result<Bytes>> = sent.chunks(50_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    let received = collect(start(shell("cat"), Box::pin(stream::iter(pieces)), LONG, None)).await;
+    let received = collect(start(shell("cat"), Box::pin(stream::iter(pieces)), TIMEOUT, None)).await;
     assert!(received.1 && received.0 == sent);
 }
 
 #[tokio::test]
-async fn a_git_that_reads_no_more_has_its_say() {
+async fn a_process_that_stops_reading_can_still_answer() {
     let endless = stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(&[0; 4096])));
-    let received = collect(start(shell("exec <&-; printf no; exit 1"), Box::pin(endless), LONG, None)).await;
+    let received = collect(start(shell("exec <&-; printf no; exit 1"), Box::pin(endless), TIMEOUT, None)).await;
     assert_eq!(received, (b"no".to_vec(), true));
 }
 
 #[tokio::test]
-async fn a_request_that_breaks_off_cuts_the_answer() {
+async fn a_request_that_breaks_off_truncates_the_answer() {
     let broken = stream::iter([Ok(Bytes::from_static(b"half")), Err(io::Error::other("gone"))]);
-    let (_, whole) = collect(start(shell("cat; sleep 60"), Box::pin(broken), LONG, None)).await;
+    let (_, whole) = collect(start(shell("cat; sleep 60"), Box::pin(broken), TIMEOUT, None)).await;
     assert!(!whole);
 }
 
 #[tokio::test]
-async fn a_side_that_moves_nothing_is_given_up() {
+async fn an_exchange_without_progress_is_stopped() {
     let (_, whole) =
-        collect(start(shell("printf x; exec sleep 60"), nothing(), Duration::from_millis(200), None)).await;
-    assert!(!whole, "git stood still");
+        collect(start(shell("printf x; exec sleep 60"), no_content(), Duration::from_millis(200), None)).await;
+    assert!(!whole, "git sent nothing");
     let never: GitBody = Box::pin(stream::pending::<io::Result<Bytes>>());
     let (_, whole) = collect(start(shell("cat"), never, Duration::from_millis(200), None)).await;
     assert!(!whole, "the client sent nothing");
-    let unread = start(shell("echo $$; exec yes"), nothing(), Duration::from_millis(200), None);
+    let unread = start(shell("echo $$; exec yes"), no_content(), Duration::from_millis(200), None);
     tokio::time::sleep(Duration::from_millis(1000)).await;
     let (shown, whole) = collect(unread).await;
     assert!(!whole, "the client read nothing");
-    gone(String::from_utf8(shown).unwrap().lines().next().unwrap()).await;
+    wait_for_end(String::from_utf8(shown).unwrap().lines().next().unwrap()).await;
 }
 
 #[tokio::test]
 async fn no_process_outlives_its_answer() {
-    let mut pieces = start(shell("sleep 60 & echo $! $$; wait"), nothing(), LONG, None);
+    let mut pieces = start(shell("sleep 60 & echo $! $$; wait"), no_content(), TIMEOUT, None);
     let Some(Piece::Data(pids)) = pieces.recv().await else { panic!("no answer") };
     drop(pieces);
     for pid in String::from_utf8(pids.to_vec()).unwrap().split_whitespace() {
-        gone(pid).await;
+        wait_for_end(pid).await;
     }
 }

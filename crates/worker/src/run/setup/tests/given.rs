@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,26 +16,27 @@ use journeyman_core::job::JobOptions;
 use journeyman_core::job::command::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{
-    Blob, BlobError, Blobs, EgressLog, Exhausted, Exit, Gate, Gateway, ModelDoor, ModelRoute, Process, ProjectStore,
-    Remote, Resources, SandboxError, Spawn, Spawned,
+    Blob, BlobError, Blobs, EgressLog, Exhausted, Exit, Gate, Gateway, ModelProxy, ModelRoute, Process, Remote,
+    Resources, SandboxError, Spawn, Spawned,
 };
-use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretValue, Settings};
+use journeyman_core::project::{Project, SecretValue, Settings};
 use journeyman_core::run::Reason;
-use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::FakeSandbox;
+use journeyman_testkit::{FakeSandbox, Seeds as _, World};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::failure::Stopped;
-use crate::lease::{Reporter, Signals};
-use crate::mirror::{Mirror, Mirrors};
-use crate::room::Room;
-use crate::setup::workspace::Preparation;
-use crate::space::Space;
-use crate::spare::Spares;
-use crate::workspace::{Session, Workspace};
+use crate::claim::lease::{Reporter, Signals};
+use crate::error::RunError;
+use crate::run::setup::preparation::Preparation;
+use crate::sandbox::job_sandbox::JobSandbox;
+use crate::workspace::Workspace;
+use crate::workspace::free_space::Space;
+use crate::workspace::prebuilt::PrebuiltTrees;
+use crate::workspace::session::Session;
+use journeyman_repository::mirror::{Mirror, Mirrors};
 
 /// The value of the secret `TOKEN`.
 pub(super) const VALUE: &str = "hush-9f8e7d6c-hush";
@@ -46,33 +46,28 @@ pub(super) const BRANCH: &str = "journeyman/work-1";
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-pub(super) struct Place {
+/// A project, its repository, and the workspace of a job.
+pub(super) struct Fixture {
     pub(super) dir: tempfile::TempDir,
     pub(super) project: Project,
-    pub(super) room: Room,
+    pub(super) sandbox: JobSandbox,
     git: Git,
     mirrors: Mirrors,
-    spares: Spares,
+    prebuilt: PrebuiltTrees,
     blobs: Files,
     reporter: Reporter,
     signals: Signals,
 }
 
 /// Creates a project with the setup command `setup`, on a repository without a commit.
-pub(super) async fn place(setup: &str) -> Place {
+pub(super) async fn fixture(setup: &str) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
     let project = Project {
-        id: "shop".parse().unwrap(),
-        repository: "local:shop".to_owned(),
-        reference: None,
-        agent: DEFAULT_AGENT.to_owned(),
-        model: DEFAULT_MODEL.to_owned(),
-        created_at: Timestamp::default(),
         settings: Settings { setup: Some(setup.to_owned()), ..Settings::default() },
-        secret_names: Vec::new(),
+        ..Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default())
     };
-    let (store, world) = (Arc::new(MemoryStore::default()), Arc::new(World(AtomicU64::new(1))));
+    let (store, world) = (Arc::new(MemoryStore::default()), World::new());
     let project = store.create_project(project, [].into()).await.unwrap();
     let engine = Engine::new(store, world.clone(), world);
     let prompt = Prompt { text: "x".to_owned(), origin: Origin::Api, author: None, delivery: DeliveryMode::Queue };
@@ -83,32 +78,32 @@ pub(super) async fn place(setup: &str) -> Place {
     let [stop, lost, shutdown] = std::array::from_fn(|_| CancellationToken::new());
     let signals = Signals { stop, lost, shutdown };
     let mirrors = Mirrors::new(git.clone(), dir.path().join("mirrors"));
-    let room = Room {
+    let sandbox = JobSandbox {
         sandbox: Arc::new(FakeSandbox::new().on_spawn(start_plainly)),
-        workspace: Workspace::new(dir.path(), &claimed.job, &Arc::from("test")),
+        workspace: Workspace::new(dir.path(), claimed.job.id, &Arc::from("test")),
         readable: Vec::new(),
         resources: Resources::default(),
         egress: Allowlist::default(),
         image: None,
         space: Space::new(dir.path().to_owned(), Some(0)),
     };
-    let place = Place {
+    let fixture = Fixture {
         project,
-        room,
+        sandbox,
         git,
         mirrors,
-        spares: Spares::new(dir.path().join("spares")),
+        prebuilt: PrebuiltTrees::new(dir.path().join("spares")),
         blobs: Files(dir.path().join("blobs")),
         reporter: Reporter::new(engine, &claimed, signals.clone()),
         signals,
         dir,
     };
-    git_in(place.dir.path(), &["init", "--quiet", "--bare", "--initial-branch=main", "origin.git"]);
-    git_in(place.dir.path(), &["init", "--quiet", "--initial-branch=main", "clone"]);
-    place
+    git_in(fixture.dir.path(), &["init", "--quiet", "--bare", "--initial-branch=main", "origin.git"]);
+    git_in(fixture.dir.path(), &["init", "--quiet", "--initial-branch=main", "clone"]);
+    fixture
 }
 
-impl Place {
+impl Fixture {
     /// Commits these files on top of the clone's head and pushes to `branch`; an empty text removes a file.
     pub(super) fn commit(&self, branch: &str, files: &[(&str, &str)]) -> Sha {
         let clone = self.dir.path().join("clone");
@@ -127,12 +122,12 @@ impl Place {
 
     /// Stores a home with these files, as after a turn of the agent.
     pub(super) async fn store_home(&self, files: &[(&str, &str)]) {
-        let home = &self.room.workspace.home;
+        let home = &self.sandbox.workspace.home;
         std::fs::create_dir_all(home).unwrap();
         for (file, text) in files {
             write(&home.join(file), text);
         }
-        self.room.workspace.save_session(&self.blobs, "home").await.unwrap();
+        self.sandbox.workspace.save_session(&self.blobs, "home").await.unwrap();
     }
 
     pub(super) async fn mirror(&self) -> Mirror {
@@ -142,18 +137,18 @@ impl Place {
 
     /// Builds the workspace for a turn at `head`, without a home or with the stored one; with `shared`, the agent gets
     /// the same variables as the setup command.
-    pub(super) async fn prepare(&self, head: &Sha, has_home: bool, shared: bool) -> Result<(), Stopped> {
+    pub(super) async fn prepare(&self, head: &Sha, has_home: bool, shared: bool) -> Result<(), RunError> {
         let mirror = self.mirror().await;
-        let home = self.room.layout().home.display().to_string();
+        let home = self.sandbox.layout().home.display().to_string();
         let variables = [("PATH", PATH), ("HOME", &home)].map(|(name, value)| (name.to_owned(), value.to_owned()));
         let base = BTreeMap::from(variables);
         let setup: BTreeMap<_, _> = base.clone().into_iter().chain([("TOKEN".to_owned(), VALUE.to_owned())]).collect();
         let agent = if shared { setup.clone() } else { base.clone() };
         let preparation = Preparation {
             project: &self.project,
-            room: &self.room,
+            sandbox: &self.sandbox,
             mirror: &mirror,
-            spares: &self.spares,
+            prebuilt: &self.prebuilt,
             gateway: &Closed,
             reporter: &self.reporter,
             signals: &self.signals,
@@ -167,34 +162,36 @@ impl Place {
 
     /// Reads a file of the tree.
     pub(super) fn tree(&self, file: &str) -> Option<String> {
-        std::fs::read_to_string(self.room.workspace.tree.join(file)).ok()
+        std::fs::read_to_string(self.sandbox.workspace.tree.join(file)).ok()
     }
 
     /// Reads a file of the home.
     pub(super) fn home(&self, file: &str) -> Option<String> {
-        std::fs::read_to_string(self.room.workspace.home.join(file)).ok()
+        std::fs::read_to_string(self.sandbox.workspace.home.join(file)).ok()
     }
 
     /// Returns whether a file that the agent may read contains the secret's value.
     pub(super) fn is_leaked(&self) -> bool {
-        let found = Command::new("grep").args(["-rqs", VALUE]).arg(&self.room.workspace.root).status().unwrap();
+        let found = Command::new("grep").args(["-rqs", VALUE]).arg(&self.sandbox.workspace.root).status().unwrap();
         found.success()
     }
 
     /// Returns git's status of the tree, from the agent's own repository or from the committer's.
-    pub(super) fn status(&self, on_desk: bool) -> String {
-        let Workspace { tree, desk, .. } = &self.room.workspace;
+    pub(super) fn status(&self, of_committer: bool) -> String {
+        let Workspace { tree, commit_dir, .. } = &self.sandbox.workspace;
         let mut git = Command::new("git");
         git.args(["status", "--porcelain", "--branch"]).current_dir(tree).env("GIT_CONFIG_GLOBAL", "/dev/null");
-        if on_desk {
-            git.env("GIT_DIR", desk.join("git")).env("GIT_WORK_TREE", tree).env("GIT_INDEX_FILE", desk.join("index"));
+        if of_committer {
+            git.env("GIT_DIR", commit_dir.join("git"))
+                .env("GIT_WORK_TREE", tree)
+                .env("GIT_INDEX_FILE", commit_dir.join("index"));
         }
         text_of(&mut git)
     }
 
     /// Returns the head of the agent's own repository.
     pub(super) async fn head(&self) -> String {
-        let asked = self.git.command(["rev-parse", "HEAD"]).directory(&self.room.workspace.tree).run().await;
+        let asked = self.git.command(["rev-parse", "HEAD"]).directory(&self.sandbox.workspace.tree).run().await;
         asked.unwrap().text().unwrap().trim().to_owned()
     }
 }
@@ -226,25 +223,6 @@ fn text_of(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A clock that stands still, and sequential ids.
-struct World(AtomicU64);
-
-impl Clock for World {
-    fn now(&self) -> Timestamp {
-        Timestamp::default()
-    }
-}
-
-impl IdGen for World {
-    fn uuid(&self, _: Timestamp) -> Uuid {
-        Uuid::from_u128(u128::from(self.0.fetch_add(1, Ordering::SeqCst)))
-    }
-
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-}
-
 /// Blobs in a folder.
 struct Files(PathBuf);
 
@@ -273,7 +251,7 @@ impl Blobs for Files {
     }
 }
 
-/// A gateway that opens nothing.
+/// A gateway that refuses to open anything.
 struct Closed;
 
 impl Gateway for Closed {
@@ -285,7 +263,7 @@ impl Gateway for Closed {
         Ok(None)
     }
 
-    fn serve_models(&self, _: OwnedFd, _: String) -> std::io::Result<Arc<dyn ModelDoor>> {
+    fn serve_models(&self, _: OwnedFd, _: String) -> std::io::Result<Arc<dyn ModelProxy>> {
         Err(std::io::Error::other("closed"))
     }
 }

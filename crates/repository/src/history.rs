@@ -1,0 +1,81 @@
+//! Queries about the branches and commits of a repository.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use journeyman_core::ids::Sha;
+use journeyman_core::run::ReasonCode;
+
+use crate::{Mirror, RepositoryError};
+
+/// The branches and commits of a repository.
+#[async_trait]
+pub trait History: Sync {
+    /// Returns the newest commit of each branch of the remote.
+    fn heads(&self) -> &BTreeMap<String, Sha>;
+
+    /// Returns the remote's default branch.
+    fn default_branch(&self) -> &str;
+
+    /// Returns whether the remote names its default branch; otherwise [`History::default_branch`] is a guess.
+    fn names_default_branch(&self) -> bool;
+
+    /// Returns the commit that a ref names: `HEAD`, a branch, a tag or a commit.
+    ///
+    /// # Errors
+    /// There is no such ref, or git failed.
+    async fn resolve(&self, reference: &str) -> Result<Sha, RepositoryError>;
+
+    /// Returns whether the commit is in the mirror.
+    async fn has(&self, commit: &Sha) -> bool;
+
+    /// Returns whether `ancestor` is `commit`, or in its history.
+    async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool;
+}
+
+#[async_trait]
+impl History for Mirror {
+    fn heads(&self) -> &BTreeMap<String, Sha> {
+        &self.heads
+    }
+
+    fn default_branch(&self) -> &str {
+        &self.default_branch
+    }
+
+    fn names_default_branch(&self) -> bool {
+        self.names_default_branch
+    }
+
+    async fn resolve(&self, reference: &str) -> Result<Sha, RepositoryError> {
+        let name = if reference == "HEAD" { &self.default_branch } else { reference };
+        if let Some(head) = self.heads.get(name) {
+            return Ok(head.clone());
+        }
+        for candidate in [format!("refs/tags/{name}^{{commit}}"), format!("{name}^{{commit}}")] {
+            let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &candidate];
+            if let Ok(found) = self.git.at(&self.path, arguments).run().await {
+                return Ok(found.sha()?);
+            }
+        }
+        let text = format!("there is no branch, tag or commit {reference:?} in the repository");
+        Err(RepositoryError::failed(ReasonCode::UnknownRef, text))
+    }
+
+    async fn has(&self, commit: &Sha) -> bool {
+        // The heads of branches were fetched, so usually no git process is needed.
+        if self.heads.values().any(|head| head == commit) {
+            return true;
+        }
+        let object = format!("{commit}^{{commit}}");
+        self.git.at(&self.path, ["cat-file", "-e", &object]).run().await.is_ok()
+    }
+
+    async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool {
+        if commit == ancestor && self.has(commit).await {
+            return true;
+        }
+        let arguments = ["merge-base", "--is-ancestor", ancestor.as_str(), commit.as_str()];
+        self.git.at(&self.path, arguments).run().await.is_ok()
+    }
+}

@@ -1,0 +1,177 @@
+//! Imports the commits of a turn into the mirror, as a pack that was made in a sandbox, and checks them like a push
+//! from an untrusted client.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use journeyman_core::ids::{JobId, Sha};
+use journeyman_core::run::ReasonCode;
+use journeyman_git::{Failure, GitError};
+
+use crate::changes::{Change, Changes};
+use crate::{Mirror, RepositoryError};
+
+/// The mode of a repository inside a repository (git-fast-import(1)).
+const GITLINK: &str = "160000";
+
+/// The maximum size of a file in a commit, in bytes, unless the project sets another: the limit of GitHub.
+pub const FILE_BYTES: u64 = 100 << 20;
+
+/// Packs up to this size are stored as single objects, larger ones as one pack.
+const LOOSE_BYTES: u64 = 4 << 20;
+
+/// The option for git's check of objects. By default git accepts trees with modes that it never writes itself, such as
+/// 104755 (setuid). Commits with such trees are rewritten.
+const STRICT: &str = "--strict=badFilemode=error";
+
+/// The maximum number of commits of one turn, because all of them are named in the job's log.
+const MAX_COMMITS: usize = 10_000;
+
+/// An error from [`import`].
+#[derive(Debug)]
+pub enum ImportError {
+    /// Trees have file modes that git itself does not write. The commits can be rewritten without them.
+    OddModes,
+    /// Another error.
+    Other(RepositoryError),
+}
+
+/// Imports a pack into the mirror. Git checks that its objects are complete, and that all of their links lead to
+/// existing objects.
+///
+/// # Errors
+/// Git refuses the pack, or the machine failed.
+pub async fn import(mirror: &Mirror, pack: File, timeout: Duration) -> Result<(), ImportError> {
+    let bytes = pack.metadata().map_err(|error| ImportError::Other(error.into()))?.len();
+    let command: &[&str] = if bytes > LOOSE_BYTES {
+        &["index-pack", "--stdin", STRICT, "--fix-thin"]
+    } else {
+        &["unpack-objects", "-q", STRICT]
+    };
+    let imported = mirror.git.at(&mirror.path, command).stdin_file(pack).timeout(timeout).run().await;
+    imported.map(drop).map_err(|error| match error.has_odd_modes() {
+        true => ImportError::OddModes,
+        false => ImportError::Other(not_imported(error)),
+    })
+}
+
+/// Returns the failure for a pack that git did not import. The pack is to blame unless the machine kept git from
+/// reading it.
+#[must_use]
+pub fn not_imported(error: GitError) -> RepositoryError {
+    match (&error, error.failure()) {
+        (GitError::NotStarted(_), _)
+        | (_, Failure::DiskFull | Failure::LockHeld | Failure::NotWritten | Failure::Damaged) => error.into(),
+        // The machine or an operator killed git. (Our own limits end git in other ways.)
+        _ if error.is_killed() => error.into(),
+        _ => refused(&error),
+    }
+}
+
+/// The rules for the commits of a turn.
+#[derive(Debug, Clone)]
+pub struct Rules<'a> {
+    /// The job.
+    pub job: JobId,
+    /// The commit that the turn started from.
+    pub base: &'a Sha,
+    /// The maximum size of a file in bytes.
+    pub file_bytes: u64,
+    /// Files in the working tree that are larger than that. If there are none, a single commit of the working tree
+    /// contains none either.
+    pub large: &'a [PathBuf],
+    /// True if the commits are only those that the agent made itself.
+    pub only_committed: bool,
+}
+
+/// Checks the imported commits after the base up to `head`, protects them from garbage collection, and returns them,
+/// oldest first.
+///
+/// # Errors
+/// The commits may not be pushed, or git failed.
+pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Vec<Sha>, RepositoryError> {
+    let changes = mirror.changes(rules.base, head).await.map_err(not_imported)?;
+    let changes = changes.filter(|changes| changes.commits.last() == Some(head));
+    let mut changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
+    if changes.commits.len() > MAX_COMMITS {
+        return Err(refused(&format!("there are more than {MAX_COMMITS} of them")));
+    }
+    if changes.merge {
+        // Files that come from another parent are also new to the branch.
+        changes.files.extend(mirror.difference(rules.base, head).await?);
+    }
+    mirror.keep(&format!("{}/head", rules.job), head).await?;
+    let may_be_large = rules.only_committed || !rules.large.is_empty() || changes.commits.len() > 1;
+    check_files(mirror, &changes, may_be_large.then_some(rules.file_bytes)).await?;
+    Ok(changes.commits)
+}
+
+/// Refuses content that must not be pushed, in any of the commits: repositories inside the repository, and files that
+/// are too large for code hosts.
+async fn check_files(mirror: &Mirror, changes: &Changes, file_bytes: Option<u64>) -> Result<(), RepositoryError> {
+    let refuse = |text: String| {
+        let text =
+            format!("{text}; the changes of the turn are discarded, so say in the next message how to do without it");
+        Err(RepositoryError::failed(ReasonCode::WorkspaceRefused, text))
+    };
+    for Change { old_mode, new_mode, path, .. } in &changes.files {
+        if new_mode == GITLINK && old_mode != GITLINK {
+            return refuse(format!("{path:?} is a separate git repository that .gitignore does not exclude"));
+        }
+        if path == ".gitmodules" {
+            return refuse(format!("{path:?} was changed: agents may not add submodules"));
+        }
+    }
+    let Some(most) = file_bytes else { return Ok(()) };
+    let blobs: Vec<&Change> = changes.files.iter().filter(|change| change.new_mode.starts_with("100")).collect();
+    let names: String = blobs.iter().map(|change| format!("{}\n", change.object)).collect();
+    let sizes = mirror.git.at(&mirror.path, ["cat-file", "--batch-check=%(objectsize)"]).stdin(names);
+    let sizes = sizes.run().await?.text()?;
+    for (change, size) in blobs.iter().zip(sizes.lines()) {
+        if size.parse::<u64>().is_ok_and(|size| size > most) {
+            let path = &change.path;
+            return refuse(format!(
+                "{path:?} has {size} bytes and the most is {most} (limits.fileBytes of the project)"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn refused(why: &impl std::fmt::Display) -> RepositoryError {
+    RepositoryError::failed(ReasonCode::WorkspaceRefused, format!("the agent's commits are refused: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_machine_is_not_blamed_on_the_agent() {
+        let failed =
+            |stderr: &str| GitError::Failed { command: "index-pack".into(), code: Some(128), stderr: stderr.into() };
+        for (error, code, again) in [
+            (failed("fatal: write error: No space left on device"), ReasonCode::DiskFull, true),
+            (GitError::NotStarted("no prlimit".into()), ReasonCode::Internal, true),
+            (
+                failed("error: unable to write file m.git/objects/0/7: No such file or directory"),
+                ReasonCode::Internal,
+                true,
+            ),
+            (failed("fatal: early EOF"), ReasonCode::WorkspaceRefused, false),
+            (failed("error: object fsck failed"), ReasonCode::WorkspaceRefused, false),
+            (
+                GitError::Failed { command: "index-pack".into(), code: None, stderr: String::new() },
+                ReasonCode::Internal,
+                true,
+            ),
+            (GitError::TooMuch { command: "log".into(), bytes: 1 }, ReasonCode::WorkspaceRefused, false),
+            (GitError::TimedOut { command: "index-pack".into(), seconds: 1 }, ReasonCode::WorkspaceRefused, false),
+        ] {
+            let text = error.to_string();
+            let RepositoryError::Failed { reason, retry } = not_imported(error) else { panic!("{text}") };
+            assert_eq!((reason.code, retry), (code, again), "{text}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Mirrors of repositories, and the git operations of jobs on them.
+//!
+//! Each repository has one bare mirror on each machine ([`Mirrors`]). Runs fetch into it, commit to it, and push from
+//! it; the HTTP interface reads diffs from it. Agents never write to a mirror: their commits arrive as a pack, which
+//! git checks completely ([`import`]).
+//!
+//! | module | task |
+//! |---|---|
+//! | [`mirror`] | fetch and cache the branches and tags of the remote |
+//! | [`history`] | resolve refs; answer whether a commit exists or contains another |
+//! | [`branch`], [`accepted`] | choose the branch of a turn; know the branches that jobs must not push to |
+//! | [`import`] | import the pack of a turn, and check its commits |
+//! | [`push`] | push the commits, and rebase them if people have pushed meanwhile |
+//! | [`published`] | find the commits of a message that the database does not know |
+//! | [`bundle`] | pass unpublished commits to other machines through the blob store |
+//! | [`diff`] | the changes of a job |
+//! | [`tree_size`] | refuse commits that would fill the disk |
+//! | [`repair`] | rebuild a damaged mirror |
+
+pub mod accepted;
+pub mod branch;
+pub mod bundle;
+pub mod changes;
+pub mod diff;
+mod error;
+pub mod history;
+pub mod import;
+mod listing;
+pub mod mirror;
+pub mod published;
+pub mod push;
+mod repair;
+mod scratch;
+mod sync;
+pub mod tree_size;
+
+pub use error::RepositoryError;
+pub use history::History;
+pub use mirror::{Mirror, Mirrors};
+pub use scratch::Scratch;

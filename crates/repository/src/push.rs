@@ -1,0 +1,176 @@
+//! Pushes commits to a job's branch, never by force. If people have pushed to the branch meanwhile, the job's commits
+//! are rebased onto theirs. A push can be repeated without harm, because the commits are recorded before the first
+//! push.
+
+use std::path::Path;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::job::{Branch, Job};
+use journeyman_core::ports::Blobs;
+use journeyman_core::run::ReasonCode;
+use journeyman_git::{Failure, GitError};
+
+use crate::sync::{folders_of, sync};
+use crate::{History, Mirror, Mirrors, RepositoryError, Scratch, bundle, tree_size};
+
+/// The result of a push.
+#[derive(Debug)]
+pub enum Pushed {
+    /// The branch holds the commits.
+    Done,
+    /// People had pushed to the branch. The job's commits were rebased onto theirs; the caller records the new commits
+    /// and pushes again.
+    Rebased {
+        /// The new head.
+        head: Sha,
+        /// The commits of the turn and of unpublished earlier turns, oldest first.
+        commits: Vec<Sha>,
+        /// The key of their bundle, as in [`journeyman_core::job::command::TurnArtifacts`].
+        bundle: Option<String>,
+    },
+}
+
+/// Commits to push.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing<'a> {
+    /// The branch.
+    pub branch: &'a Branch,
+    /// The newest commit.
+    pub head: &'a Sha,
+    /// The commits of the turn, oldest first.
+    pub commits: &'a [Sha],
+    /// The bytes that a tree may use on the disk if the commits must be rebased.
+    pub disk_bytes: u64,
+}
+
+/// The resources of a push.
+pub struct Push<'a> {
+    /// The mirrors of this machine.
+    pub mirrors: &'a Mirrors,
+    /// The mirror of the job's repository.
+    pub mirror: &'a Mirror,
+    /// The blob store.
+    pub blobs: &'a dyn Blobs,
+    /// The folder for temporary files.
+    pub scratch: &'a Scratch,
+    /// A path for the working tree of a rebase, which no agent can access. Nothing may exist there.
+    pub rebase_tree: &'a Path,
+}
+
+impl Push<'_> {
+    /// Pushes commits to the job's branch.
+    ///
+    /// # Errors
+    /// The code host refused the push, the commits conflict with those of people, or git failed.
+    pub async fn run(&self, job: &Job, outgoing: &Outgoing<'_>) -> Result<Pushed, RepositoryError> {
+        let Outgoing { branch, head, .. } = *outgoing;
+        let error = match push(self.mirror, &branch.name, head).await {
+            Ok(()) => return Ok(Pushed::Done),
+            Err(PushError::Git(error)) if error.failure() == Failure::NonFastForward => error,
+            Err(error) => return Err(error.into()),
+        };
+        let mirror = self.mirrors.fetch(self.mirror.remote.clone()).await?;
+        let Some(theirs) = mirror.heads.get(&branch.name).cloned() else { return Err(error.into()) };
+        if mirror.contains(&theirs, head).await {
+            return Ok(Pushed::Done);
+        }
+        self.rebase(&mirror, job, outgoing, &theirs).await
+    }
+
+    async fn rebase(
+        &self,
+        mirror: &Mirror,
+        job: &Job,
+        outgoing: &Outgoing<'_>,
+        theirs: &Sha,
+    ) -> Result<Pushed, RepositoryError> {
+        let Outgoing { branch, head, commits, disk_bytes } = *outgoing;
+        let from = match commits.first() {
+            // Otherwise the rebase includes the unpublished commits of earlier messages.
+            Some(first) if job.unpublished.is_empty() => format!("{first}^"),
+            _ => branch.base.to_string(),
+        };
+        let folders = mirror.folders().await?;
+        for commit in [head, theirs] {
+            tree_size::check(mirror, commit, disk_bytes).await?;
+        }
+        let rebased = rebase(mirror, self.rebase_tree, theirs, &from, head).await;
+        // The temporary tree is removed in any case.
+        let _ = tokio::fs::remove_dir_all(self.rebase_tree).await;
+        let _ = mirror.git.at(&mirror.path, ["worktree", "prune"]).run().await;
+        let Some(head_now) = rebased? else {
+            let conflict_branch = format!("{}-conflict-{}", branch.name, &head.as_str()[..8]);
+            push(mirror, &conflict_branch, head).await?;
+            let text = format!(
+                "people pushed to {} meanwhile, and their changes conflict with the agent's; its commits are on the \
+                 branch {conflict_branch}. Merge the two by hand, or send a message that says how",
+                branch.name
+            );
+            return Err(RepositoryError::failed(ReasonCode::PushConflict, text));
+        };
+        let commits = mirror.between(theirs, &head_now).await?;
+        mirror.keep(&format!("{}/head", job.id), &head_now).await?;
+        sync(folders).await?;
+        let bundle = bundle::store(self.blobs, mirror, self.scratch, job, &head_now).await?;
+        Ok(Pushed::Rebased { head: head_now, commits, bundle })
+    }
+}
+
+async fn push(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), PushError> {
+    let refspec = format!("{head}:refs/heads/{branch}");
+    let folders = match mirror.remote.is_ours {
+        true => Some(folders_of(Path::new(&mirror.remote.url)).await?),
+        false => None,
+    };
+    let route = mirror.git.route(&mirror.remote).await.map_err(PushError::Git)?;
+    let arguments = ["push", "--quiet", "--no-verify"].map(str::to_owned).into_iter().chain(route.pushing());
+    let address = ["--", route.address(), &refspec].map(str::to_owned);
+    let push = mirror.git.at(&mirror.path, arguments.chain(address));
+    push.credential(mirror.remote.credential.as_ref()).run().await.map_err(PushError::Git)?;
+    if let Some(folders) = folders {
+        sync(folders).await?;
+    }
+    Ok(())
+}
+
+/// An error from a push, or from making it durable.
+enum PushError {
+    Git(GitError),
+    Other(RepositoryError),
+}
+
+impl From<RepositoryError> for PushError {
+    fn from(error: RepositoryError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<PushError> for RepositoryError {
+    fn from(error: PushError) -> Self {
+        match error {
+            PushError::Git(error) => error.into(),
+            PushError::Other(error) => error,
+        }
+    }
+}
+
+/// Rebases the commits after `from` up to `head` onto `onto`, and returns the new head; `None` if they conflict.
+async fn rebase(
+    mirror: &Mirror,
+    tree: &Path,
+    onto: &Sha,
+    from: &str,
+    head: &Sha,
+) -> Result<Option<Sha>, RepositoryError> {
+    // No agent has access to this tree, and git runs without hooks and configuration, as always on the host.
+    let path = tree.to_string_lossy().into_owned();
+    let add = ["worktree", "add", "--quiet", "--force", "--detach", &path, head.as_str()];
+    mirror.git.at(&mirror.path, add).run().await?;
+    let inside = |arguments: &[&str]| mirror.git.command(arguments).directory(tree);
+    if let Err(error) = inside(&["rebase", "--quiet", "--onto", onto.as_str(), from]).run().await {
+        // A conflict leaves unmerged files; other failures of git leave none.
+        let unmerged = inside(&["ls-files", "--unmerged"]).run().await?.text()?;
+        return if unmerged.is_empty() { Err(error.into()) } else { Ok(None) };
+    }
+    Ok(Some(inside(&["rev-parse", "HEAD"]).run().await?.sha()?))
+}

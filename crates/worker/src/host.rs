@@ -1,0 +1,181 @@
+//! The resources of one machine for its runs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::agent::Agents;
+use journeyman_core::engine::Engine;
+use journeyman_core::ports::{
+    BlobError, Blobs, Containing, Containment, Forges, FreeSpace, Gateway, SandboxError, Store,
+};
+use journeyman_core::time::IdGen;
+use journeyman_repository::Mirrors;
+
+use crate::acp::Tap;
+use crate::cleanup::blobs::{SweepPositions, sweep_blobs};
+use crate::cleanup::workspaces::IdleWorkspaces;
+use crate::sandbox::containment::ContainmentCheck;
+use crate::turn::idle_agents::{IdleAgentLimits, IdleAgents};
+use crate::workspace::free_space::Space;
+use crate::workspace::lock::WorkspaceLocks;
+use crate::workspace::prebuilt::PrebuiltTrees;
+
+/// The ports and settings that a [`Host`] is made of.
+pub struct Resources {
+    /// Changes jobs.
+    pub engine: Engine,
+    /// Reads jobs and projects.
+    pub store: Arc<dyn Store>,
+    /// Finds the code host of a project.
+    pub forges: Arc<dyn Forges>,
+    /// The sandbox, with the check of its guarantees.
+    pub containment: ContainmentCheck,
+    /// The proxies out of a sandbox.
+    pub gateway: Arc<dyn Gateway>,
+    /// Stores files that outlive this machine.
+    pub blobs: Arc<dyn Blobs>,
+    /// The configured agents.
+    pub agents: Agents,
+    /// The source of randomness.
+    pub ids: Arc<dyn IdGen>,
+    /// The mirrors of repositories.
+    pub mirrors: Arc<Mirrors>,
+    /// The data directory.
+    pub data: PathBuf,
+    /// The variables of every program in a sandbox: `PATH`, `LANG`.
+    pub environment: BTreeMap<String, String>,
+    /// The limits of idle agents.
+    pub idle_agents: IdleAgentLimits,
+    /// The bytes to keep free on the disk of the data directory; `None`: a fraction of the disk.
+    pub disk_reserve: Option<u64>,
+}
+
+/// The resources of one machine for its runs.
+pub struct Host {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) forges: Arc<dyn Forges>,
+    pub(crate) containment: ContainmentCheck,
+    pub(crate) gateway: Arc<dyn Gateway>,
+    pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) agents: Agents,
+    pub(crate) ids: Arc<dyn IdGen>,
+    pub(crate) mirrors: Arc<Mirrors>,
+    pub(crate) data: PathBuf,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) idle_agents: IdleAgents,
+    pub(crate) prebuilt: PrebuiltTrees,
+    pub(crate) locks: WorkspaceLocks,
+    pub(crate) space: Arc<Space>,
+    /// The callback that gets the lines of the protocol between this program and agents.
+    pub(crate) tap: OnceLock<Tap>,
+    /// The ID of this process. Files that other processes left in workspaces are not trusted, because a power failure
+    /// may have removed some of them.
+    pub(crate) instance: Arc<str>,
+}
+
+impl Host {
+    /// Returns a host with these resources.
+    #[must_use]
+    pub fn new(resources: Resources) -> Self {
+        let Resources {
+            engine,
+            store,
+            forges,
+            containment,
+            gateway,
+            blobs,
+            agents,
+            ids,
+            mirrors,
+            data,
+            environment,
+            idle_agents,
+            disk_reserve,
+        } = resources;
+        Self {
+            prebuilt: PrebuiltTrees::new(data.join("spares")),
+            locks: WorkspaceLocks::default(),
+            space: Space::new(data.clone(), disk_reserve),
+            idle_agents: IdleAgents::new(idle_agents),
+            instance: ids.uuid(engine.now()).simple().to_string().into(),
+            tap: OnceLock::new(),
+            engine,
+            store,
+            forges,
+            containment,
+            gateway,
+            blobs,
+            agents,
+            ids,
+            mirrors,
+            data,
+            environment,
+        }
+    }
+
+    /// Sets the callback that gets the lines of the protocol between this program and agents, without secrets. Call
+    /// this once, before the first turn.
+    pub fn set_tap(&self, tap: Tap) {
+        drop(self.tap.set(tap));
+    }
+
+    /// Checks the sandbox until agents may run in it, and passes each new result to `report`.
+    pub async fn watch_containment(&self, report: impl FnMut(&Containment) + Send) {
+        self.containment.watch(report).await;
+    }
+
+    /// Ends the idle agents.
+    pub async fn end_idle_agents(&self) {
+        self.idle_agents.end().await;
+    }
+
+    /// Removes the workspaces of jobs that have been idle for `idle`, and workspaces that would be rebuilt in any case.
+    /// Returns their number.
+    ///
+    /// # Errors
+    /// A folder cannot be read or removed, or the store failed.
+    pub async fn remove_idle_workspaces(&self, idle: Duration) -> io::Result<usize> {
+        let Self { store, prebuilt, locks, idle_agents, data, .. } = self;
+        IdleWorkspaces { store: &**store, prebuilt, locks, idle_agents, folder: data.join("workspaces") }
+            .remove(self.engine.now() - idle)
+            .await
+    }
+
+    /// Removes blobs that no job needs, and sessions of jobs that have been inactive for `keep`. Checks up to `limit`
+    /// blobs of each kind after `positions`, and advances them. Returns the number of removed blobs.
+    ///
+    /// # Errors
+    /// The blob store or the store failed.
+    pub async fn sweep_blobs(
+        &self,
+        positions: &mut SweepPositions,
+        keep: Duration,
+        limit: usize,
+    ) -> Result<usize, BlobError> {
+        sweep_blobs(&*self.blobs, &*self.store, self.engine.now(), positions, keep, limit).await
+    }
+}
+
+#[async_trait]
+impl Containing for Host {
+    async fn containment(&self) -> Containment {
+        self.containment.containment().await
+    }
+
+    fn seen(&self) -> Option<Containment> {
+        self.containment.seen()
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        self.space.free()
+    }
+
+    async fn available(&self) -> Result<(), SandboxError> {
+        self.containment.available().await
+    }
+}

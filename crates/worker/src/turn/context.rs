@@ -1,0 +1,71 @@
+//! The inputs of a turn, and its result.
+
+use std::collections::BTreeMap;
+
+use journeyman_core::agent::Agents;
+use journeyman_core::job::Job;
+use journeyman_core::job::command::Ending;
+use journeyman_core::message::Message;
+use journeyman_core::ports::{Gateway, Store};
+use journeyman_core::project::SecretValue;
+use journeyman_core::time::IdGen;
+
+use crate::acp::Tap;
+use crate::claim::assignment::Assignment;
+use crate::claim::lease::Signals;
+use crate::error::RunError;
+use crate::sandbox::job_sandbox::JobSandbox;
+
+/// The inputs of a turn.
+pub(crate) struct TurnContext<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) gateway: &'a dyn Gateway,
+    /// The configured agents.
+    pub(crate) agents: &'a Agents,
+    /// The source of tokens.
+    pub(crate) ids: &'a dyn IdGen,
+    /// The callback that gets the lines of the protocol.
+    pub(crate) tap: Option<&'a Tap>,
+    /// True if the agent may be kept after the turn.
+    pub(crate) keeps_agents: bool,
+    pub(crate) assignment: &'a Assignment,
+    pub(crate) sandbox: &'a JobSandbox,
+    /// The agent's environment variables.
+    pub(crate) environment: &'a BTreeMap<String, String>,
+    /// The project's keys for models, by the names of their variables.
+    pub(crate) keys: &'a BTreeMap<String, SecretValue>,
+}
+
+impl TurnContext<'_> {
+    pub(crate) const fn job(&self) -> &Job {
+        &self.assignment.claimed.job
+    }
+
+    pub(crate) const fn signals(&self) -> &Signals {
+        &self.assignment.signals
+    }
+
+    /// Returns the messages that were delivered before this one.
+    pub(crate) async fn earlier(&self) -> Result<Vec<Message>, RunError> {
+        let mut messages = self.store.messages(self.job().id).await?;
+        messages.retain(|message| message.delivered_at.is_some() && message.id != self.assignment.claimed.message.id);
+        Ok(messages)
+    }
+}
+
+/// A turn that has ended.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// The agent's session.
+    pub(crate) session: String,
+    pub(crate) ending: Ending,
+    /// The final text of the agent, without secrets.
+    pub(crate) answer: Option<String>,
+}
+
+impl Turn {
+    /// Returns whether an interrupting message stopped the turn.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.ending == Ending::Stopped
+    }
+}

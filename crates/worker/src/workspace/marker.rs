@@ -1,0 +1,54 @@
+//! The marker of a workspace: the state that its tree was in after the last turn.
+
+use std::io;
+use std::path::Path;
+
+use journeyman_core::ids::Sha;
+use serde::{Deserialize, Serialize};
+
+/// The state of a workspace. Another version of the program may give a field another meaning, so a marker with unknown
+/// fields is not valid.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Marker {
+    /// The ID of the process that wrote the marker. Files of a tree are not synced, so after a power failure some may
+    /// be missing or empty, and a process cannot detect whether there was a power failure since another process wrote
+    /// the marker.
+    pub(super) instance: String,
+    /// The commit that is checked out.
+    pub(super) head: Sha,
+    /// The key of the session's archive after the last turn. A turn on another machine may have changed no file, so the
+    /// commit alone does not show that this workspace has missed a turn.
+    #[serde(default)]
+    pub(super) session: Option<String>,
+    /// The fingerprint of the tree, if there was nothing to commit ([`super::scan`]).
+    #[serde(default)]
+    pub(super) fingerprint: Option<String>,
+}
+
+impl Marker {
+    /// Returns the marker in a file; `None` if there is no valid one.
+    pub(super) async fn read(path: &Path) -> Option<Self> {
+        let text = tokio::fs::read(path).await.ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    pub(super) async fn write(&self, path: &Path) -> io::Result<()> {
+        let text = serde_json::to_string(self).map_err(io::Error::other)?;
+        tokio::fs::write(path, text).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_of_another_version_is_not_valid() {
+        let head = "a".repeat(40);
+        let own = format!(r#"{{"instance":"x","head":"{head}","session":null}}"#);
+        assert!(serde_json::from_str::<Marker>(&own).is_ok());
+        let other = format!(r#"{{"instance":"x","head":"{head}","message":null,"session":null}}"#);
+        assert!(serde_json::from_str::<Marker>(&other).is_err());
+    }
+}
