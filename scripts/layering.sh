@@ -1,10 +1,11 @@
 #!/bin/sh
-# The direction of dependencies (ARCHITECTURE.md): core stands alone, the crates around it know core (and git), only the
-# program knows adapters; SQL only in store, axum only in http and dashboard. Tests may reach further.
+# Checks the direction of dependencies (ARCHITECTURE.md): core depends on no other crate of the project, the crates
+# around it depend on core (and git), and only the program depends on adapters. SQL is only in store; axum is only in
+# http, in dashboard and in the program. Tests may have more dependencies.
 set -eu
 
 bad=0
-# allowed CRATE DEPENDENCY...: the crate's own crates beside its tests' are among these.
+# allowed CRATE DEPENDENCY...: reports each unlisted crate of the project that CRATE uses outside its tests.
 allowed() {
     crate=$1
     shift
@@ -20,7 +21,7 @@ allowed() {
     done
 }
 
-# only DEPENDENCY CRATE...: nobody else names it.
+# only DEPENDENCY CRATE...: reports each unlisted crate that uses DEPENDENCY.
 only() {
     dependency=$1
     shift
@@ -45,11 +46,13 @@ allowed blobs core
 allowed sandbox core
 allowed gateway core
 allowed forge core git
-allowed worker core git
+allowed repository core git
+allowed worker core git repository
 allowed agent core
-allowed dashboard core
+allowed app core
 allowed identity core
-allowed http core dashboard
+allowed dashboard app core
+allowed http app core dashboard
 
 only rusqlite store
 only tokio-postgres store
@@ -61,7 +64,7 @@ only argon2 identity
 only openidconnect identity
 
 if grep -Eq '^(tokio|axum|reqwest|rusqlite)[. ]' crates/core/Cargo.toml; then
-    echo "layering: core must stay pure" >&2
+    echo "layering: core must not depend on tokio, axum, reqwest or rusqlite" >&2
     bad=1
 fi
 exit $bad

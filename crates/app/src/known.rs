@@ -1,7 +1,7 @@
-//! What every request asks for, kept for a moment: the key that it carries and the project that it names.
+//! A cache of what every request needs: the key that it carries, and the project that it names.
 //!
-//! What this process changes is forgotten at once; a change by another (a key that the command line revokes) is seen
-//! after [`FRESH`] at the latest. That something is not there is not remembered: a key is good from the moment it is made.
+//! A change by this process clears the cache; a change by another process (a key that the command line revokes) is seen
+//! after [`FRESH`] at the latest. Missing keys and projects are not cached, so a key is valid as soon as it exists.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,22 +14,25 @@ use journeyman_core::ports::{Store, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 
-/// How long an entry is believed.
-pub(crate) const FRESH: Duration = Duration::from_secs(1);
+/// The time for which an entry is used.
+pub const FRESH: Duration = Duration::from_secs(1);
 
-/// Entries of each kind; beyond that all are forgotten.
+/// The maximum number of entries of each kind. When it is exceeded, all are removed.
 const MOST: usize = 4096;
 
-/// Keys and projects that were asked for a moment ago.
+/// The keys and projects of recent requests.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub struct Known {
     keys: Cache<KeyHash, ApiKey>,
     projects: Cache<ProjectId, Project>,
 }
 
 impl Known {
-    /// The key with that hash.
-    pub(crate) async fn key(
+    /// Returns the key with this hash.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn key(
         &self,
         store: &dyn Store,
         hash: KeyHash,
@@ -42,8 +45,11 @@ impl Known {
         Ok(found.map(|key| self.keys.put(hash, key, now)))
     }
 
-    /// The project with that id.
-    pub(crate) async fn project(
+    /// Returns the project with this ID.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn project(
         &self,
         store: &dyn Store,
         id: ProjectId,
@@ -56,8 +62,8 @@ impl Known {
         Ok(found.map(|project| self.projects.put(id, project, now)))
     }
 
-    /// A key or a project was changed here.
-    pub(crate) fn forget(&self) {
+    /// Removes all entries, after this process has changed a key or a project.
+    pub fn forget(&self) {
         self.keys.entries().clear();
         self.projects.entries().clear();
     }
@@ -80,7 +86,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     fn get(&self, key: &K, now: Timestamp) -> Option<Arc<V>> {
         let entries = self.entries();
         let (at, value) = entries.get(key)?;
-        // A clock that was set back makes no entry last.
+        // If the clock is set back, entries expire too.
         (*at <= now && now.since(*at) < FRESH).then(|| Arc::clone(value))
     }
 
@@ -100,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_believed_for_a_second() {
+    fn an_entry_is_used_for_a_second() {
         let cache = Cache::<u8, u8>::default();
         let now = Timestamp::from_micros(5_000_000);
         cache.put(1, 7, now);
@@ -110,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_too_many() {
+    fn the_number_of_entries_is_limited() {
         let cache = Cache::<usize, u8>::default();
         for key in 0..=MOST {
             cache.put(key, 0, Timestamp::default());

@@ -8,38 +8,40 @@ use serde::{Deserialize, Serialize};
 use crate::model::Dialect;
 use crate::project::{PermissionPolicy, SandboxSettings, ToolKind};
 
-/// How an agent is started and what it needs. In `command`, `environment` and `files` the names of [`Places`] are
-/// replaced, in braces; and `{model_url}` and `{model_token}` by where models are called in the sandbox, and what is shown
-/// there in place of a key.
+/// The command that starts an agent, and what the agent needs. In `command`, `environment` and `files`, the
+/// placeholders of [`Places`] are replaced, and also `{model_url}`, the URL at which the agent calls models in the
+/// sandbox, and `{model_token}`, the token that the agent sends there in place of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AgentSpec {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// What people call it.
+    /// The display name.
     #[serde(default)]
     pub name: Option<String>,
-    /// Files and folders of the machine that it needs beside the system's own, which the sandbox shows it where they are.
+    /// Files and folders of the host that the agent needs in addition to the system's. The sandbox makes them readable
+    /// at the same paths.
     #[serde(default)]
     pub readable: Vec<PathBuf>,
-    /// Variables beside the project's. One that needs `{model_url}` or `{model_token}` is left out where the model has no
-    /// server, as the test model has none.
+    /// Environment variables in addition to the project's. A variable with `{model_url}` or `{model_token}` is omitted
+    /// if the model has no server, as for the test model.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Files in its home that are written before each start, by their path there.
+    /// Files that are written to the home of the agent before each start, by their path in it. They are omitted in the
+    /// same case as variables.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// What it can speak with a model's server; empty: anything.
+    /// The dialects in which the agent can call models; if empty, any dialect.
     #[serde(default)]
     pub dialects: Vec<Dialect>,
-    /// How it is installed, where it is to be.
+    /// The packages of the agent, if the service can install it.
     #[serde(default)]
     pub install: Option<Install>,
-    /// Whether it can take its sessions up again in another process. Of one that cannot a new session is told what was
-    /// asked before.
+    /// `true` if a new process of the agent can resume its sessions. Otherwise, each process opens a new session, and
+    /// its first prompt includes the earlier messages.
     #[serde(default = "AgentSpec::resumes")]
     pub resume: bool,
-    /// The session mode in which it does not ask, such as `bypassPermissions`.
+    /// The session mode in which the agent does not ask for permission, such as `bypassPermissions`.
     #[serde(default)]
     pub mode: Option<String>,
     /// The session mode in which the agent asks for permission, such as `ask`. `None`: the agent's initial mode.
@@ -52,30 +54,30 @@ pub struct AgentSpec {
     /// project that refuses any kind cannot use it.
     #[serde(default)]
     pub asks: BTreeSet<ToolKind>,
-    /// Whether the model is chosen through the protocol too, after the session is open.
+    /// `true` if the model must also be selected through the protocol, after the session is open.
     #[serde(default)]
     pub select_model: bool,
-    /// The seconds that it may take to start and to answer `initialize`.
+    /// The maximum time in seconds for the agent to start and to answer `initialize`.
     #[serde(default = "AgentSpec::initialize_seconds")]
     pub initialize_seconds: u64,
-    /// How long it may go on after its answer before it is paused and its home is stored, in milliseconds: for agents
-    /// that write their session a moment later.
+    /// The time in milliseconds for which the agent keeps running after its answer, before it is paused and its home is
+    /// stored. Some agents write their session shortly after the answer.
     #[serde(default = "AgentSpec::flush_millis")]
     pub flush_millis: u64,
 }
 
 impl AgentSpec {
-    /// What an agent gets of which nothing is known.
+    /// Returns the default for agents whose behavior is not known.
     const fn flush_millis() -> u64 {
         200
     }
 
-    /// Known agents take 0.03 to 5 seconds.
+    /// Returns the default. Known agents take 0.03 to 5 seconds.
     const fn initialize_seconds() -> u64 {
         15
     }
 
-    /// Most agents can.
+    /// Returns the default: most agents can resume their sessions.
     const fn resumes() -> bool {
         true
     }
@@ -102,7 +104,7 @@ impl AgentSpec {
         Err(UnsupportedPolicy { agent: id.to_owned(), kinds, asks: self.asks.iter().copied().collect() })
     }
 
-    /// Whether it calls its models through the service.
+    /// Returns whether the agent calls models through the service, that is, whether the spec contains [`MODEL_URL`].
     #[must_use]
     pub fn calls_models(&self) -> bool {
         let texts = self.command.iter().chain(self.environment.values()).chain(self.files.values());
@@ -110,7 +112,7 @@ impl AgentSpec {
     }
 }
 
-/// The error for a project that refuses kinds of tool calls for which its agent does not ask permission.
+/// An error for a project that refuses kinds of tool calls for which its agent does not ask permission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "sandbox.permissions: the agent {agent} does not ask for permission for {}, so the project cannot refuse it; {}. \
@@ -119,7 +121,7 @@ impl AgentSpec {
     if .asks.is_empty() { "it never asks".to_owned() } else { format!("it asks for {}", names(.asks)) }
 )]
 pub struct UnsupportedPolicy {
-    /// The agent's id.
+    /// The ID of the agent.
     pub agent: String,
     /// The kinds that the project refuses and for which the agent does not ask.
     pub kinds: Vec<ToolKind>,
@@ -131,17 +133,18 @@ fn names(kinds: &[ToolKind]) -> String {
     kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// What an agent consists of: packages of exact versions, in a folder of their own.
+/// The packages of an agent, with exact versions. They are installed in a separate folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Install {
     /// Packages of npm, such as `opencode-ai@1.18.33`.
     pub npm: Vec<String>,
-    /// What those need is taken as it was before this day (`2026-11-21`): the same today and next year.
+    /// A date, such as `2026-11-21`: npm resolves the dependencies to versions that were published before it, so that a
+    /// later installation has the same result.
     pub before: Option<String>,
     /// Packages of Python, such as `mistral-vibe==3.0.3`, in a virtual environment.
     pub pip: Vec<String>,
-    /// The Python that they need at least, such as `3.12`.
+    /// The minimum version of Python for these packages, such as `3.12`.
     pub python: Option<String>,
     /// A `package-lock.json` with the hashes of all npm packages.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,30 +155,31 @@ pub struct Install {
 }
 
 impl Install {
-    /// The file in its folder that is there when all of it is.
+    /// The name of the file that marks an installation as complete. It is in the installation folder and lists the
+    /// packages.
     pub const NOTE: &str = "installed.json";
 }
 
-/// Where models are called, in a spec.
+/// The placeholder for the URL at which the agent calls models.
 pub const MODEL_URL: &str = "{model_url}";
 
-/// What is shown there, in a spec.
+/// The placeholder for the token that the agent sends with its calls.
 pub const MODEL_TOKEN: &str = "{model_token}";
 
-/// What stands for the words in braces.
+/// The values of the placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// `{model}`: the job's model, as people name it.
+    /// `{model}`: the full name of the job's model.
     pub model: String,
-    /// `{dialect}`: what its server speaks, as [`Dialect::name`] has it; `test` for the test model.
+    /// `{dialect}`: the dialect of the model's server, as in [`Dialect::name`]; `test` for the test model.
     pub dialect: String,
-    /// `{model_name}`: its name there.
+    /// `{model_name}`: the model's name at its provider.
     pub model_name: String,
-    /// `{home}`: the agent's home, as it sees it.
+    /// `{home}`: the path of the agent's home in the sandbox.
     pub home: String,
-    /// `{workspace}`: the workspace, as it sees it.
+    /// `{workspace}`: the path of the workspace in the sandbox.
     pub workspace: String,
-    /// `{permission}`: `allow`, or `ask` where the project refuses something.
+    /// `{permission}`: `allow`, or `ask` if the project refuses some tool calls.
     pub permission: &'static str,
     /// `{model_calls}`: the project's `limits.modelCalls`.
     pub model_calls: String,
@@ -183,7 +187,7 @@ pub struct Places {
     pub context_tokens: String,
 }
 
-/// The words in braces that are replaced when an agent is started.
+/// The placeholders that are replaced when an agent is started.
 const WORDS: [&str; 10] = [
     "{model}",
     "{dialect}",
@@ -197,7 +201,7 @@ const WORDS: [&str; 10] = [
     MODEL_TOKEN,
 ];
 
-/// Returns the first word in braces, such as `{model_tokn}`, that nothing replaces. Words after `$` belong to the shell.
+/// Returns the first unknown placeholder, such as `{model_tokn}`. Words in braces after `$` belong to the shell.
 #[must_use]
 pub fn unknown_word(text: &str) -> Option<&str> {
     text.match_indices('{').find_map(|(start, _)| {
@@ -209,7 +213,7 @@ pub fn unknown_word(text: &str) -> Option<&str> {
 }
 
 impl Places {
-    /// `text` with the words replaced.
+    /// Replaces the placeholders in `text`, except [`MODEL_URL`] and [`MODEL_TOKEN`].
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
         let Self { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens } = self;
@@ -235,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_nothing_replaces_is_found() {
+    fn an_unknown_placeholder_is_found() {
         for (text, expected) in [
             ("--model {model} {model_url}", None),
             ("{model_tokn}", Some("{model_tokn}")),
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_refused_where_the_agent_does_not_ask() {
+    fn a_policy_is_rejected_if_the_agent_does_not_ask() {
         use PermissionPolicy::{Allow, Refuse};
         use ToolKind::{Edit, Execute, Fetch, Read};
         type Kinds<'a> = &'a [(ToolKind, PermissionPolicy)];

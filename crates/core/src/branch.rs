@@ -1,9 +1,10 @@
-//! The names of branches that jobs work on.
+//! The names of the branches that jobs work on.
 
 use crate::ids::JobId;
 
-/// `journeyman/<slug>-<short id>`; after a pull request was merged or closed the job goes on with `…-2`, `…-3`.
-/// The slug is made of the title's ASCII letters and digits, at most 40 characters.
+/// Returns `journeyman/<slug>-<short id>`. After a pull request was merged or closed, the job continues on `…-2`, `…-3`
+/// and so on. The slug consists of the title's ASCII letters and digits, with hyphens in place of other characters, and
+/// has at most 40 characters.
 #[must_use]
 pub fn branch_name(title: &str, job: &JobId, generation: u32) -> String {
     let mut slug = String::new();
@@ -25,16 +26,16 @@ pub fn branch_name(title: &str, job: &JobId, generation: u32) -> String {
     if generation > 1 { format!("{name}-{generation}") } else { name }
 }
 
-/// Why a text is no name for a branch or ref.
+/// An error for a text that is not a valid name of a branch or ref.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a valid name for a branch or ref")]
 pub struct InvalidRefName(String);
 
-/// Checks the name of a branch, tag or commit that a client gives: the rules of git-check-ref-format, and no leading
-/// `-`, so that it can never be read as an option.
+/// Checks the name of a branch, tag or commit from a client. Applies the rules of git-check-ref-format(1) and refuses a
+/// leading `-`, so that git never reads the name as an option.
 ///
 /// # Errors
-/// The name is refused.
+/// Returns an error if the name is not valid.
 pub fn check_ref_name(name: &str) -> Result<(), InvalidRefName> {
     let bad_char = |c: char| c.is_ascii_control() || " ~^:?*[\\\u{7f}".contains(c);
     let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");

@@ -1,4 +1,4 @@
-//! What programs in a sandbox may reach: exact names and ports, and no address that is not public.
+//! The destinations that programs in a sandbox may reach: exact names and ports, at public addresses.
 
 mod address;
 
@@ -8,26 +8,28 @@ use std::str::FromStr;
 
 pub use address::is_public;
 
-/// A name and a port.
+/// A host name and a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
     host: String,
     port: u16,
 }
 
-/// Why a text is no destination.
+/// An error for a text that is not a destination.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("write it as name:port, with a name of a-z, 0-9, '-' and '.' that is no address and has no dot at its end")]
+#[error(
+    "use name:port; the name may contain a-z, 0-9, '-' and '.', must not be an IP address, and must not end with a dot"
+)]
 pub struct InvalidDestination;
 
 impl Destination {
-    /// The name, in lower case.
+    /// Returns the name, in lower case.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
+    /// Returns the port.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
@@ -37,7 +39,7 @@ impl Destination {
 impl FromStr for Destination {
     type Err = InvalidDestination;
 
-    /// Strict, so that one destination has one form: what a resolver would read otherwise is none.
+    /// Parses strictly: rejects names that a resolver might interpret as an address or as another name.
     fn from_str(text: &str) -> Result<Self, InvalidDestination> {
         let (host, port) = text.split_once(':').ok_or(InvalidDestination)?;
         let is_number = (1..=5).contains(&port.len()) && port.bytes().all(|b| b.is_ascii_digit());
@@ -49,7 +51,7 @@ impl FromStr for Destination {
                 && !label.starts_with('-')
                 && !label.ends_with('-')
         };
-        // A last label without a letter is part of an address, in one of its many forms.
+        // A host whose last label is a number, decimal or hexadecimal, is one of the many forms of an IPv4 address.
         let is_name = host.split('.').next_back().is_some_and(|last| last.bytes().any(|b| b.is_ascii_lowercase()))
             && !host.split('.').next_back().is_some_and(|last| last.starts_with("0x"));
         if host.len() > 253 || !host.split('.').all(is_label) || !is_name {
@@ -65,7 +67,7 @@ impl fmt::Display for Destination {
     }
 }
 
-/// Package registries by the names under which a project allows them: the hosts that the languages' own tools use.
+/// The package registries that a project can allow by name, with the hosts that the languages' own tools use.
 pub const PRESETS: &[(&str, &[&str])] = &[
     ("cargo", &["index.crates.io:443", "static.crates.io:443", "crates.io:443"]),
     ("composer", &["packagist.org:443", "repo.packagist.org:443"]),
@@ -83,15 +85,15 @@ pub const PRESETS: &[(&str, &[&str])] = &[
     ("rubygems", &["rubygems.org:443", "index.rubygems.org:443"]),
 ];
 
-/// All that programs may reach.
+/// The destinations that programs may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowlist(BTreeSet<Destination>);
 
 impl Allowlist {
-    /// Reads entries, each of them a destination or the name of a preset.
+    /// Parses entries, each of which is a destination or the name of a preset.
     ///
     /// # Errors
-    /// The first entry that is neither.
+    /// Returns the first entry that is neither.
     pub fn read<'a>(entries: impl IntoIterator<Item = &'a String>) -> Result<Self, String> {
         let mut all = BTreeSet::new();
         for entry in entries {
@@ -105,7 +107,7 @@ impl Allowlist {
         Ok(Self(all))
     }
 
-    /// Whether a destination is among them.
+    /// Returns whether the list contains a destination.
     #[must_use]
     pub fn has(&self, destination: &Destination) -> bool {
         self.0.contains(destination)

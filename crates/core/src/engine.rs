@@ -64,6 +64,20 @@ pub struct Admission {
     pub limit: u32,
 }
 
+/// A request of a client that changes the course of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// Stops the current run, and withdraws the queued messages.
+    Cancel,
+    /// Archives the job, after cancelling it if it is active.
+    Archive,
+    /// Gives the job back the status that it had before it was archived.
+    Unarchive,
+    /// Makes the next attempt due now, and the next probe of the job's project if that is on hold. A job that does not
+    /// wait for an attempt is left unchanged.
+    Retry,
+}
+
 /// A run that a worker was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
@@ -122,7 +136,7 @@ impl Engine {
             created_at: now,
             state: JobState::Active(Work::Waiting),
             waiting_since: now,
-            warm: None,
+            preferred_worker: None,
             settled_at: None,
             last: None,
             queue: Vec::new(),
@@ -164,39 +178,60 @@ impl Engine {
         self.update(job, Some(project.clone()), Guard::default(), Command::WithdrawMessage(message)).await
     }
 
-    /// Stops what runs and withdraws what waits. Again is the same as once.
+    /// Cancels, archives, unarchives or retries a job. Doing it twice has the same result as doing it once.
     ///
     /// # Errors
-    /// The job is unknown; the store failed.
+    /// The job does not exist; unarchiving: another job has taken its branch; or the store failed.
+    pub async fn control(
+        &self,
+        project: &ProjectId,
+        job: JobId,
+        control: Control,
+        idempotency: Option<IdempotencyClaim>,
+    ) -> Result<Accepted, UpdateError> {
+        let command = match control {
+            Control::Cancel => Command::Cancel,
+            Control::Archive => Command::Archive,
+            Control::Unarchive => Command::Unarchive,
+            Control::Retry => {
+                self.store.probe_project(project.clone(), self.clock.now()).await?;
+                Command::Retry
+            }
+        };
+        let guard = Guard { idempotency, takes_branch: control == Control::Unarchive, ..Guard::default() };
+        self.update(job, Some(project.clone()), guard, command).await
+    }
+
+    /// Cancels a job, as [`Engine::control`].
+    ///
+    /// # Errors
+    /// As [`Engine::control`].
     pub async fn cancel(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
-        self.update(job, Some(project.clone()), Guard::default(), Command::Cancel).await
+        self.control(project, job, Control::Cancel, None).await
     }
 
-    /// Puts a job away, cancelling it if it is active. Again is the same as once.
+    /// Archives a job, as [`Engine::control`].
     ///
     /// # Errors
-    /// The job is unknown; the store failed.
+    /// As [`Engine::control`].
     pub async fn archive(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
-        self.update(job, Some(project.clone()), Guard::default(), Command::Archive).await
+        self.control(project, job, Control::Archive, None).await
     }
 
-    /// Takes a job out again. Again is the same as once.
+    /// Unarchives a job, as [`Engine::control`].
     ///
     /// # Errors
-    /// The job is unknown; another job has taken its branch; the store failed.
+    /// As [`Engine::control`].
     pub async fn unarchive(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
-        let guard = Guard { takes_branch: true, ..Guard::default() };
-        self.update(job, Some(project.clone()), guard, Command::Unarchive).await
+        self.control(project, job, Control::Unarchive, None).await
     }
 
-    /// Makes the job's next attempt due now, and the next probe of its project if that is on hold. Idempotent; a job
-    /// that does not wait for an attempt is left unchanged.
+    /// Retries a job, as [`Engine::control`].
     ///
     /// # Errors
-    /// The job is unknown; the store failed.
+    /// As [`Engine::control`].
     pub async fn retry(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
-        self.store.probe_project(project.clone(), self.clock.now()).await?;
-        self.update(job, Some(project.clone()), Guard::default(), Command::Retry).await
+        self.control(project, job, Control::Retry, None).await
     }
 
     /// Ends the leases that a worker held before it restarted, so that their runs are taken over immediately, and

@@ -1,7 +1,7 @@
-//! Idempotency keys: the same request, sent again, is answered as the first time and does nothing.
+//! Idempotency keys: a request that is sent again gets the first answer and has no further effect.
 //!
-//! The key is stored in the transaction that stores the message, so there is no moment at which a key is known and
-//! its request is still under way: a duplicate that comes at the same time waits for that transaction and is replayed.
+//! The key is stored in the same transaction as the change, so a key is never known while its request is still in
+//! progress: a concurrent duplicate waits for that transaction and then gets its answer.
 
 use std::time::Duration;
 
@@ -9,29 +9,35 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::ids::ProjectId;
-use crate::job::JobRecord;
 use crate::time::Timestamp;
 
-/// How long a key is remembered.
+/// The time for which a key is remembered.
 pub const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-/// The longest key, in characters.
+/// The maximum length of a key, in characters.
 pub const MAX_KEY_CHARS: usize = 255;
 
-/// A request's claim to be done once.
+/// The idempotency key of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Keys of one project do not meet those of another.
-    pub project: ProjectId,
-    /// The id of the API key or user that sent the request. Keys of different callers are independent.
+    /// The project whose jobs the request concerns; `None` for requests about projects and keys. Keys of different
+    /// projects are independent.
+    pub project: Option<ProjectId>,
+    /// The ID of the API key or user that sent the request. Keys of different callers are independent.
     pub caller: String,
-    /// What the client chose, 1 to [`MAX_KEY_CHARS`] visible ASCII characters.
+    /// The key that the client chose: 1 to [`MAX_KEY_CHARS`] visible ASCII characters.
     pub key: String,
-    /// Tells requests apart that bear the same key.
+    /// The fingerprint of the request, which distinguishes different requests with the same key.
     pub fingerprint: Fingerprint,
 }
 
 impl Claim {
+    /// Returns the stored form of the project: its ID, or an empty text.
+    #[must_use]
+    pub fn scope(&self) -> &str {
+        self.project.as_ref().map_or("", ProjectId::as_str)
+    }
+
     /// Returns the stored form of the key: the caller, a line break, and the client's key, which cannot contain a line
     /// break.
     #[must_use]
@@ -40,16 +46,16 @@ impl Claim {
     }
 }
 
-/// A hash over what a request asks for.
+/// A SHA-256 hash of the operation and the body of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// Over the operation (method and path) and the body's bytes.
+    /// Computes the fingerprint of an operation (method and path) and the bytes of a body.
     #[must_use]
     pub fn of(operation: &str, body: &[u8]) -> Self {
         let mut hash = Sha256::new();
-        // The length keeps ("ab", "c") and ("a", "bc") apart.
+        // The length distinguishes ("ab", "c") from ("a", "bc").
         hash.update((operation.len() as u64).to_le_bytes());
         hash.update(operation);
         hash.update(body);
@@ -57,30 +63,30 @@ impl Fingerprint {
     }
 }
 
-/// What is remembered of a request that was done.
+/// A completed request and its answer, as the store remembers them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remembered {
-    /// Of its body.
+pub struct Remembered<A> {
+    /// The fingerprint of the request.
     pub fingerprint: Fingerprint,
-    /// When it was done.
+    /// The time at which the request was completed.
     pub at: Timestamp,
-    /// The record that it was answered with.
-    pub record: JobRecord,
+    /// The answer.
+    pub answer: A,
 }
 
-/// The key was used for another request.
+/// An error for a key that was used with a different request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this Idempotency-Key was used with another request in the last 24 hours; use a new key for a new request")]
 pub struct KeyReused;
 
-/// Whether the request was done before: `Some` is the answer to give again.
+/// Returns the stored answer if the same request was completed before; `None` if the key is new or has expired.
 ///
 /// # Errors
-/// The key belongs to another request.
-pub fn check(claim: &Claim, known: Option<Remembered>, now: Timestamp) -> Result<Option<JobRecord>, KeyReused> {
+/// Returns an error if the key was used with a different request.
+pub fn check<A>(claim: &Claim, known: Option<Remembered<A>>, now: Timestamp) -> Result<Option<A>, KeyReused> {
     match known.filter(|known| now.since(known.at) < LIFETIME) {
         None => Ok(None),
-        Some(known) if known.fingerprint == claim.fingerprint => Ok(Some(known.record)),
+        Some(known) if known.fingerprint == claim.fingerprint => Ok(Some(known.answer)),
         Some(_) => Err(KeyReused),
     }
 }

@@ -1,6 +1,6 @@
-//! Identifiers: a prefix that tells the kind, then a UUID version 7 in 32 hexadecimal digits.
+//! Identifiers: a prefix for the kind, then a version 7 UUID as 32 hexadecimal digits.
 //!
-//! Version 7 sorts by time of creation, so an index on ids grows at its end.
+//! Version 7 sorts by creation time, so an index on IDs grows at its end.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// The text is not an identifier of the kind asked for.
+/// An error for a text that is not an ID of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an id of the form {prefix}_ and 32 hexadecimal digits")]
 pub struct InvalidId {
@@ -23,16 +23,16 @@ macro_rules! id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// The letters before the underscore.
+            /// The prefix before the underscore.
             pub const PREFIX: &'static str = $prefix;
 
-            /// Makes the id out of a UUID; ids are made by [`crate::time::IdGen`].
+            /// Creates an ID from a UUID, which comes from [`crate::time::IdGen`] for new IDs.
             #[must_use]
             pub const fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
             }
 
-            /// The UUID inside.
+            /// Returns the UUID.
             #[must_use]
             pub const fn uuid(&self) -> Uuid {
                 self.0
@@ -54,7 +54,7 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = InvalidId;
 
-            /// Accepts only the canonical text, so that one id has one spelling.
+            /// Accepts only the canonical form, so that each ID has exactly one spelling.
             fn from_str(text: &str) -> Result<Self, InvalidId> {
                 let invalid = || InvalidId { prefix: $prefix, text: text.chars().take(80).collect() };
                 let digits = text.strip_prefix(concat!($prefix, "_")).ok_or_else(invalid)?;
@@ -82,39 +82,39 @@ macro_rules! id {
 }
 
 id!(
-    /// One job: work on one branch.
+    /// The ID of a job: work on one branch.
     JobId,
     "job"
 );
 id!(
-    /// One message: one input to a job.
+    /// The ID of a message: one input to a job.
     MessageId,
     "msg"
 );
 id!(
-    /// One run: one leased attempt at one message.
+    /// The ID of a run: one leased attempt at one message.
     RunId,
     "run"
 );
 id!(
-    /// One API key.
+    /// The ID of an API key.
     KeyId,
     "key"
 );
 id!(
-    /// One process that carries out runs; made anew at each start.
+    /// The ID of a worker: a process that carries out runs. It is stored in the worker's data directory.
     WorkerId,
     "wrk"
 );
 id!(
-    /// Somebody who uses the dashboard.
+    /// The ID of a user of the dashboard.
     UserId,
     "usr"
 );
 
 impl JobId {
-    /// Eight hexadecimal digits for people, from the random end of the id (the beginning is the time, alike for
-    /// jobs made together).
+    /// Returns eight hexadecimal digits to show to people, from the random end of the ID. The beginning of the ID is
+    /// the time, which is similar for jobs that were created together.
     #[must_use]
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
@@ -122,18 +122,18 @@ impl JobId {
     }
 }
 
-/// The name of a project in URLs: `[a-z0-9][a-z0-9-]{0,62}`.
+/// The ID of a project, as used in URLs: `[a-z0-9][a-z0-9-]{0,62}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProjectId(String);
 
-/// The text is not a project id.
+/// An error for a text that is not a project ID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a project id is 1 to 63 characters of a-z, 0-9 and '-', and begins with a letter or digit")]
 pub struct InvalidProjectId;
 
 impl ProjectId {
-    /// The id as text.
+    /// Returns the ID as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -170,18 +170,18 @@ impl fmt::Display for ProjectId {
     }
 }
 
-/// The full name of a git commit: 40 hexadecimal digits (SHA-1) or 64 (SHA-256).
+/// The full hash of a git commit: 40 hexadecimal digits (SHA-1) or 64 (SHA-256).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sha(String);
 
-/// The text is not a full commit name.
+/// An error for a text that is not a full commit hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a full commit name")]
+#[error("{0:?} is not a full commit hash, which has 40 or 64 lower-case hexadecimal digits")]
 pub struct InvalidSha(String);
 
 impl Sha {
-    /// The name as text.
+    /// Returns the hash as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_survives_its_text() {
+    fn an_id_is_unchanged_after_a_round_trip_through_text() {
         let id = JobId::from_uuid(Uuid::from_u128(0x0193_4567_89ab_7def_8123_4567_89ab_cdef));
         assert_eq!(id.to_string(), "job_0193456789ab7def8123456789abcdef");
         assert_eq!(id.to_string().parse(), Ok(id));

@@ -1,10 +1,11 @@
-//! A job: work on one branch, moved by commands and events.
+//! Jobs. A job is work on one branch; commands and events change its state.
 //!
-//! [`decide::decide`] says what follows from a command, [`apply::apply`] moves the state, [`change::step`] does both
-//! and lists the rows that a store must write. Invariants, checked exhaustively in `tests/job/model.rs`:
+//! [`decide::decide`] returns the events that follow from a command, [`apply::apply`] applies an event to the state,
+//! and [`change::step`] does both and lists the rows that a store must write. Invariants, checked exhaustively in
+//! `tests/job/model.rs`:
 //!
 //! - an active job has a run, a message that waits for its next attempt, or a queue;
-//! - a token is given once and grows; only the newest one may report;
+//! - each token is issued once and is greater than those before; only the holder of the newest token may report;
 //! - messages leave the queue in order, and each becomes final exactly once.
 
 pub mod apply;
@@ -25,160 +26,162 @@ use crate::time::{Timestamp, micros};
 /// The reference of a job that starts from the repository's default branch, until the name of that branch is known.
 pub const DEFAULT_BRANCH: &str = "HEAD";
 
-/// Where a job started from.
+/// The starting point of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The project's repository when the job was created.
+    /// The project's repository at the time when the job was created.
     pub repository: String,
     /// A branch, tag, or commit. If the request named none, [`DEFAULT_BRANCH`] until the repository has been read.
     #[serde(rename = "ref")]
     pub reference: String,
 }
 
-/// What the creator of a job chose beside the prompt.
+/// The options of a job that its creator chose in addition to the prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobOptions {
-    /// The name of the branch to work on, instead of one made of the title.
+    /// The name of the branch to work on; `None` means a name that is derived from the title.
     pub branch: Option<String>,
-    /// Whether the pull request is a draft; `None`: as the project says.
+    /// `true` if the pull request is a draft; `None` means the project's setting.
     pub draft: Option<bool>,
-    /// The title of the pull request; `None`: as the project's template says.
+    /// The title of the pull request; `None` means the project's template.
     pub title: Option<String>,
 }
 
-/// A job. Stored as one JSON document beside the columns that are searched.
+/// A job. The store keeps it as one JSON document, next to the columns that it searches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Which job.
+    /// The ID of the job.
     pub id: JobId,
-    /// The project it belongs to.
+    /// The project of the job.
     pub project: ProjectId,
-    /// The title given, or the first line of the first prompt, at most 120 characters.
+    /// The given title, or the first line of the first prompt, at most 120 characters.
     pub title: String,
-    /// Where it started from.
+    /// The starting point of the job.
     pub source: Source,
     /// The name of the agent that carries it out.
     pub agent: String,
     /// The model the agent uses.
     pub model: String,
-    /// What its creator chose.
+    /// The options that the creator of the job chose.
     pub options: JobOptions,
-    /// When it was accepted.
+    /// The time at which the job was accepted.
     #[serde(with = "micros")]
     pub created_at: Timestamp,
-    /// Where it stands.
+    /// The state of the job.
     pub state: JobState,
-    /// When a message last began to be first in the queue with nothing before it; who waits longest is served first.
+    /// The time at which the job last entered [`Work::Waiting`]. The jobs that have waited longest are served first.
     #[serde(default, with = "micros")]
     pub waiting_since: Timestamp,
-    /// The worker that ran the last turn, and so has the workspace.
-    #[serde(default)]
-    pub warm: Option<WorkerId>,
-    /// When it last came to rest, or was put away or taken out since.
+    /// The worker of the last run, which therefore has the workspace.
+    #[serde(default, rename = "warm")]
+    pub preferred_worker: Option<WorkerId>,
+    /// The time at which the job last became inactive, or was archived or unarchived after that.
     #[serde(default)]
     pub settled_at: Option<Timestamp>,
-    /// How the last message that a run took has ended; decides the status when nothing is left to do.
+    /// The end of the last message that a run took. It determines the status when nothing is left to do.
     pub last: Option<Ended>,
-    /// Messages that wait, in the order of delivery.
+    /// The queued messages, in the order of delivery.
     pub queue: Vec<MessageId>,
     /// The time at which the last message was accepted. A message that a machine with a slow clock accepts gets this
     /// time too, so that the times of a job's messages never decrease.
     #[serde(default, with = "micros")]
     pub last_message_at: Timestamp,
-    /// The branch in use; `None` before the first turn.
+    /// The current branch; `None` before the first turn.
     pub branch: Option<Branch>,
     /// The pull request of that branch.
     pub pull: Option<Pull>,
-    /// The agent's session, to be resumed.
+    /// The agent's session, which the next turn resumes.
     pub session: Option<String>,
-    /// The blob with the agent's home as the last turn that ended left it.
+    /// The blob with the agent's home as of the end of the last turn.
     #[serde(default)]
     pub archive: Option<String>,
-    /// The blob with the commits that are not on the code host yet, where other machines may have to push them.
+    /// The blob with the commits that are not on the code host yet, if other machines may have to push them.
     #[serde(default)]
     pub bundle: Option<String>,
     /// Messages whose turn ended with commits that were not published; the next push includes those commits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unpublished: Vec<Unpublished>,
-    /// The last fencing token given; tokens grow.
+    /// The last fencing token that was issued. Each token is greater than the one before.
     pub token: Token,
     /// The sequence number of the last event in the log.
     pub last_seq: u64,
 }
 
-/// A fencing token: whoever holds the newest may write.
+/// A fencing token. Only the worker with the newest token may report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(pub u64);
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Something is being done or waits to be done.
+    /// The job has work in progress, or work that waits.
     Active(Work),
-    /// The last run succeeded.
+    /// The last message finished.
     Completed,
-    /// The last run did not.
+    /// The last message did not finish, or the job was canceled.
     Failed(Reason),
-    /// Put away.
+    /// The job is archived.
     Archived {
-        /// When.
+        /// The time at which the job was archived.
         #[serde(with = "micros")]
         at: Timestamp,
-        /// What it was before, to be restored.
+        /// The end of the job before it was archived, which unarchiving restores.
         before: Ended,
     },
 }
 
-/// How an archived job had ended.
+/// The end of a job, or of a message that a run took.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// Its last run succeeded.
+    /// The message finished.
     Completed,
-    /// Its last run did not.
+    /// The message did not finish.
     Failed(Reason),
 }
 
-/// What an active job is about.
+/// The work of an active job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// The queue's first message is to be taken.
+    /// The first message in the queue waits for a worker.
     Waiting,
-    /// A message was taken and its last attempt is over; the next may begin at the given time.
+    /// A run has taken a message, and the last attempt has ended. The next attempt begins at a given time.
     Retrying {
-        /// What is carried out.
-        delivery: Delivery,
-        /// Not before then.
+        /// The message.
+        #[serde(rename = "delivery")]
+        in_flight: InFlightMessage,
+        /// The earliest time of the next attempt.
         #[serde(with = "micros")]
         not_before: Timestamp,
     },
-    /// A worker has it.
+    /// A worker carries out a message.
     Running {
-        /// What is carried out.
-        delivery: Delivery,
-        /// By whom, and for how long.
+        /// The message.
+        #[serde(rename = "delivery")]
+        in_flight: InFlightMessage,
+        /// The worker's lease.
         lease: Lease,
     },
 }
 
-/// A message that has left the queue.
+/// A message that has left the queue and is not final.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Delivery {
-    /// Which message.
+pub struct InFlightMessage {
+    /// The ID of the message.
     pub message: MessageId,
-    /// Attempts begun.
+    /// The number of attempts that have begun.
     pub attempts: u32,
-    /// Attempts that failed in a way that may pass.
+    /// The number of attempts that failed for a cause that may be temporary.
     pub failures: u32,
-    /// Attempts whose worker died.
+    /// The number of attempts whose worker died.
     pub losses: u32,
-    /// How far its effect has come.
+    /// The progress of the turn.
     pub progress: Progress,
-    /// An interrupting message asked for it to stop.
+    /// `true` if an interrupting message has requested that the turn stop.
     pub stop: bool,
     /// Set while a cause outside the message, such as a code host that does not answer, prevents it from being carried
     /// out.
@@ -220,21 +223,21 @@ pub struct Unpublished {
     pub commits: Vec<Sha>,
 }
 
-/// The durable points of a turn: what a taken-over run continues from.
+/// The durable points of a turn, from which the next run continues.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
-    /// The agent is to be prompted (again).
+    /// The agent must be prompted, possibly again.
     Prompting,
-    /// The turn is over: `head` is to be pushed, then the pull request ensured.
+    /// The turn has ended. A worker must push `head`, and then ensure that there is a pull request.
     Publishing {
-        /// The commit that the branch shall have.
+        /// The commit that the branch must point to.
         head: Sha,
-        /// The commits of this message, oldest first; empty where nothing changed.
+        /// The commits of this message, oldest first; empty if nothing has changed.
         commits: Vec<Sha>,
-        /// Whether the turn was stopped by an interrupting message.
+        /// `true` if an interrupting message stopped the turn.
         stopped: bool,
-        /// Why the turn was cut short, if it was.
+        /// The reason why the turn was cut short, if it was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cut_short: Option<Box<Reason>>,
     },
@@ -255,48 +258,49 @@ impl Progress {
     }
 }
 
-/// A lease on a job.
+/// A worker's lease on a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lease {
-    /// The run that it was given to.
+    /// The run of the lease.
     pub run: RunId,
-    /// What its holder must show.
+    /// The token that the holder must send with its reports.
     pub token: Token,
     /// The holder.
     pub worker: WorkerId,
-    /// When it ends unless it is renewed.
+    /// The time at which the lease ends if it is not renewed.
     #[serde(with = "micros")]
     pub until: Timestamp,
-    /// The sum of the model calls that the holder has recorded: the usage of a run that ends without its worker's report.
+    /// The sum of the model calls that the holder has recorded. It is the usage of a run that ends without its worker's
+    /// report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
 }
 
-/// The branch a job works on.
+/// The branch that a job works on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Branch {
-    /// Its name on the code host, without `refs/heads/`.
+    /// The name of the branch on the code host, without `refs/heads/`.
     pub name: String,
-    /// 1 for the job's first branch.
+    /// The number of the branch among the job's branches, from 1.
     pub generation: u32,
-    /// The commit that it started from.
+    /// The commit that the branch started from.
     pub base: Sha,
-    /// The newest commit that belongs on it, pushed or about to be.
+    /// The newest commit of the branch, even if it has not been pushed yet.
     pub head: Sha,
-    /// The newest commit that we know to be on the code host.
+    /// The newest commit that is known to be on the code host.
     pub pushed: Option<Sha>,
 }
 
 /// A pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pull {
-    /// Its number at the code host.
+    /// The number at the code host.
     pub number: u64,
-    /// Its page.
+    /// The URL of the page.
     pub url: String,
 }
 
-/// A job's status, as clients see it.
+/// The status of a job, as clients see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
@@ -304,14 +308,14 @@ pub enum JobStatus {
     Active,
     /// The agent finished.
     Completed,
-    /// Put away.
+    /// The job is archived.
     Archived,
-    /// The agent met an unrecoverable error, or was cancelled.
+    /// The agent encountered an unrecoverable error, or the job was canceled.
     Failed,
 }
 
 impl JobStatus {
-    /// The name on the wire and in the store.
+    /// Returns the name in the API and in the store.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -323,28 +327,28 @@ impl JobStatus {
     }
 }
 
-/// The record that every job operation answers with: these seven fields, in this order, for ever.
+/// The record that every job operation returns. Its seven fields and their order must never change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobRecord {
-    /// Opaque, unique.
+    /// The opaque, unique ID of the job.
     pub id: JobId,
-    /// Where the job stands.
+    /// The status of the job.
     pub status: JobStatus,
-    /// Where the job started from.
+    /// The starting point of the job.
     pub source: Source,
     /// The AI model used for the job.
     pub model: String,
-    /// URL of the pull request; `null` while active, or if no files were changed.
+    /// The URL of the pull request; `null` while the job is active, or if no files were changed.
     pub pr_link: Option<String>,
-    /// When the job was accepted.
+    /// The time at which the job was accepted.
     pub created_at: Timestamp,
-    /// When it was archived; `null` while it is not.
+    /// The time at which the job was archived; `null` if it is not archived.
     pub archived_at: Option<Timestamp>,
 }
 
 impl Job {
-    /// The status that clients see.
+    /// Returns the status that clients see.
     #[must_use]
     pub const fn status(&self) -> JobStatus {
         match self.state {
@@ -356,7 +360,7 @@ impl Job {
         }
     }
 
-    /// The record that clients see.
+    /// Returns the record that clients see.
     #[must_use]
     pub fn record(&self) -> JobRecord {
         let active = self.status() == JobStatus::Active;
@@ -384,8 +388,8 @@ impl Job {
     /// Returns the time at which the job was archived, while the work of its last message is still being published.
     #[must_use]
     pub const fn archive_requested_at(&self) -> Option<Timestamp> {
-        match self.delivery() {
-            Some(delivery) => delivery.archive_at,
+        match self.in_flight() {
+            Some(in_flight) => in_flight.archive_at,
             None => None,
         }
     }
@@ -394,7 +398,7 @@ impl Job {
     #[must_use]
     pub const fn waiting(&self) -> Option<(&Waiting, Timestamp)> {
         match &self.state {
-            JobState::Active(Work::Retrying { delivery, not_before }) => match &delivery.waiting {
+            JobState::Active(Work::Retrying { in_flight, not_before }) => match &in_flight.waiting {
                 Some(waiting) => Some((waiting, *not_before)),
                 None => None,
             },
@@ -402,7 +406,7 @@ impl Job {
         }
     }
 
-    /// Returns the time at which a worker should look at the job: the time since which a message has been waiting, the
+    /// Returns the time at which a worker should check the job: the time since which a message has been waiting, the
     /// time of the next attempt, or the end of the lease; `None` if there is nothing to do. The store sorts jobs by it;
     /// [`Job::is_due`] decides whether a job is due.
     #[must_use]
@@ -431,24 +435,24 @@ impl Job {
         }
     }
 
-    /// Since when the job rests; `None` while it is active.
+    /// Returns the time since which the job has been inactive; `None` while it is active.
     #[must_use]
     pub fn rests_since(&self) -> Option<Timestamp> {
         let rests = !matches!(self.state, JobState::Active(_));
         rests.then(|| self.settled_at.unwrap_or(self.created_at))
     }
 
-    /// Whether a worker may find something to do, now or soon.
+    /// Returns whether a worker can claim the job now, or when its next attempt is due.
     #[must_use]
     pub const fn may_be_claimed(&self) -> bool {
         matches!(self.state, JobState::Active(Work::Waiting | Work::Retrying { .. }))
     }
 
-    /// The worker that the job had better go to: the one that has its workspace. An attempt that is repeated begins with
-    /// a new workspace, wherever.
+    /// Returns the worker that should get the job if it can: the worker that has the workspace. A repeated attempt
+    /// begins with a new workspace, so any worker can make it.
     #[must_use]
     pub fn prefers(&self) -> Option<WorkerId> {
-        self.warm.filter(|_| self.state == JobState::Active(Work::Waiting))
+        self.preferred_worker.filter(|_| self.state == JobState::Active(Work::Waiting))
     }
 
     /// Returns the worker that should not get the job if another one can: the worker whose machine may have caused the
@@ -456,12 +460,12 @@ impl Job {
     #[must_use]
     pub const fn avoids(&self) -> Option<WorkerId> {
         match &self.state {
-            JobState::Active(Work::Retrying { delivery, .. }) => delivery.avoid,
+            JobState::Active(Work::Retrying { in_flight, .. }) => in_flight.avoid,
             _ => None,
         }
     }
 
-    /// The lease, while a run has one.
+    /// Returns the lease; `None` if there is no run.
     #[must_use]
     pub const fn lease(&self) -> Option<&Lease> {
         match &self.state {
@@ -470,25 +474,25 @@ impl Job {
         }
     }
 
-    /// The message that has left the queue and is not final.
+    /// Returns the message that has left the queue and is not final.
     #[must_use]
-    pub const fn delivery(&self) -> Option<&Delivery> {
+    pub const fn in_flight(&self) -> Option<&InFlightMessage> {
         match &self.state {
-            JobState::Active(Work::Running { delivery, .. } | Work::Retrying { delivery, .. }) => Some(delivery),
+            JobState::Active(Work::Running { in_flight, .. } | Work::Retrying { in_flight, .. }) => Some(in_flight),
             _ => None,
         }
     }
 
-    /// Whether the beginning of `turn` would change nothing of it.
+    /// Returns whether the job is already in the state that `turn` begins with, so that there is nothing to change.
     #[must_use]
     pub fn is_ready_for(&self, turn: &TurnBegun) -> bool {
-        self.delivery().is_some_and(|delivery| delivery.progress == Progress::Prompting)
+        self.in_flight().is_some_and(|in_flight| in_flight.progress == Progress::Prompting)
             && self.branch.as_ref().is_some_and(|branch| *branch == turn.branch())
             && self.unpublished.is_empty()
     }
 }
 
-/// A title made of a prompt: its first line that is not blank, at most 120 characters.
+/// Returns a title for a prompt: its first line that is not blank, at most 120 characters.
 #[must_use]
 pub fn title_of(prompt: &str) -> String {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Job");

@@ -1,13 +1,14 @@
-//! JSON from programs that write it carelessly.
+//! Repair of JSON that some programs write incorrectly.
 
 use std::borrow::Cow;
 
 /// The escape of the replacement character, U+FFFD.
 const REPLACEMENT: &str = "\\ufffd";
 
-/// Replaces escapes of lone surrogates, such as `\ud83d` without a second half, with `\ufffd`. Programs that cut text in
-/// the middle of an emoji write them (`JSON.stringify` before ECMAScript 2019 and everything that escapes UTF-16 unit by
-/// unit), and Rust's strings cannot hold them, so a parser rejects the whole text. Anything else stays as it is.
+/// Replaces escapes of lone surrogates, such as `\ud83d` without a second half, with `\ufffd`. Programs that cut text
+/// in the middle of an emoji write such escapes (`JSON.stringify` before ECMAScript 2019, and everything that escapes
+/// each UTF-16 unit separately). Strings in Rust cannot hold lone surrogates, so a parser rejects the whole text. All
+/// other text is unchanged.
 #[must_use]
 pub fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     let mut replaced = String::new();

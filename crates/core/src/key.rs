@@ -1,8 +1,10 @@
-//! API keys: `jmn_`, 32 random characters, 6 characters of checksum.
+//! API keys: `jmn_`, 32 random characters, and a checksum of 6 characters.
 //!
-//! The checksum lets a scanner, and our own error text, tell a damaged key from an unknown one without asking the
-//! store. The store holds a SHA-256 of the whole text and nothing else: the random part has 190 bits, so a slow hash
-//! would protect nothing and make each request dear.
+//! With the checksum, a secret scanner and our error messages can distinguish a damaged key from an unknown one without
+//! asking the store. The store holds only a SHA-256 of the whole text: the random part has 190 bits, so a slow hash
+//! would not add protection and would make each request expensive.
+
+pub mod decide;
 
 use std::net::IpAddr;
 
@@ -14,132 +16,135 @@ use subtle::ConstantTimeEq;
 use crate::ids::{KeyId, ProjectId, UserId};
 use crate::time::{IdGen, Timestamp};
 
-/// What each key begins with.
+/// The prefix of every key.
 pub const PREFIX: &str = "jmn_";
 
-/// Days that a key lives unless its creator says otherwise.
+/// The default lifetime of a key, in days.
 pub const DEFAULT_LIFETIME_DAYS: u32 = 90;
 
 const RANDOM_CHARS: usize = 32;
 const CHECKSUM_CHARS: usize = 6;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What a key may do.
+/// The operations that a key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// GET and HEAD.
+    /// Reading: GET and HEAD requests, and fetches with git.
     Read,
-    /// Everything.
+    /// All operations.
     Write,
 }
 
-/// A key, without its secret.
+/// An API key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
-    /// Which key.
+    /// The ID of the key.
     pub id: KeyId,
-    /// What its maker called it.
+    /// The name that the creator chose.
     pub name: String,
-    /// The first characters of the secret, to recognise it.
+    /// The first characters of the secret, by which people recognize the key.
     pub prefix: String,
-    /// Of the secret.
+    /// The hash of the secret.
     pub hash: KeyHash,
-    /// What it may do.
+    /// The scopes of the key.
     pub scopes: Vec<Scope>,
-    /// Where; `None`: everywhere.
+    /// The projects for which the key may be used; `None` means all.
     pub projects: Option<Vec<ProjectId>>,
-    /// From when on it is refused; `None`: never.
+    /// The time from which the key is refused; `None` means never.
     pub expires_at: Option<Timestamp>,
-    /// From where it may be used; `None`: from everywhere.
+    /// The networks from which the key may be used; `None` means any.
     pub allowed_ips: Option<Vec<IpNet>>,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it was last used, to the minute.
+    /// The time of the last use, to the minute.
     pub last_used_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// The time at which the key was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// Who made it: the id of a user or key, or `cli`; `None` for one that is older than this note.
+    /// The creator: the ID of a user or key, or `cli`; `None` for keys that are older than this field.
     pub creator: Option<String>,
-    /// The user whose rights it has: who made it, or made the key that made it. It is revoked when theirs end.
+    /// The user whose rights the key has: its creator, or the owner of the key that created it. The key is revoked when
+    /// the user's rights end.
     pub owner: Option<UserId>,
+    /// The number of the current version, starting at 1. Every change increases it; a use does not.
+    pub version: u64,
 }
 
-/// A hash of a key's secret.
+/// The SHA-256 of a key's secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash(pub [u8; 32]);
 
-/// Why a text is no key of ours.
+/// An error for a text that cannot be an API key of this service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedKey {
-    /// Another form.
+    /// The prefix, the length or the set of characters is wrong.
     #[error("this is not a Journeyman API key: they begin with {PREFIX} and have 42 characters")]
     Form,
-    /// A character was lost or changed.
+    /// The checksum does not match: a character was changed.
     #[error("this API key is damaged: its checksum does not fit; copy it again, whole")]
     Checksum,
 }
 
-/// Why a key is refused.
+/// The reason why a key is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Not in the store, or revoked: one text for both, so that nobody learns which.
+    /// The key is not in the store, or was revoked. The text is the same, so that it does not reveal which.
     #[error("this API key is unknown or was revoked")]
     Unknown,
-    /// Its time is over.
+    /// The key has expired.
     #[error("this API key has expired; create another")]
     Expired,
-    /// The address is not on its list.
+    /// The client's address is unknown, or is not in the key's list.
     #[error("this API key may not be used from your address")]
     Address,
-    /// It may only read.
+    /// The scopes of the key do not allow the operation.
     #[error("this API key may only read; this operation needs the scope \"write\"")]
     Scope,
 }
 
-/// What the maker of a key chooses; fixed for the key's life.
+/// The properties that the creator of a key chooses. They cannot be changed later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
-    /// 1 to [`MAX_NAME_CHARS`] characters.
+    /// The name, with 1 to [`MAX_NAME_CHARS`] characters.
     pub name: String,
-    /// At least one.
+    /// The scopes, at least one.
     pub scopes: Vec<Scope>,
-    /// Where it may be used; `None`: everywhere.
+    /// The projects for which the key may be used; `None` means all.
     pub projects: Option<Vec<ProjectId>>,
-    /// When it ends; `None`: never.
+    /// The time from which the key is refused; `None` means never.
     pub expires_at: Option<Timestamp>,
-    /// From where it may be used; `None`: from everywhere.
+    /// The networks from which the key may be used; `None` means any.
     pub allowed_ips: Option<Vec<IpNet>>,
 }
 
-/// The longest name of a key, in characters.
+/// The maximum length of a key's name, in characters.
 pub const MAX_NAME_CHARS: usize = 100;
 
-/// Why a key is not made.
+/// An error in the properties of a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
-    /// No usable name.
+    /// The name is empty, is too long, or has a control character.
     #[error("name must have 1 to {MAX_NAME_CHARS} characters, none of them a control character")]
     Name,
-    /// A key that may do nothing.
+    /// The list of scopes is empty, so the key would allow nothing.
     #[error("scopes must name at least one of \"read\" and \"write\"")]
     Scopes,
-    /// A list that lets nothing through.
+    /// The list of projects is empty.
     #[error("projects must name at least one project; leave it out for a key that sees all")]
     Projects,
-    /// A list that lets nobody in.
+    /// The list of networks is empty.
     #[error("allowedIps must have at least one entry; leave it out for a key that may be used from everywhere")]
     AllowedIps,
-    /// An end that is over.
+    /// The expiration time is not in the future.
     #[error("expiresAt must be in the future")]
     Expiry,
 }
 
 impl NewKey {
-    /// Makes the key, and its secret, which is shown once and never stored.
+    /// Creates the key and its secret, which is shown once and never stored.
     ///
     /// # Errors
-    /// Says which choice is refused.
+    /// Returns an error if a property is not valid.
     pub fn make(
         mut self,
         (creator, owner): (&str, Option<UserId>),
@@ -165,7 +170,7 @@ impl NewKey {
             return Err(InvalidKey::Expiry);
         }
         let secret = generate(ids);
-        // The secret was made a line above, so its form is right.
+        // The secret was just generated, so its form needs no check.
         let hash = KeyHash(Sha256::digest(secret.as_bytes()).into());
         let key = ApiKey {
             id: KeyId::from_uuid(ids.uuid(now)),
@@ -181,18 +186,19 @@ impl NewKey {
             revoked_at: None,
             creator: Some(creator.to_owned()),
             owner,
+            version: 1,
         };
         Ok((key, secret))
     }
 }
 
-/// A new secret. Shown once, never stored.
+/// Generates a secret.
 fn generate(ids: &dyn IdGen) -> String {
     let mut random = String::with_capacity(RANDOM_CHARS);
     while random.len() < RANDOM_CHARS {
         let mut bytes = [0; 64];
         ids.fill(&mut bytes);
-        // 248 is the largest multiple of 62 in a byte: above it the first characters would come more often.
+        // 248 is the largest multiple of 62 in a byte. Greater bytes would make the first characters more likely.
         for byte in bytes.iter().filter(|byte| **byte < 248) {
             if random.len() < RANDOM_CHARS {
                 random.push(char::from(ALPHABET[usize::from(byte % 62)]));
@@ -203,10 +209,10 @@ fn generate(ids: &dyn IdGen) -> String {
     format!("{PREFIX}{random}{checksum}")
 }
 
-/// The hash under which a key's secret is stored, after a check of its form.
+/// Checks the form of a secret, and returns the hash under which the key is stored.
 ///
 /// # Errors
-/// The text cannot be a key of ours.
+/// Returns an error if the text cannot be a key of this service.
 pub fn hash(secret: &str) -> Result<KeyHash, MalformedKey> {
     let body = secret.strip_prefix(PREFIX).ok_or(MalformedKey::Form)?;
     if body.len() != RANDOM_CHARS + CHECKSUM_CHARS || !body.bytes().all(|b| b.is_ascii_alphanumeric()) {
@@ -219,23 +225,29 @@ pub fn hash(secret: &str) -> Result<KeyHash, MalformedKey> {
     Ok(KeyHash(Sha256::digest(secret.as_bytes()).into()))
 }
 
-/// The first characters of a secret, by which people recognise it.
+/// Returns the first characters of a secret, by which people recognize the key.
 #[must_use]
 pub fn display_prefix(secret: &str) -> String {
     secret.chars().take(PREFIX.len() + 6).collect()
 }
 
-/// Six characters made of a SHA-256 over prefix and random part.
+/// Returns six characters that are derived from the SHA-256 of the prefix and the random part.
 fn checksum(random: &str) -> String {
     let digest = Sha256::new().chain_update(PREFIX).chain_update(random).finalize();
     digest.iter().take(CHECKSUM_CHARS).map(|byte| char::from(ALPHABET[usize::from(byte % 62)])).collect()
 }
 
 impl ApiKey {
-    /// Whether the key may be used now, from there, for this.
+    /// Returns the key as it is after it was revoked.
+    #[must_use]
+    pub fn revoked(&self, at: Timestamp) -> Self {
+        Self { revoked_at: Some(at), version: self.version + 1, ..self.clone() }
+    }
+
+    /// Checks whether the key may be used now, from this address, for an operation that needs this scope.
     ///
     /// # Errors
-    /// Says why not, in an order that tells a stranger least.
+    /// Returns the first reason why not. The order of the checks reveals as little as possible to strangers.
     pub fn check(&self, now: Timestamp, from: Option<IpAddr>, needs: Scope) -> Result<(), Refused> {
         if self.revoked_at.is_some() {
             return Err(Refused::Unknown);
@@ -244,7 +256,7 @@ impl ApiKey {
             return Err(Refused::Expired);
         }
         if let Some(allowed) = &self.allowed_ips {
-            // An address that could not be found out is refused: fail closed.
+            // Fail closed: an unknown address is refused.
             let canonical = from.map(|ip| ip.to_canonical());
             if !canonical.is_some_and(|ip| allowed.iter().any(|net| net.contains(&ip))) {
                 return Err(Refused::Address);
@@ -254,23 +266,23 @@ impl ApiKey {
         if able { Ok(()) } else { Err(Refused::Scope) }
     }
 
-    /// Whether the key may see a project.
+    /// Returns whether the key may be used for a project.
     #[must_use]
     pub fn sees(&self, project: &ProjectId) -> bool {
         self.projects.as_ref().is_none_or(|projects| projects.contains(project))
     }
 }
 
-/// Reads an address or a network: `192.0.2.7`, `10.0.0.0/8`, `2001:db8::/32`.
+/// Parses an address or a network: `192.0.2.7`, `10.0.0.0/8`, `2001:db8::/32`.
 ///
 /// # Errors
-/// The text is neither.
+/// Returns an error if the text is neither.
 pub fn parse_network(text: &str) -> Result<IpNet, InvalidNetwork> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse::<IpNet>().or_else(|_| address()).map_err(|_| InvalidNetwork(text.chars().take(80).collect()))
 }
 
-/// The text is neither an IP address nor a network.
+/// An error for a text that is neither an IP address nor a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither an IP address nor a network such as 10.0.0.0/8")]
 pub struct InvalidNetwork(String);
@@ -309,6 +321,7 @@ mod tests {
             revoked_at: None,
             creator: None,
             owner: None,
+            version: 1,
         }
     }
 

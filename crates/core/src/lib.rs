@@ -1,9 +1,10 @@
-//! The pure heart of Journeyman.
+//! The core of Journeyman, without I/O.
 //!
-//! What a job is ([`job`]), what may be asked of it and what then happens ([`job::decide`]), and the ports
-//! ([`ports`]) that the outside implements: a store, code hosts, sandboxes. There is no I/O here, no clock and no
-//! randomness: time, identifiers and the answers of the world come in as parameters.
+//! Defines jobs ([`job`]), the events that follow from each command on a job ([`job::decide`]), and the ports
+//! ([`ports`]) that other crates implement, such as the store, the code hosts and the sandboxes. The core reads no
+//! clock and generates no random numbers: time, identifiers and the results of external calls are parameters.
 
+pub mod admin;
 pub mod agent;
 pub mod branch;
 pub mod egress;

@@ -5,60 +5,60 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{JobId, MessageId, RunId, Sha};
 use crate::time::Timestamp;
 
-/// The longest prompt, in characters.
+/// The maximum length of a prompt, in characters.
 pub const MAX_PROMPT_CHARS: usize = 100_000;
 
-/// The longest answer that is kept, in characters; the rest is cut.
+/// The maximum length of a stored answer, in characters; longer answers are cut off.
 pub const MAX_ANSWER_CHARS: usize = 100_000;
 
-/// The most messages that may wait on one job.
+/// The maximum number of queued messages of one job.
 pub const MAX_QUEUED: usize = 100;
 
-/// Where a message came from.
+/// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The HTTP interface.
     Api,
-    /// A person at the dashboard.
+    /// A person who uses the dashboard.
     Dashboard,
     /// A comment on a pull request.
     PullRequest,
 }
 
-/// What a message does to a job that is busy.
+/// The treatment of a message if the job is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryMode {
-    /// Waits its turn.
+    /// The message waits in the queue.
     #[default]
     Queue,
-    /// Stops the running turn and goes first.
+    /// The message stops the current turn and goes before the other queued messages.
     Interrupt,
-    /// Is refused.
+    /// The message is rejected.
     Reject,
 }
 
-/// How far a message has come.
+/// The status of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageStatus {
-    /// Accepted and stored, waiting.
+    /// The message was accepted and is in the queue.
     Queued,
-    /// A run has taken it.
+    /// A run has taken the message.
     Delivered,
-    /// Its run succeeded.
+    /// The last run of the message succeeded.
     Finished,
-    /// Its last run failed.
+    /// The last run of the message failed.
     Failed,
-    /// Stopped by cancel, archive or an interrupting message while a run had it.
+    /// A cancel, an archive or an interrupting message stopped the message after a run had taken it.
     Cancelled,
-    /// Taken back before any run had it.
+    /// The message was withdrawn before a run took it.
     Withdrawn,
 }
 
 impl MessageStatus {
-    /// Whether nothing more will happen to the message.
+    /// Returns whether the status can no longer change.
     #[must_use]
     pub const fn is_final(self) -> bool {
         match self {
@@ -71,71 +71,71 @@ impl MessageStatus {
 /// A message and its receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Which message.
+    /// The ID of the message.
     pub id: MessageId,
     /// The job it belongs to.
     pub job: JobId,
-    /// What the agent is told.
+    /// The prompt for the agent.
     pub prompt: String,
-    /// Where it came from.
+    /// The origin of the message.
     pub origin: Origin,
-    /// Who sent it: the name of a key, or a person.
+    /// The sender: the name of a key, or a person.
     pub author: Option<String>,
-    /// How it treats a busy job.
+    /// The treatment of the message if the job is active.
     pub delivery: DeliveryMode,
-    /// How far it has come.
+    /// The status of the message.
     pub status: MessageStatus,
-    /// When it was accepted.
+    /// The time at which the message was accepted.
     pub created_at: Timestamp,
-    /// When a run first took it.
+    /// The time at which a run first took the message.
     pub delivered_at: Option<Timestamp>,
-    /// When its status became final.
+    /// The time at which the status became final.
     pub finished_at: Option<Timestamp>,
-    /// The last run that took it.
+    /// The last run that took the message.
     pub run: Option<RunId>,
-    /// The commits that it led to, oldest first.
+    /// The commits of the message, oldest first.
     pub commits: Vec<Sha>,
-    /// The pull request that carries them.
+    /// The URL of the pull request that contains the commits.
     pub pr_link: Option<String>,
     /// The later message whose push included the commits, if publishing this message was given up.
     pub published_with: Option<MessageId>,
-    /// The final text of the agent's turn, at most [`MAX_ANSWER_CHARS`] characters; `None` if it said nothing.
+    /// The final text of the agent's turn, at most [`MAX_ANSWER_CHARS`] characters; `None` if there is no text.
     pub answer: Option<String>,
 }
 
-/// What somebody wants to say to a job.
+/// A message that is sent to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
-    /// Its id, made by the caller.
+    /// The ID, which the caller has generated.
     pub id: MessageId,
-    /// What the agent is told: 1 to [`MAX_PROMPT_CHARS`] characters, without NUL.
+    /// The prompt for the agent: 1 to [`MAX_PROMPT_CHARS`] characters, without NUL.
     pub prompt: String,
-    /// Where it came from.
+    /// The origin of the message.
     pub origin: Origin,
-    /// Who sent it.
+    /// The sender.
     pub author: Option<String>,
-    /// How it treats a busy job.
+    /// The treatment of the message if the job is active.
     pub delivery: DeliveryMode,
 }
 
-/// Why a text is no prompt.
+/// An error in a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPrompt {
-    /// Nothing in it.
+    /// The prompt is empty.
     #[error("prompt must have at least 1 character")]
     Empty,
-    /// Over [`MAX_PROMPT_CHARS`].
-    #[error("prompt has {0} characters; the most is {MAX_PROMPT_CHARS}")]
+    /// The prompt has more than [`MAX_PROMPT_CHARS`] characters.
+    #[error("prompt has {0} characters; the maximum is {MAX_PROMPT_CHARS}")]
     TooLong(usize),
-    /// PostgreSQL stores no NUL in text, and no agent means one.
+    /// The prompt has a NUL character, which PostgreSQL cannot store in text and which has no use in a prompt.
     #[error("prompt must not contain the NUL character")]
     Nul,
 }
 
-/// Checks a prompt.
+/// Checks the length of a prompt, and that it has no NUL character.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// Returns an error if the prompt is not valid.
 pub fn check_prompt(prompt: &str) -> Result<(), InvalidPrompt> {
     if prompt.is_empty() {
         return Err(InvalidPrompt::Empty);
@@ -143,7 +143,7 @@ pub fn check_prompt(prompt: &str) -> Result<(), InvalidPrompt> {
     if prompt.contains('\0') {
         return Err(InvalidPrompt::Nul);
     }
-    // Counting is linear; bytes bound characters from above, so most prompts are not counted.
+    // A prompt has at most as many characters as bytes, so most prompts need not be counted.
     if prompt.len() > MAX_PROMPT_CHARS {
         let chars = prompt.chars().count();
         if chars > MAX_PROMPT_CHARS {

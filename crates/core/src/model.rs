@@ -1,35 +1,35 @@
-//! Models: how people name them, and which wire format their servers speak.
+//! Models: their names, and the wire formats of their servers.
 
 pub mod price;
 
 use serde::{Deserialize, Serialize};
 
-/// The wire format that a model's server speaks, named as people write it before a model's name.
+/// A wire format that model servers use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
-    /// Anthropic messages.
+    /// The Messages API of Anthropic.
     Anthropic,
-    /// Chat completions at OpenAI.
+    /// The Chat Completions API of OpenAI.
     #[serde(rename = "openai")]
     OpenAi,
-    /// The responses interface of OpenAI.
+    /// The Responses API of OpenAI.
     #[serde(rename = "openai-responses")]
     OpenAiResponses,
-    /// Google Gemini.
+    /// The API of Google Gemini.
     Gemini,
-    /// Ollama's own interface.
+    /// The native API of Ollama.
     Ollama,
-    /// Chat completions at any other server.
+    /// The Chat Completions API of any other server.
     Compatible,
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Self; 6] =
         [Self::Anthropic, Self::OpenAi, Self::OpenAiResponses, Self::Gemini, Self::Ollama, Self::Compatible];
 
-    /// What stands before a model's name.
+    /// Returns the dialect's name, which is also the default prefix of its models' names.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,13 +42,13 @@ impl Dialect {
         }
     }
 
-    /// The dialect of that name.
+    /// Finds a dialect by its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dialect| dialect.name() == name)
     }
 
-    /// Where the provider of the dialect serves everybody; one of one's own has no such address.
+    /// Returns the base URL of the dialect's usual server; `None` if there is no such server.
     #[must_use]
     pub const fn public_url(self) -> Option<&'static str> {
         match self {
@@ -71,7 +71,7 @@ impl Dialect {
         }
     }
 
-    /// The path that is usual between a server's address and the paths of the dialect.
+    /// Returns the usual path between a server's address and the paths of the dialect.
     #[must_use]
     pub const fn usual_path(self) -> &'static str {
         match self {
@@ -81,8 +81,8 @@ impl Dialect {
         }
     }
 
-    /// The variable in which the provider's own programs expect the key. A `compatible` server gets no key by itself: the
-    /// key of OpenAI is not for others.
+    /// Returns the environment variable in which the provider's own programs expect the key. A `compatible` server gets
+    /// no key by default, because the key of OpenAI must not be sent to other servers.
     #[must_use]
     pub const fn key_variable(self) -> Option<&'static str> {
         match self {
@@ -93,11 +93,11 @@ impl Dialect {
         }
     }
 
-    /// The address that the paths of the dialect are appended to: `given` with the usual path if it has none, and a slash
-    /// at its end. A query is kept behind it.
+    /// Returns the base URL for the paths of the dialect: `given`, with the usual path if it has no path, and with a
+    /// slash at its end. A query stays after the path.
     ///
     /// # Errors
-    /// It is no address of http or https.
+    /// Returns an error if `given` is not an http or https URL.
     pub fn base_url(self, given: &str) -> Result<String, InvalidBaseUrl> {
         let (address, query) = match given.split_once('?') {
             Some((address, query)) => (address, format!("?{query}")),
@@ -114,21 +114,22 @@ impl Dialect {
     }
 }
 
-/// The base URL has another scheme than `http` or `https`.
+/// An error for a base URL with a scheme other than `http` or `https`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the base URL of a model must start with http:// or https://")]
 pub struct InvalidBaseUrl;
 
-/// What stands before the name of the built-in test model, which has no server.
+/// The prefix of the names of the built-in test models, which have no server.
 pub const TEST: &str = "test";
 
-/// A model's name in two: what says where it is served, and its name there, which may have slashes of its own.
+/// Splits a model's name into its prefix, which names the provider, and the model's name at the provider, which may
+/// contain slashes.
 #[must_use]
 pub fn split(model: &str) -> Option<(&str, &str)> {
     model.split_once('/').filter(|(prefix, name)| !prefix.is_empty() && !name.is_empty())
 }
 
-/// Whether a pattern means this name: the name itself, or its beginning and `*`.
+/// Returns whether a pattern matches a name. A pattern is a name, or a prefix followed by `*`.
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_dialect_is_its_form_in_files() {
+    fn the_name_of_a_dialect_is_its_serialized_form() {
         for dialect in Dialect::ALL {
             assert_eq!(serde_json::to_value(dialect).unwrap(), dialect.name());
             assert_eq!(Dialect::from_name(dialect.name()), Some(dialect));
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_a_name_or_a_beginning() {
+    fn a_pattern_is_a_name_or_a_prefix() {
         assert!(matches("claude-*", "claude-x") && matches("claude-x", "claude-x") && matches("*", "y"));
         assert!(!matches("claude-*", "gpt") && !matches("claude-x", "claude-x-2"));
     }

@@ -16,7 +16,7 @@ pub use code_host::{
 };
 pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
 pub use gateway::{
-    EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelDoor, ModelFailure, ModelLog, ModelMeter,
+    EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,
     ModelRoute, ModelTotals, ModelUse, ProviderTotals,
 };
 pub use identity::{BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider};
@@ -25,8 +25,8 @@ pub use sandbox::{
     SandboxError, Spawn, Spawned,
 };
 pub use store::{
-    AVOIDANCE, Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide, Guard, HoldStore, JobFilter,
-    JobStore, JobWatch, KeyStore, PATIENCE, PROBE_TIME, PasswordChange, Picked, ProjectStore, ProjectWriteError,
+    AVOIDANCE, Accepted, AdminStore, Administered, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide,
+    DecideAdmin, Guard, HoldStore, JobFilter, JobStore, JobWatch, KeyStore, PATIENCE, PROBE_TIME, Picked, ProjectStore,
     PullStore, RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept,
-    UpdateError, UserStore, UserWriteError,
+    UpdateError, UserStore,
 };

@@ -1,6 +1,7 @@
 //! A project: a repository and how agents work on it.
 
 mod check;
+pub mod decide;
 pub mod hold;
 mod host;
 
@@ -17,168 +18,192 @@ use crate::time::Timestamp;
 pub use check::check;
 pub use host::{Host, RestrictedHost, repository_host};
 
-/// The agent of projects that name none.
+/// The agent of projects that do not name one.
 pub const DEFAULT_AGENT: &str = "journeyman";
 
-/// The model of projects that name none: the built-in test model, which needs no key.
+/// The model of projects that do not name one: the built-in test model, which needs no key.
 pub const DEFAULT_MODEL: &str = "test/scripted";
 
-/// How long a run may take unless the project says otherwise.
+/// The default time limit of a run, in seconds.
 pub const DEFAULT_RUN_SECONDS: u32 = 3600;
 
-/// Memory of a run unless the project says otherwise: a compiler or two beside an agent.
+/// The default memory limit of a run, in bytes: enough for an agent and one or two compilers.
 pub const DEFAULT_MEMORY_BYTES: u64 = 4 << 30;
 
-/// Processes and threads of a run unless the project says otherwise.
+/// The default limit on the processes and threads of a run.
 pub const DEFAULT_PROCESSES: u32 = 1024;
 
-/// What an agent may say in a turn unless the project says otherwise.
+/// The default limit on an agent's output in one turn, in bytes.
 pub const DEFAULT_OUTPUT_BYTES: u64 = 512 << 20;
 
-/// The default number of continuations of a turn that was cut short.
+/// The default limit on the continuations of a turn that was cut short.
 pub const DEFAULT_CONTINUATIONS: u32 = 2;
 
-/// Calls of the model that the built-in agent may make in one turn by default: enough for long work, and an end to endless
-/// work.
+/// The default limit on the model calls of the built-in agent in one turn. It allows long work, and it stops an agent
+/// that would never finish.
 pub const DEFAULT_MODEL_CALLS: u32 = 200;
 
-/// Disk of a job unless the project says otherwise.
+/// The default disk limit of a job, in bytes.
 pub const DEFAULT_DISK_BYTES: u64 = 10 << 30;
 
 /// A project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// Its name in URLs.
+    /// The ID, which is part of URLs.
     pub id: ProjectId,
-    /// A URL, an absolute path on the server, or `local:<name>` on the built-in code host.
+    /// The repository: a URL, an absolute path on the server, or `local:<name>` on the built-in code host.
     pub repository: String,
-    /// The branch, tag or commit that jobs start from; `None`: the repository's default branch.
+    /// The branch, tag or commit that jobs start from; `None` means the repository's default branch.
     pub reference: Option<String>,
-    /// The agent of its jobs.
+    /// The default agent of jobs.
     pub agent: String,
-    /// The model of its jobs.
+    /// The default model of jobs.
     pub model: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// Everything else; an opaque document in the store.
+    /// All other properties, which the store keeps as one opaque document.
     pub settings: Settings,
-    /// The names of its secrets; the values are read by [`crate::ports::ProjectStore::secrets`] alone.
+    /// The names of the project's secrets. Only [`crate::ports::ProjectStore::secrets`] returns the values.
     pub secret_names: Vec<String>,
+    /// The number of the current version, starting at 1. Every change increases it.
+    pub version: u64,
+}
+
+impl Project {
+    /// Returns a new project with the default agent, model and settings.
+    #[must_use]
+    pub fn new(id: ProjectId, repository: impl Into<String>, created_at: Timestamp) -> Self {
+        Self {
+            id,
+            repository: repository.into(),
+            reference: None,
+            agent: DEFAULT_AGENT.to_owned(),
+            model: DEFAULT_MODEL.to_owned(),
+            created_at,
+            settings: Settings::default(),
+            secret_names: Vec::new(),
+            version: 1,
+        }
+    }
 }
 
 /// A project's settings. Every field has a default, so that documents stored by older versions can be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Where its repository lives.
+    /// The code host of the repository.
     pub code_host: CodeHostSettings,
-    /// How its pull requests look.
+    /// The properties of pull requests.
     pub pull_request: PullRequestSettings,
-    /// How much it may use.
+    /// The limits on resources and costs.
     pub limits: LimitSettings,
-    /// How its agents are contained.
+    /// The settings of sandboxes.
     pub sandbox: SandboxSettings,
-    /// Variables for the setup command and the agent.
+    /// Environment variables for the setup command and the agent.
     pub environment: BTreeMap<String, String>,
     /// A shell command that prepares a fresh workspace, such as `npm ci`.
     pub setup: Option<String>,
-    /// Which processes get which secret; one that is not named: [`SecretUse::Setup`] alone.
+    /// The processes that receive a secret, by its name. A secret that is not listed is for [`SecretUse::Setup`] only.
     pub secret_uses: BTreeMap<String, BTreeSet<SecretUse>>,
 }
 
 impl Settings {
-    /// Whether a process gets a secret.
+    /// Returns whether a process receives a secret.
     #[must_use]
     pub fn secret_is_for(&self, name: &str, process: SecretUse) -> bool {
         self.secret_uses.get(name).map_or(process == SecretUse::Setup, |uses| uses.contains(&process))
     }
 }
 
-/// A process that secrets may be for.
+/// A process that can receive secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretUse {
     /// The setup command.
     Setup,
-    /// The agent, and so whatever its model makes it run.
+    /// The agent, and therefore every program that its model runs.
     Agent,
-    /// Calls of models, outside of the sandbox: the key of a provider, under the name of its variable.
+    /// Model calls, which the service makes outside of the sandbox. The secret is the key of a provider, and its name
+    /// is the name of the provider's variable.
     Model,
 }
 
-/// Which code host a repository lives on.
+/// The kind of a code host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CodeHostKind {
-    /// The built-in one.
+    /// The built-in code host.
     Local,
     /// A git remote without pull requests.
     Plain,
 }
 
-/// Where a project's repository lives. The credential is a secret named [`CODE_HOST_TOKEN`].
+/// The settings of the code host of a project's repository. The credential is a secret named [`CODE_HOST_TOKEN`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CodeHostSettings {
-    /// `None`: detected from the repository.
+    /// The kind of the code host; `None` means that it is detected from the repository.
     pub kind: Option<CodeHostKind>,
-    /// The user name that goes with the token over HTTP.
+    /// The user name for git over HTTP, together with the token.
     pub username: Option<String>,
 }
 
-/// The name under which a project's credential for its code host is kept; no variable can have it.
+/// The name of the secret with a project's credential for its code host. No environment variable can have this name.
 pub const CODE_HOST_TOKEN: &str = "code-host.token";
 
-/// How a project's pull requests look. In the templates `{title}`, `{prompt}`, `{job}` and `{branch}` are replaced.
+/// The properties of the pull requests of a project. The placeholders `{title}`, `{prompt}`, `{job}` and `{branch}` in
+/// the templates are replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PullRequestSettings {
-    /// Whether they open as drafts.
+    /// `true` if pull requests are drafts.
     pub draft: bool,
-    /// The branch they are to be merged into; `None`: the project's ref if that is a branch, else the default branch.
+    /// The branch to merge into; `None` means the project's ref if that is a branch, otherwise the default branch.
     pub base: Option<String>,
-    /// Template of the title; `None`: `{title}`.
+    /// The template of the title; `None` means `{title}`.
     pub title: Option<String>,
-    /// Template of the body; `None`: the prompt and the job's id.
+    /// The template of the body; `None` means the prompt and the job's ID.
     pub body: Option<String>,
-    /// Labels to put on.
+    /// The labels.
     pub labels: Vec<String>,
 }
 
-/// How much a project may use.
+/// The limits of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitSettings {
-    /// Seconds that one run may take; `None`: [`DEFAULT_RUN_SECONDS`].
+    /// The time limit of a run, in seconds; `None` means [`DEFAULT_RUN_SECONDS`].
     pub run_seconds: Option<u32>,
-    /// Jobs created in an hour; `None`: as the server says; 0: no limit.
+    /// The maximum number of jobs created in an hour; `None` means the setting of the server, 0 means no limit.
     pub create_per_hour: Option<u32>,
-    /// Messages sent in an hour; `None`: as the server says; 0: no limit.
+    /// The maximum number of messages sent in an hour; `None` means the setting of the server, 0 means no limit.
     pub message_per_hour: Option<u32>,
-    /// Bytes that one file in a commit may have; `None`: 100 MiB.
+    /// The maximum size of a file in a commit, in bytes; `None` means 100 MiB.
     pub file_bytes: Option<u64>,
-    /// Runs of this project at a time, on all workers together; `None`: as many as there are places.
+    /// The maximum number of concurrent runs of the project, on all workers together; `None` means no limit but the
+    /// capacity of the workers.
     pub concurrent_runs: Option<u32>,
-    /// Bytes of memory that a run may use; `None`: [`DEFAULT_MEMORY_BYTES`].
+    /// The memory limit of a run, in bytes; `None` means [`DEFAULT_MEMORY_BYTES`].
     pub memory_bytes: Option<u64>,
-    /// Processes and threads that a run may have; `None`: [`DEFAULT_PROCESSES`].
+    /// The maximum number of processes and threads of a run; `None` means [`DEFAULT_PROCESSES`].
     pub processes: Option<u32>,
-    /// Thousandths of a processor that a run gets at most; `None`: no limit.
+    /// The processor time of a run, in thousandths of one processor; `None` means no limit.
     pub cpu_millis: Option<u32>,
-    /// Bytes that workspace and home of a job may have together; `None`: [`DEFAULT_DISK_BYTES`].
+    /// The maximum total size of a job's workspace and home, in bytes; `None` means [`DEFAULT_DISK_BYTES`].
     pub disk_bytes: Option<u64>,
-    /// Bytes that an agent may say in one turn, tools' output among it; `None`: [`DEFAULT_OUTPUT_BYTES`].
+    /// The maximum output of an agent in one turn, including the output of its tools, in bytes; `None` means
+    /// [`DEFAULT_OUTPUT_BYTES`].
     pub output_bytes: Option<u64>,
-    /// The most continuations of a turn that was cut short; `None`: [`DEFAULT_CONTINUATIONS`].
+    /// The maximum number of continuations of a turn that was cut short; `None` means [`DEFAULT_CONTINUATIONS`].
     pub continuations: Option<u32>,
-    /// Calls of the model that the built-in agent may make in one turn; `None`: [`DEFAULT_MODEL_CALLS`].
+    /// The maximum number of model calls of the built-in agent in one turn; `None` means [`DEFAULT_MODEL_CALLS`].
     pub model_calls: Option<u32>,
-    /// What calls of models may cost.
+    /// The budgets for model calls.
     pub budget: Budgets,
 }
 
 impl LimitSettings {
-    /// What programs of a run may use.
+    /// Returns the resource limits for the programs of a run.
     #[must_use]
     pub fn resources(&self) -> Resources {
         Resources {
@@ -190,61 +215,61 @@ impl LimitSettings {
         }
     }
 
-    /// Bytes that an agent may say in one turn.
+    /// Returns the maximum output of an agent in one turn, in bytes.
     #[must_use]
     pub fn output_bytes(&self) -> u64 {
         self.output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES)
     }
 
-    /// Returns the most continuations of a turn that was cut short.
+    /// Returns the maximum number of continuations of a turn that was cut short.
     #[must_use]
     pub fn continuations(&self) -> u32 {
         self.continuations.unwrap_or(DEFAULT_CONTINUATIONS)
     }
 
-    /// Returns the most calls of the model that the built-in agent may make in one turn.
+    /// Returns the maximum number of model calls of the built-in agent in one turn.
     #[must_use]
     pub fn model_calls(&self) -> u32 {
         self.model_calls.unwrap_or(DEFAULT_MODEL_CALLS)
     }
 
-    /// Bytes that workspace and home may have together.
+    /// Returns the maximum total size of a job's workspace and home, in bytes.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         self.disk_bytes.unwrap_or(DEFAULT_DISK_BYTES)
     }
 }
 
-/// How a project's agents are contained.
+/// The settings of the sandboxes of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SandboxSettings {
-    /// How permission requests of an agent are answered.
+    /// The policy for an agent's permission requests.
     pub permissions: PermissionPolicy,
-    /// By what an agent wants to do; what is not among them: as `permissions` says.
+    /// The policies for certain kinds of tool calls, which take precedence over `permissions`.
     pub permission_kinds: BTreeMap<ToolKind, PermissionPolicy>,
-    /// What programs may reach: destinations and presets ([`crate::egress`]).
+    /// The destinations and presets that programs may connect to ([`crate::egress`]).
     pub egress: Vec<String>,
-    /// The image of its containers; `None`: the server's.
+    /// The image of the project's containers; `None` means the image of the server's configuration.
     pub image: Option<String>,
-    /// When it is fetched.
+    /// The policy for fetching the image.
     pub pull: PullPolicy,
 }
 
-/// When an image is fetched.
+/// A policy for fetching an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PullPolicy {
-    /// When it is not there.
+    /// The image is fetched if the container engine does not have it.
     #[default]
     Missing,
-    /// At the first use, and again after a while.
+    /// The image is fetched at its first use, and again after some time, so that it stays current.
     Always,
-    /// By hand.
+    /// The image is never fetched; an operator must provide it.
     Never,
 }
 
-/// What an agent wants to do, as it says itself (the kinds of tool calls of the Agent Client Protocol, version 1).
+/// The kind of a tool call, as the agent declares it (Agent Client Protocol, version 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
@@ -260,18 +285,18 @@ pub enum ToolKind {
     Search,
     /// Run commands.
     Execute,
-    /// Think.
+    /// Reason.
     Think,
-    /// Get something from elsewhere.
+    /// Get data from elsewhere.
     Fetch,
-    /// Work in another mode.
+    /// Switch to another session mode.
     SwitchMode,
-    /// Anything else, and what it gives no kind for.
+    /// Anything else, including calls without a kind.
     Other,
 }
 
 impl ToolKind {
-    /// Its name in the protocol.
+    /// Returns the name in the protocol.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -289,18 +314,18 @@ impl ToolKind {
     }
 }
 
-/// How permission requests of an agent are answered.
+/// A policy for an agent's permission requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionPolicy {
-    /// Each is allowed, once.
+    /// Each request is allowed, for one call.
     #[default]
     Allow,
-    /// Each is refused.
+    /// Each request is refused.
     Refuse,
 }
 
-/// A secret's value. Its `Debug` shows nothing.
+/// The value of a secret. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(pub String);
 
@@ -310,60 +335,60 @@ impl fmt::Debug for SecretValue {
     }
 }
 
-/// What to do with a project's secrets: `None` removes one.
+/// Changes to a project's secrets, by name; `None` removes a secret.
 pub type SecretChanges = BTreeMap<String, Option<SecretValue>>;
 
-/// Why a project's field is refused.
+/// An error in a field of a project.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidProject {
-    /// No usable address.
+    /// The address of the repository has no supported form.
     #[error(
         "repository must be a URL (https://…, ssh://…, git@host:path), an absolute path on the server, or local:<name> \
          with a name of a-z, 0-9, '-', '_' and '.'"
     )]
     Repository,
-    /// A URL with a password in it.
+    /// The URL of the repository contains a password.
     #[error("repository must not contain a password; give the token as codeHost.token")]
     CredentialInUrl,
-    /// What programs may reach.
+    /// An entry of `sandbox.egress` is not valid.
     #[error(
-        "sandbox.egress: {0:?} is neither a destination (name:port, in lower case, no address) nor one of {presets}",
+        "sandbox.egress: {0:?} is neither a destination (name:port in lower case, not an IP address) nor one of {presets}",
         presets = preset_names()
     )]
     Egress(String),
-    /// A variable's name.
-    #[error("{0:?} is not a name for an environment variable: letters, digits and '_', not beginning with a digit")]
+    /// The name of an environment variable is not valid.
+    #[error("{0:?} is not a valid environment variable name; use letters, digits and '_', and no digit at the start")]
     Variable(String),
-    /// A value that no process can be given.
+    /// The value of an environment variable contains a NUL character, which no process can receive.
     #[error("the value of {0} contains a NUL character")]
     Value(String),
-    /// A text that is empty, too long or holds control characters.
+    /// A text is empty, too long, or contains characters that are not allowed.
     #[error("{field} must have 1 to {most} characters, and no control characters")]
     Text {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// Characters that it may have.
+        /// The maximum number of characters.
         most: usize,
     },
-    /// A number out of its range.
+    /// A number is out of range.
     #[error("{field} must be from {least} to {most}")]
     Number {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// The least.
+        /// The minimum.
         least: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
-    /// A list that is too long.
-    #[error("{field} may have {most} entries at most")]
+    /// A list is too long.
+    #[error("{field} may have at most {most} entries")]
     TooMany {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// Entries that it may have.
+        /// The maximum number of entries.
         most: usize,
     },
-    /// A branch or ref.
+    /// The name of a branch or ref is not valid.
     #[error("{0}")]
     Ref(#[from] crate::branch::InvalidRefName),
 }
@@ -372,21 +397,22 @@ fn preset_names() -> String {
     crate::egress::PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Where a repository is.
+/// The address of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// On the built-in code host, by name.
+    /// The name of a repository on the built-in code host.
     Local(String),
     /// A path on the server.
     Path(String),
-    /// Anything that git fetches from.
+    /// A URL, or the short form of ssh, that git fetches from.
     Url(String),
 }
 
-/// Reads a repository's address.
+/// Parses the address of a repository.
 ///
 /// # Errors
-/// It is none of the forms known, carries a password, or asks git for a transport that runs commands.
+/// Returns an error if the address has no supported form, contains a password, or selects a transport of git that runs
+/// commands.
 pub fn parse_address(repository: &str) -> Result<Address, InvalidProject> {
     if repository.chars().any(|c| c.is_control() || c == ' ') || repository.len() > 1000 {
         return Err(InvalidProject::Repository);
@@ -424,10 +450,10 @@ pub fn parse_address(repository: &str) -> Result<Address, InvalidProject> {
     }
 }
 
-/// Checks names and values of environment variables, of secrets too.
+/// Checks the name and the value of an environment variable, which may be a secret.
 ///
 /// # Errors
-/// Names the first that is refused.
+/// Returns an error if the name or the value is not valid.
 pub fn check_variable(name: &str, value: &str) -> Result<(), InvalidProject> {
     let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.is_empty() || name.len() > 200 || !name.bytes().all(good) || name.as_bytes()[0].is_ascii_digit() {
@@ -441,7 +467,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_are_taken() {
+    fn a_valid_address_is_accepted() {
         let local = |name: &str| Ok(Address::Local(name.to_owned()));
         assert_eq!(parse_address("local:shop"), local("shop"));
         assert_eq!(parse_address("/srv/git/shop.git"), Ok(Address::Path("/srv/git/shop.git".into())));
@@ -453,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_refused() {
+    fn an_invalid_address_is_refused() {
         for bad in [
             "",
             "shop",
@@ -479,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_have_names_that_shells_take() {
+    fn an_environment_variable_has_a_name_that_shells_accept() {
         assert!(check_variable("_A1", "x").is_ok());
         for bad in ["", "1A", "A-B", "A=B", "Ä", CODE_HOST_TOKEN] {
             assert!(check_variable(bad, "x").is_err(), "{bad}");

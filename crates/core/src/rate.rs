@@ -1,7 +1,7 @@
-//! The rate limit: so many uses in an hour, counted from the first use.
+//! The rate limit: a maximum number of uses in an hour, which begins with the first use.
 //!
-//! A fixed window and not a bucket that refills, because the promise is "100 uses per project per hour": a bucket of
-//! 100 that refills lets nearly 200 through in the hour after a quiet one.
+//! The limit has a fixed window and not a token bucket, because the promise is "100 uses per project per hour": a
+//! bucket of 100 tokens would allow nearly 200 uses in the hour after an idle one.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ pub const WINDOW: Duration = Duration::from_secs(3600);
 /// window that begins later was opened before this machine's clock was set back.
 pub const CLOCK_DIFFERENCE: Duration = Duration::from_secs(10);
 
-/// What is counted. The stored names must not change.
+/// The kind of use that is counted. The stored names must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateKind {
-    /// Creating jobs.
+    /// The creation of a job.
     Create,
-    /// Sending messages.
+    /// A message to a job.
     Message,
 }
 
 impl RateKind {
-    /// The name in the store and in the `RateLimit-Policy` header.
+    /// Returns the name in the store and in the `RateLimit-Policy` header.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,30 +35,30 @@ impl RateKind {
     }
 }
 
-/// A window that has been opened by a first use.
+/// A window, which begins with its first use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// When the first use was.
+    /// The time of the first use.
     pub started_at: Timestamp,
-    /// How many uses there were.
+    /// The number of uses.
     pub used: u32,
 }
 
-/// What is left of a limit.
+/// The state of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateState {
-    /// Uses in an hour; 0 means no limit.
+    /// The maximum number of uses in an hour; 0 means no limit.
     pub limit: u32,
-    /// Uses that are left in this window.
+    /// The number of uses that remain in this window.
     pub remaining: u32,
-    /// Until the window ends.
+    /// The time until the window ends.
     pub resets_in: Duration,
 }
 
-/// Counts one more use, or says what is left (nothing) and until when.
+/// Counts one more use. Returns the updated window and the state of the limit.
 ///
 /// # Errors
-/// The limit is used up; the state tells when to come back.
+/// Returns the state of the limit if no use remains in this window.
 pub fn charge(window: Option<Window>, limit: u32, now: Timestamp) -> Result<(Window, RateState), RateState> {
     let is_running = |w: &Window| now.since(w.started_at) < WINDOW && w.started_at.since(now) <= CLOCK_DIFFERENCE;
     let running = window.filter(is_running);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_from_the_future_is_not_waited_for() {
+    fn a_window_from_the_future_is_replaced() {
         let future = Window { started_at: START + WINDOW, used: 9 };
         assert_eq!(charge(Some(future), 2, START).map(|(w, _)| w.started_at), Ok(START));
     }

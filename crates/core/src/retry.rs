@@ -1,12 +1,13 @@
-//! When to try again, and when to give up.
+//! The delays between attempts, and the maximum numbers of attempts.
 
 use std::time::Duration;
 
-/// How often a message is tried when the agent or the world fails in a way that may pass.
+/// The number of failed attempts after which a message fails, if the causes may be temporary.
 pub const MAX_FAILURES: u32 = 3;
 
-/// How often a message is taken over from workers that died. More than [`MAX_FAILURES`], because a crash of ours is
-/// seldom the message's fault; yet bounded, because a message that kills each worker must not go round for ever.
+/// The maximum number of times that a message is taken over from workers that died. It is higher than [`MAX_FAILURES`],
+/// because a message rarely causes a crash of the service, but it is limited, because a message that crashes every
+/// worker must not be retried forever.
 pub const MAX_LOSSES: u32 = 20;
 
 /// The number of losses after which the next takeover is delayed: a service that crashes at each start must not use up
@@ -24,7 +25,7 @@ pub const OUTAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The default time for which a message waits after a refusal: of a credential, or because a repository does not exist.
 pub const REFUSAL_PATIENCE: Duration = Duration::from_secs(30 * 60);
 
-/// The longest possible lease. A lease that ends later was made before the clock was set back.
+/// The longest possible lease. A lease that ends later was granted before the clock was set back.
 pub const LONGEST_LEASE: Duration = Duration::from_secs(30 * 60);
 
 /// Returns the delay before a message is taken over from the `losses`th worker that died.
@@ -33,9 +34,9 @@ pub fn takeover_delay(losses: u32) -> Duration {
     losses.checked_sub(QUICK_LOSSES).filter(|more| *more > 0).map_or(Duration::ZERO, |more| backoff(more, 999))
 }
 
-/// The wait before the next attempt after `failures` of them (1 or more): it doubles from one second to five
-/// minutes, and between half and all of it is waited, as `permille` (0 to 999) says. The jitter keeps many jobs that
-/// failed together from coming back together.
+/// Returns the delay before the next attempt after `failures` failed attempts (1 or more). The full delay doubles from
+/// one second to five minutes; `permille` (0 to 999) selects a delay between half of it and all of it. The jitter
+/// prevents many jobs that failed together from retrying together.
 #[must_use]
 pub fn backoff(failures: u32, permille: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
@@ -48,21 +49,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_doubles_and_ends_at_five_minutes() {
+    fn the_delay_doubles_up_to_five_minutes() {
         let full: Vec<_> = (1..=10).map(|n| backoff(n, 999).as_secs()).collect();
         assert_eq!(full, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
         assert_eq!(backoff(u32::MAX, 999).as_secs(), 300);
     }
 
     #[test]
-    fn the_first_takeovers_are_at_once_and_later_ones_wait() {
+    fn the_first_takeovers_are_immediate_and_later_ones_are_delayed() {
         let waits: Vec<_> = (1..=6).map(|losses| takeover_delay(losses).as_secs()).collect();
         assert_eq!(waits, [0, 0, 0, 1, 2, 4]);
         assert_eq!(takeover_delay(MAX_LOSSES), LONGEST_BACKOFF);
     }
 
     #[test]
-    fn jitter_takes_away_at_most_half() {
+    fn jitter_reduces_the_delay_by_at_most_half() {
         assert_eq!(backoff(2, 0), Duration::from_secs(1));
         assert_eq!(backoff(2, 999), Duration::from_secs(2));
     }

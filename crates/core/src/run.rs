@@ -1,63 +1,63 @@
-//! A run: one leased attempt at one message, and the reason why one failed.
+//! Runs, and the reasons why they fail. A run is one leased attempt at one message.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use crate::time::Timestamp;
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// A worker has the lease.
+    /// A worker holds the lease.
     Running,
-    /// The turn ended and its effect is published.
+    /// The turn ended, and its result was published.
     Succeeded,
-    /// It did not; the reason says why.
+    /// The run failed; its reason has the cause.
     Failed,
-    /// Stopped on request, or handed back by a worker that shuts down.
+    /// The run was stopped on request, or handed back by a worker that was shutting down.
     Cancelled,
 }
 
-/// What went wrong, as a stable code; [`Reason::text`] says it to a person.
+/// A stable code for the reason of an outcome; [`Reason::text`] describes the reason for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasonCode {
-    /// Somebody cancelled or archived the job.
+    /// The job was canceled or archived.
     Cancelled,
-    /// A message with `delivery: "interrupt"` took its place.
+    /// A message with `delivery: "interrupt"` replaced the message.
     Interrupted,
     /// The worker shut down and handed the run back.
     HandedBack,
-    /// The worker died or was cut off: its lease ran out.
+    /// The worker died or was disconnected, and its lease expired.
     WorkerLost,
-    /// The run took longer than the project allows.
+    /// The run took longer than the project's limit.
     TimedOut,
-    /// The machine's sandbox does not hold what it must.
+    /// The machine's sandbox lacks a required guarantee.
     SandboxUnsafe,
     /// The sandbox's backing service, such as a container engine, does not answer.
     SandboxUnavailable,
-    /// The container image does not exist, may not be fetched, or lacks what a job needs.
+    /// The container image does not exist, cannot be pulled, or lacks something that jobs need.
     ImageRefused,
-    /// A process of the run was killed because there was no more memory for it.
+    /// A process of the run was killed for lack of memory.
     OutOfMemory,
-    /// The run started more processes than the project allows.
+    /// The run reached the project's limit on processes.
     TooManyProcesses,
-    /// The workspace and the agent's home became larger than the project allows.
+    /// The workspace and the agent's home exceeded the project's limit on disk space.
     DiskLimit,
-    /// The agent said more than a run may.
+    /// The agent's output exceeded the limit of a run.
     OutputLimit,
     /// The agent's program could not be started.
     AgentNotStarted,
-    /// The agent's process ended in the middle of the turn.
+    /// The agent's process ended during the turn.
     AgentExited,
     /// The agent answered the prompt with an error.
     AgentFailed,
-    /// The agent broke the protocol or did not answer.
+    /// The agent violated the protocol, or did not answer.
     AgentProtocol,
-    /// The model refused to go on.
+    /// The model refused to continue.
     AgentRefused,
-    /// The model, the agent, or a limit ended the turn before the agent was done, also after it was continued.
+    /// The model, the agent, or a limit ended the turn before the agent was done, even after the turn was continued.
     TurnCutShort,
     /// The agent ended its turn because the project's policy refused a permission.
     PermissionRefused,
@@ -65,47 +65,47 @@ pub enum ReasonCode {
     UnsupportedPolicy,
     /// The model cannot be called: its provider is not configured, or has no key.
     ModelNotConfigured,
-    /// The provider of the model refused the key.
+    /// The provider refused the key.
     ModelUnauthorized,
-    /// The provider takes no more calls for now.
+    /// The provider refused the call because of a rate limit.
     ModelRateLimited,
     /// The provider failed or could not be reached.
     ModelUnavailable,
     /// The provider did not answer in time.
     ModelTimedOut,
-    /// The provider's answer broke off.
+    /// The provider's answer was incomplete.
     ModelCut,
-    /// The provider did not take the call as it was.
+    /// The provider rejected the call.
     ModelRefused,
-    /// A call could have cost more than there is.
+    /// A call could have exceeded a budget.
     OverBudget,
-    /// No agent of that name is configured.
+    /// No agent with this name is configured.
     UnknownAgent,
     /// The project's setup command failed.
     SetupFailed,
     /// The repository could not be reached.
     RepositoryUnreachable,
-    /// There is nothing at the repository's address.
+    /// The repository does not exist at its address.
     RepositoryNotFound,
     /// The repository has no commits.
     RepositoryEmpty,
-    /// The ref to start from does not exist.
+    /// The branch, tag or commit to start from does not exist.
     UnknownRef,
     /// The repository refused the credential.
     CredentialRefused,
     /// The code host refused the push.
     PushRefused,
-    /// People's commits on the branch contradict the agent's.
+    /// People's commits on the branch conflict with the agent's.
     PushConflict,
-    /// The code host did not take the pull request.
+    /// The code host did not accept the pull request.
     PullRequestFailed,
-    /// The branch was pushed; the remote is no code host that we know, so there is no pull request.
+    /// The branch was pushed, but the remote is on no supported code host, so there is no pull request.
     NoCodeHost,
     /// The disk is full.
     DiskFull,
-    /// What the agent left in the workspace is refused.
+    /// The service refused the files or commits that the agent left in the workspace.
     WorkspaceRefused,
-    /// A fault of ours or of the machine.
+    /// An internal error of the service, or an error of the machine.
     Internal,
     /// A cause that a newer version has stored and this version does not know.
     #[serde(other)]
@@ -123,59 +123,59 @@ impl ReasonCode {
     }
 }
 
-/// Why a run ended as it did.
+/// The reason for the outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reason {
-    /// For programs.
+    /// The code, for programs.
     pub code: ReasonCode,
-    /// For people: what happened, and what to do about it.
+    /// The text, for people: the cause, and the remedy.
     pub text: String,
 }
 
 impl Reason {
-    /// A reason.
+    /// Creates a reason.
     #[must_use]
     pub fn new(code: ReasonCode, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 }
 
-/// What a run used of the model.
+/// A run's usage of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens read by the model.
+    /// The number of tokens that the model read.
     pub input_tokens: u64,
-    /// Tokens written by the model.
+    /// The number of tokens that the model wrote.
     pub output_tokens: u64,
-    /// Tokens of the input that came from the provider's cache.
+    /// The number of input tokens that came from the provider's cache.
     pub cached_tokens: u64,
-    /// Millionths of a US dollar, where the price is known.
+    /// The cost in millionths of a US dollar, if the price is known.
     pub cost_micros: Option<u64>,
 }
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Which run.
+    /// The ID of the run.
     pub id: RunId,
-    /// The job it works on.
+    /// The job of the message.
     pub job: JobId,
-    /// The message it carries out.
+    /// The message that the run carries out.
     pub message: MessageId,
-    /// 1 for the first attempt at the message.
+    /// The number of this attempt at the message, from 1.
     pub attempt: u32,
-    /// How it stands.
+    /// The status of the run.
     pub status: RunStatus,
-    /// Why it failed or was stopped; also why a run that succeeded opened no pull request.
+    /// The reason why the run failed or was stopped. A run that succeeded has one if it could open no pull request.
     pub reason: Option<Reason>,
-    /// Who carries it out.
+    /// The worker that carries out the run.
     pub worker: WorkerId,
-    /// When the lease was given.
+    /// The time at which the lease was granted.
     pub started_at: Timestamp,
-    /// When the outcome was recorded.
+    /// The time at which the outcome was recorded.
     pub finished_at: Option<Timestamp>,
-    /// Tokens and money.
+    /// The tokens and the cost.
     pub usage: Usage,
-    /// The commits it published, oldest first.
+    /// The commits that the run published, oldest first.
     pub commits: Vec<Sha>,
 }

@@ -1,4 +1,4 @@
-//! Time and identity as parameters: nothing in this crate asks the system what time it is.
+//! Time and random identifiers as parameters: nothing in this crate reads the system's clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -8,36 +8,36 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// A moment: microseconds since 1970-01-01T00:00:00Z.
+/// A point in time, as microseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From microseconds since the epoch.
+    /// Creates a timestamp from microseconds since the epoch.
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Returns the first moment of this millisecond: times are shown with milliseconds.
+    /// Returns the first microsecond of the same millisecond. Clients see times with milliseconds.
     #[must_use]
     pub const fn start_of_millisecond(self) -> Self {
         Self(self.0.div_euclid(1000).saturating_mul(1000))
     }
 
-    /// Returns the last moment of this millisecond.
+    /// Returns the last microsecond of the same millisecond.
     #[must_use]
     pub const fn end_of_millisecond(self) -> Self {
         Self(self.start_of_millisecond().0.saturating_add(999))
     }
 
-    /// Microseconds since the epoch.
+    /// Returns the microseconds since the epoch.
     #[must_use]
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// The time from `earlier` to this moment; zero where `earlier` is later (clocks jump).
+    /// Returns the time from `earlier` to this timestamp; zero if `earlier` is later, because clocks can be set back.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -61,18 +61,18 @@ impl Sub<Duration> for Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// ISO 8601 in UTC with milliseconds: `2026-11-21T01:25:30.123Z`.
+    /// Formats the timestamp as ISO 8601 in UTC with milliseconds: `2026-11-21T01:25:30.123Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.div_euclid(1000);
         match jiff::Timestamp::from_millisecond(millis) {
             Ok(moment) => write!(f, "{moment:.3}"),
-            // Outside of the years -9999 to 9999, which no clock gives.
+            // The year is not between -9999 and 9999. No clock shows such a time.
             Err(_) => write!(f, "{millis}ms"),
         }
     }
 }
 
-/// The text is not an ISO 8601 date-time with a zone.
+/// An error for a text that is not an ISO 8601 date-time with a time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an ISO 8601 date-time such as 2026-11-21T01:25:30Z")]
 pub struct InvalidTimestamp(String);
@@ -99,14 +99,14 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// For fields of stored state, where the full microseconds must survive: `#[serde(with = "micros")]`.
+/// The serialization of fields of stored state, which keep the full microseconds: `#[serde(with = "micros")]`.
 pub mod micros {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Timestamp};
 
-    /// Writes the moment as a number of microseconds.
+    /// Writes the timestamp as a number of microseconds.
     ///
     /// # Errors
-    /// Only what the serializer reports.
+    /// Returns the errors of the serializer.
     pub fn serialize<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         moment.0.serialize(serializer)
     }
@@ -114,27 +114,27 @@ pub mod micros {
     /// Reads a number of microseconds.
     ///
     /// # Errors
-    /// Anything but a whole number.
+    /// Returns an error if the value is not a whole number.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         i64::deserialize(deserializer).map(Timestamp)
     }
 }
 
-/// Tells the time. The system's clock lives in the binary, a hand-set one in the tests.
+/// A source of the current time: the system's clock in the binary, a clock that is set by hand in tests.
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// Makes identifiers and secrets.
+/// Generates identifiers and secrets.
 pub trait IdGen: Send + Sync {
-    /// A fresh UUID version 7 for something made at `now`.
+    /// Generates a version 7 UUID for an object that is created at `now`.
     fn uuid(&self, now: Timestamp) -> Uuid;
 
-    /// Fills `bytes` from a source fit for secrets.
+    /// Fills `bytes` with random data that is suitable for secrets.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// A number from 0 to 999, for jitter.
+    /// Returns a random number from 0 to 999, for jitter.
     fn permille(&self) -> u32 {
         let mut bytes = [0; 4];
         self.fill(&mut bytes);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_the_clock_gives_no_negative_duration() {
+    fn a_clock_that_is_set_back_gives_no_negative_duration() {
         let (early, late) = (Timestamp::from_micros(5), Timestamp::from_micros(9));
         assert_eq!(late.since(early), Duration::from_micros(4));
         assert_eq!(early.since(late), Duration::ZERO);

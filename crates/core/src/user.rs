@@ -3,6 +3,8 @@
 //! Sessions and sign-in links are tokens of 256 random bits. The store holds a SHA-256 of each and nothing else: as with
 //! keys, a slow hash would protect nothing. Passwords are hashed slowly, outside of this crate.
 
+pub mod decide;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -111,6 +113,8 @@ pub struct User {
     pub signed_in_at: Option<Timestamp>,
     /// Since when they may not sign in.
     pub disabled_at: Option<Timestamp>,
+    /// The number of the current version, starting at 1. Every change increases it; signing in does not.
+    pub version: u64,
 }
 
 /// A text is no name of a user.

@@ -1,5 +1,5 @@
-//! Given a job, when something is asked of it, then this follows: every row of the contract's table of states, what
-//! workers report, and every order in which all of it can happen.
+//! Tests of jobs: the contract's table of states, the reports of workers, and every order in which commands and reports
+//! can happen.
 
 #![expect(clippy::panic, reason = "tests")]
 

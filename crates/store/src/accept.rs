@@ -1,32 +1,32 @@
-//! How a request becomes a change, the same for every store: first the idempotency key, then the command, then the
-//! limit, then everything is written. A store gives its tables; the rules are here once.
+//! The acceptance of a request, the same for every store: first check the idempotency key, then the command, then the
+//! rate limit, then write everything. A store supplies its tables; the rules are only here.
 
 use journeyman_core::idempotency::{self, Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::change::Change;
-use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::job::{Job, JobRecord, JobStatus};
 use journeyman_core::ports::{Accepted, Guard, RateCharge, UpdateError};
 use journeyman_core::rate::{self, RateState, Window};
 use journeyman_core::time::Timestamp;
 
-/// The tables that accepting reads and writes, under the store's lock.
+/// The tables that the acceptance of a request reads and writes, under the store's lock.
 pub(crate) trait Ledger {
-    /// A refusal, or what the store itself can meet.
+    /// A refusal, or an error of the store.
     type Error: From<UpdateError>;
 
-    /// Returns what is stored for an idempotency key.
-    fn remembered(&mut self, project: &ProjectId, key: &str) -> Result<Option<Remembered>, Self::Error>;
+    /// Returns the stored request and answer of an idempotency key.
+    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<JobRecord>>, Self::Error>;
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, Self::Error>;
     fn has_project(&mut self, project: &ProjectId) -> Result<bool, Self::Error>;
     fn job(&mut self, id: JobId) -> Result<Option<Job>, Self::Error>;
     /// Returns another job of the same project that works on the same branch and is not archived.
     fn branch_holder(&mut self, job: &Job) -> Result<Option<JobId>, Self::Error>;
 
-    fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), Self::Error>;
+    fn remember(&mut self, claim: &Claim, known: Remembered<JobRecord>) -> Result<(), Self::Error>;
     fn count(&mut self, charge: &RateCharge, window: Window) -> Result<(), Self::Error>;
-    /// Writes the new job with the rows and lines that come with it.
+    /// Inserts a new job with its rows and log entries.
     fn insert(&mut self, change: &Change) -> Result<(), Self::Error>;
-    /// Writes the job as it is now, and the rows and lines that come with that.
+    /// Writes the new state of an existing job, with the rows and log entries of the change.
     fn update(&mut self, change: &Change) -> Result<(), Self::Error>;
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn create<L: Ledger>(
     accept(ledger, guard, rate, change, now)
 }
 
-/// Changes a job as `decide` says.
+/// Applies the change that `decide` returns to a job.
 pub(crate) fn update<L: Ledger>(
     ledger: &mut L,
     id: JobId,
@@ -74,7 +74,7 @@ pub(crate) fn update<L: Ledger>(
     accept(ledger, guard, rate, &change, now)
 }
 
-/// Refuses a job whose branch another job works on. A generated name needs no check, because it contains the id of its
+/// Refuses a job whose branch another job works on. A generated name needs no check, because it contains the ID of the
 /// job.
 fn take_branch<L: Ledger>(ledger: &mut L, guard: &Guard, job: &Job) -> Result<(), L::Error> {
     if !guard.takes_branch || job.options.branch.is_none() {
@@ -86,19 +86,19 @@ fn take_branch<L: Ledger>(ledger: &mut L, guard: &Guard, job: &Job) -> Result<()
     }
 }
 
-/// The answer to give again, if the request was done before.
+/// Returns the stored answer if the request was accepted before.
 fn replay<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Option<Accepted>, L::Error> {
     let Some(claim) = &guard.idempotency else { return Ok(None) };
-    let known = match ledger.remembered(&claim.project, &claim.stored_key())? {
+    let known = match ledger.remembered(claim.scope(), &claim.stored_key())? {
         Some(known) => Some(known),
         // The previous version, which may still run on other machines, stores keys without their callers.
-        None => ledger.remembered(&claim.project, &claim.key)?.filter(|known| known.fingerprint == claim.fingerprint),
+        None => ledger.remembered(claim.scope(), &claim.key)?.filter(|known| known.fingerprint == claim.fingerprint),
     };
     let record = idempotency::check(claim, known, now).map_err(UpdateError::KeyReused)?;
     Ok(record.map(|record| Accepted { record, replayed: true, rate: None, job: None }))
 }
 
-/// What is left of the limit after this use.
+/// Charges the request to its rate limit, and returns the rest of the limit.
 fn charge<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Option<RateState>, L::Error> {
     let Some(charge) = &guard.rate else { return Ok(None) };
     let refused = |state| UpdateError::RateLimited(charge.kind, state);
@@ -116,7 +116,7 @@ fn accept<L: Ledger>(
 ) -> Result<Accepted, L::Error> {
     let record = change.job.record();
     if let Some(claim) = &guard.idempotency {
-        let known = Remembered { fingerprint: claim.fingerprint, at: now, record: record.clone() };
+        let known = Remembered { fingerprint: claim.fingerprint, at: now, answer: record.clone() };
         ledger.remember(claim, known)?;
     }
     Ok(Accepted { record, replayed: false, rate, job: Some(change.job.clone()) })

@@ -54,11 +54,11 @@ impl ExportedTable {
 pub struct ExportedJob {
     /// The job.
     pub job: Job,
-    /// The repository of its project; `None` if the project was deleted.
+    /// The repository of the job's project; `None` if the project was deleted.
     pub repository: Option<String>,
 }
 
-/// Receives each job of an exported database.
+/// The callback that receives each job of an exported database.
 pub type EachJob<'a> = &'a mut (dyn FnMut(ExportedJob) + Send);
 
 /// Selects all jobs with their repositories; works for both databases and all schema versions.

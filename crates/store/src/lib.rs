@@ -1,10 +1,12 @@
-//! Where jobs are kept. The only crate with SQL.
+//! The stores. This is the only crate that contains SQL.
 //!
-//! [`SqliteStore`] keeps them in a file, [`PostgresStore`] in a database that many machines share, [`MemoryStore`] is the
-//! reference that both are compared with in tests. All take what to write from [`journeyman_core::job::change`], and
-//! how a request is accepted from one module, so they cannot disagree about what a command means.
+//! [`SqliteStore`] keeps its data in a file, and [`PostgresStore`] in a database that many machines share.
+//! [`MemoryStore`] is the reference that tests compare both with. All stores write the changes of
+//! [`journeyman_core::job::change`] and accept requests through one module, so that a command has the same effect in
+//! each of them.
 
 mod accept;
+mod admin;
 mod backup;
 mod copy;
 mod lists;

@@ -9,15 +9,17 @@ use journeyman_core::ports::JobFilter;
 /// The statement that reads a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
-    /// By project.
+    /// Reads the index by project.
     All,
-    /// By project and status. A search among these reads the jobs themselves, because few jobs have such a status.
+    /// Reads the index by project and status. A search for such a status reads the jobs themselves, because there are
+    /// few of them.
     OfStatus,
-    /// By the titles in the index.
+    /// Searches the titles in the index.
     Search,
 }
 
 impl Listing {
+    /// Returns the statement for a filter.
     pub(crate) fn of(filter: &JobFilter) -> Self {
         match (filter.status, &filter.title_contains) {
             // Over time, active and failed jobs become a small fraction of all jobs.
@@ -30,7 +32,7 @@ impl Listing {
 
 /// Returns the exclusive start of a list: the creation time in microseconds and the id of a job that need not exist.
 pub(crate) fn beginning(filter: &JobFilter) -> (i64, String) {
-    let after = filter.after.map(|place| (place.created_at.as_micros(), place.id.to_string()));
+    let after = filter.after.map(|cursor| (cursor.created_at.as_micros(), cursor.id.to_string()));
     // No id sorts before the empty string, so jobs created exactly at this time are excluded.
     let before = filter.created_before.map(|before| (before.as_micros(), String::new()));
     after.into_iter().chain(before).min().unwrap_or((i64::MAX, String::new()))
@@ -46,19 +48,12 @@ mod tests {
     use super::*;
 
     fn filter(status: Option<JobStatus>, text: Option<&str>) -> JobFilter {
-        JobFilter {
-            project: "shop".parse().unwrap(),
-            status,
-            created_after: None,
-            created_before: None,
-            title_contains: text.map(str::to_owned),
-            after: None,
-            limit: 1,
-        }
+        let title_contains = text.map(str::to_owned);
+        JobFilter { status, title_contains, ..JobFilter::newest("shop".parse().unwrap(), 1) }
     }
 
     #[test]
-    fn each_list_is_read_by_the_index_that_has_what_it_asks_for() {
+    fn each_filter_uses_the_index_that_serves_it() {
         for (status, text, expected) in [
             (None, None, Listing::All),
             (None, Some("x"), Listing::Search),
@@ -71,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_begins_at_the_earlier_of_its_two_bounds() {
+    fn a_list_starts_at_the_earlier_of_its_two_bounds() {
         let all = filter(None, None);
         assert_eq!(beginning(&all), (i64::MAX, String::new()));
         let at = Timestamp::from_micros;

@@ -1,5 +1,6 @@
 //! Everything in memory under one lock: the reference that the other stores are compared with.
 
+mod admin;
 mod holds;
 mod spending;
 mod users;
@@ -12,17 +13,16 @@ use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
-use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::job::{Job, JobRecord, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
 use journeyman_core::ports::{
     Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
-    PATIENCE, Picked, ProjectStore, ProjectWriteError, PullStore, RateCharge, Retention, Store, StoreError, Swept,
-    UpdateError,
+    PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::hold::Hold;
-use journeyman_core::project::{Project, SecretChanges, SecretValue};
+use journeyman_core::project::{Project, SecretValue};
 use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use journeyman_core::rate::Window;
 use journeyman_core::retry::LONGEST_BACKOFF;
@@ -49,7 +49,9 @@ struct Tables {
     messages: Vec<Message>,
     runs: Vec<Run>,
     log: BTreeMap<(JobId, u64), LogEntry>,
-    idempotency: BTreeMap<(ProjectId, String), Remembered>,
+    idempotency: BTreeMap<(String, String), Remembered<JobRecord>>,
+    /// The answers to administrative requests.
+    answers: BTreeMap<(String, String), Remembered<String>>,
     rates: BTreeMap<(ProjectId, &'static str), Window>,
     projects: BTreeMap<ProjectId, Project>,
     secrets: BTreeMap<(ProjectId, String), SecretValue>,
@@ -173,8 +175,8 @@ impl Tables {
 impl Ledger for Tables {
     type Error = UpdateError;
 
-    fn remembered(&mut self, project: &ProjectId, key: &str) -> Result<Option<Remembered>, UpdateError> {
-        Ok(self.idempotency.get(&(project.clone(), key.to_owned())).cloned())
+    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<JobRecord>>, UpdateError> {
+        Ok(self.idempotency.get(&(scope.to_owned(), key.to_owned())).cloned())
     }
 
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, UpdateError> {
@@ -200,8 +202,8 @@ impl Ledger for Tables {
         Ok(self.jobs.values().find(holds).map(|other| other.id))
     }
 
-    fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), UpdateError> {
-        self.idempotency.insert((claim.project.clone(), claim.stored_key()), known);
+    fn remember(&mut self, claim: &Claim, known: Remembered<JobRecord>) -> Result<(), UpdateError> {
+        self.idempotency.insert((claim.scope().to_owned(), claim.stored_key()), known);
         Ok(())
     }
 
@@ -327,41 +329,6 @@ impl JobStore for MemoryStore {
 
 #[async_trait]
 impl ProjectStore for MemoryStore {
-    async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
-        let mut tables = self.tables();
-        if tables.projects.contains_key(&project.id) {
-            return Err(ProjectWriteError::Exists);
-        }
-        Ok(tables.put_project(project, secrets))
-    }
-
-    async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, ProjectWriteError> {
-        let mut tables = self.tables();
-        if !tables.projects.contains_key(&project.id) {
-            return Err(ProjectWriteError::NotFound);
-        }
-        Ok(tables.put_project(project, secrets))
-    }
-
-    async fn delete_project(&self, id: ProjectId) -> Result<(), ProjectWriteError> {
-        let mut tables = self.tables();
-        if !tables.projects.contains_key(&id) {
-            return Err(ProjectWriteError::NotFound);
-        }
-        if tables.jobs.values().any(|job| job.project == id && job.due_at().is_some()) {
-            return Err(ProjectWriteError::Busy);
-        }
-        let gone: Vec<JobId> = tables.jobs.values().filter(|job| job.project == id).map(|job| job.id).collect();
-        tables.remove(&gone);
-        tables.idempotency.retain(|(project, _), _| *project != id);
-        tables.rates.retain(|(project, _), _| *project != id);
-        tables.spending.retain(|(project, ..), _| *project != id);
-        tables.secrets.retain(|(project, _), _| *project != id);
-        tables.holds.remove(&id);
-        tables.projects.remove(&id);
-        Ok(())
-    }
-
     async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
         Ok(self.tables().projects.get(&id).cloned())
     }
@@ -395,30 +362,10 @@ impl Tables {
         let gone: HashSet<String> = gone.iter().map(ToString::to_string).collect();
         self.spending.retain(|(_, kind, subject), _| *kind != Scope::Job.name() || !gone.contains(subject));
     }
-
-    fn put_project(&mut self, mut project: Project, secrets: SecretChanges) -> Project {
-        for (name, value) in secrets {
-            match value {
-                Some(value) => self.secrets.insert((project.id.clone(), name), value),
-                None => self.secrets.remove(&(project.id.clone(), name)),
-            };
-        }
-        let own = self.secrets.keys().filter(|(id, _)| *id == project.id);
-        project.secret_names = own.map(|(_, name)| name.clone()).collect();
-        self.projects.insert(project.id.clone(), project.clone());
-        project
-    }
 }
 
 #[async_trait]
 impl KeyStore for MemoryStore {
-    async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), StoreError> {
-        let mut tables = self.tables();
-        tables.keys.insert(key.id, key);
-        tables.note(audit);
-        Ok(())
-    }
-
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
         Ok(self.tables().keys.values().find(|key| key.hash == hash).cloned())
     }
@@ -427,16 +374,6 @@ impl KeyStore for MemoryStore {
         let mut keys: Vec<ApiKey> = self.tables().keys.values().cloned().collect();
         keys.sort_by_key(|key| std::cmp::Reverse((key.created_at, key.id)));
         Ok(keys)
-    }
-
-    async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<bool, StoreError> {
-        let mut tables = self.tables();
-        let Some(key) = tables.keys.get_mut(&id) else { return Ok(false) };
-        if key.revoked_at.is_none() {
-            key.revoked_at = Some(audit.at);
-            tables.note(audit);
-        }
-        Ok(true)
     }
 
     async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {

@@ -1,9 +1,10 @@
 //! PostgreSQL, 14 or later: many processes on many machines over one database.
 //!
-//! Why `tokio-postgres`, and what a request costs, is in `docs/decisions/0009-postgresql.md`. All tables are in a schema
-//! of their own, `journeyman`.
+//! `docs/decisions/0009-postgresql.md` explains the choice of `tokio-postgres` and the cost of a request. All tables
+//! are in the schema `journeyman`.
 
 mod accept;
+mod admin;
 mod batch;
 mod connect;
 mod durability;
@@ -54,37 +55,37 @@ pub struct PostgresStore {
     ids: Arc<dyn IdGen>,
 }
 
-/// Why a store could not be opened.
+/// An error from opening a PostgreSQL store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The URL cannot be used.
+    /// The URL is not valid.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// The server cannot be reached, or refuses.
+    /// The server cannot be reached or returned an error.
     #[error("the database cannot be opened: {0}")]
     Database(StoreError),
-    /// The secrets in it cannot be opened with this key.
+    /// The master key does not belong to the database.
     #[error(transparent)]
     Key(#[from] VaultError),
-    /// A later version has changed the schema in a way that this program cannot work with.
+    /// A later version has changed the schema incompatibly.
     #[error(
-        "the database has schema version {found}, which needs a Journeyman that knows version {needs}, and this one \
-         knows {known}: start a newer one"
+        "the database has schema version {found}, which requires support for version {needs}, but this program \
+         supports versions up to {known}; start a newer Journeyman"
     )]
     Newer {
-        /// The schema's version.
+        /// The version of the schema.
         found: i64,
-        /// The version that a program must know.
+        /// The oldest program version that can use the schema, as a schema version.
         needs: i64,
-        /// The newest that this program knows.
+        /// The newest schema version that this program knows.
         known: i64,
     },
-    /// The schema was not brought up to date.
-    #[error("the database has schema version {found}, and this program needs {known}; run: journeyman migrate")]
+    /// The schema must be migrated.
+    #[error("the database has schema version {found}, but this program needs {known}; run: journeyman migrate")]
     Older {
-        /// The schema's version; 0 if there is none.
+        /// The version of the schema; 0 if there is none.
         found: i64,
-        /// The one that this program needs.
+        /// The schema version that this program needs.
         known: i64,
     },
 }
@@ -95,20 +96,21 @@ impl From<PgError> for OpenError {
     }
 }
 
-/// Whether opening may change the schema.
+/// The treatment of an outdated schema when a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schema {
-    /// It is brought up to date.
+    /// Migrates the schema to the current version.
     Migrate,
-    /// It is used as it is, or refused.
+    /// Fails with [`OpenError::Older`].
     Check,
 }
 
 impl PostgresStore {
-    /// Connects to the database at `url` with at most `connections` connections and one to listen with.
+    /// Connects to the database at `url`, with at most `connections` connections and one more for notifications.
     ///
     /// # Errors
-    /// The server cannot be reached or refuses; the schema is not one that this program can work with.
+    /// The server cannot be reached or returned an error; the schema is not compatible with this program; the master
+    /// key does not belong to the database.
     pub async fn open(
         url: &str,
         connections: usize,
@@ -132,10 +134,11 @@ impl PostgresStore {
         Ok(Self { pool, batches, news, _messenger: messenger, master_key, ids })
     }
 
-    /// Brings the schema of the database at `url` up to date; how many steps were missing.
+    /// Migrates the schema of the database at `url` to the current version, and returns the number of applied
+    /// migrations.
     ///
     /// # Errors
-    /// As [`PostgresStore::open`].
+    /// The server cannot be reached or returned an error; the schema is too new for this program.
     pub async fn migrate(url: &str) -> Result<usize, OpenError> {
         migrate::migrate(&Connector::new(url)?, None).await
     }
@@ -149,7 +152,7 @@ impl PostgresStore {
     /// Migrates the schema up to `version` only, to restore a backup with that schema version.
     ///
     /// # Errors
-    /// As [`PostgresStore::open`]; [`OpenError::Newer`] if the schema is later than `version`.
+    /// The same errors as [`PostgresStore::migrate`]; [`OpenError::Newer`] if the schema is newer than `version`.
     pub(crate) async fn migrate_to(url: &str, version: i64) -> Result<usize, OpenError> {
         migrate::migrate(&Connector::new(url)?, Some(version)).await
     }
@@ -159,13 +162,13 @@ impl PostgresStore {
         Ok(self.read_all(&[call]).await?.pop().unwrap_or_default())
     }
 
-    /// Runs queries in one go, each seeing what was committed when its turn came.
+    /// Runs queries in one round trip. Each query sees everything that was committed before it started.
     async fn read_all(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
-        let mut again = true;
+        let mut may_retry = true;
         loop {
             match self.try_read(calls).await {
-                // A connection that was idle may have been lost with the server that was restarted since.
-                Err(error) if error.is_lost() && again => again = false,
+                // The server may have been restarted while the connection was idle.
+                Err(error) if error.is_lost() && may_retry => may_retry = false,
                 done => return done,
             }
         }
@@ -180,7 +183,7 @@ impl PostgresStore {
         read
     }
 
-    /// Runs statements as one transaction.
+    /// Runs statements in one transaction.
     async fn write(&self, mut calls: Vec<Call>) -> Result<Vec<Vec<Row>>, PgError> {
         calls.insert(0, call!("BEGIN"));
         calls.push(call!("COMMIT"));
@@ -193,7 +196,7 @@ impl PostgresStore {
     }
 }
 
-/// Whether it is the installation's key; the first one becomes it.
+/// Checks that `key` is the master key of the installation. The first key that is used becomes the master key.
 async fn check_master_key(pool: &Pool, key: &MasterKey, ids: &dyn IdGen) -> Result<(), OpenError> {
     let mut nonce = [0; 12];
     ids.fill(&mut nonce);

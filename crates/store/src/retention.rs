@@ -1,4 +1,4 @@
-//! Until when things are over, in microseconds as the databases have them.
+//! The cutoff times for removing expired rows, in microseconds since 1970, as in the databases.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use journeyman_core::rate::WINDOW;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{SESSION_IDLE, SESSION_LIFETIME};
 
-/// What is not younger goes; the smallest number where nothing does.
+/// The cutoff time of each kind of row. Rows that are not newer are removed; `i64::MIN` removes none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
     pub(crate) idempotency_keys: i64,
@@ -16,11 +16,11 @@ pub(crate) struct Ends {
     pub(crate) transcripts: i64,
     pub(crate) jobs: i64,
     pub(crate) audit: i64,
-    /// When a session began that is over.
+    /// The cutoff for the creation of a session.
     pub(crate) sessions: i64,
-    /// When one was last used that is.
+    /// The cutoff for the last use of a session.
     pub(crate) idle_sessions: i64,
-    /// Which links are over.
+    /// The cutoff for the expiry of a sign-in link.
     pub(crate) links: i64,
 }
 

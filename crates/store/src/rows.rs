@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use journeyman_core::idempotency::{Fingerprint, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
-use journeyman_core::job::Job;
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::{Job, JobRecord};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{AuditEntry, AuditLine, StoreError};
@@ -198,10 +198,18 @@ pub(crate) fn log_entry<R: Columns>(row: &R) -> Read<LogEntry, R> {
     })
 }
 
-pub(crate) fn remembered<R: Columns>(row: &R) -> Read<Remembered, R> {
+/// The request of an idempotency key, with the answer as JSON text.
+pub(crate) fn remembered<R: Columns>(row: &R) -> Read<Remembered<String>, R> {
     let at = At::new("idempotency_keys", row, &["project", "key"])?;
     let fingerprint = Fingerprint(at.hash("fingerprint")?);
-    Ok(Remembered { fingerprint, at: at.time("at")?, record: at.json("record")? })
+    Ok(Remembered { fingerprint, at: at.time("at")?, answer: at.text("record")? })
+}
+
+/// The request of an idempotency key, with the job record that it was answered with.
+pub(crate) fn remembered_job<R: Columns>(row: &R) -> Read<Remembered<JobRecord>, R> {
+    let at = At::new("idempotency_keys", row, &["project", "key"])?;
+    let Remembered { fingerprint, at: time, .. } = remembered(row)?;
+    Ok(Remembered { fingerprint, at: time, answer: at.json("record")? })
 }
 
 pub(crate) fn window<R: Columns>(row: &R) -> Read<Window, R> {
@@ -231,6 +239,7 @@ pub(crate) fn project<R: Columns>(row: &R) -> Read<Project, R> {
         created_at: at.time("created_at")?,
         settings: at.json("settings")?,
         secret_names: at.json("secret_names")?,
+        version: at.number("version")?,
     })
 }
 
@@ -250,6 +259,7 @@ pub(crate) fn key<R: Columns>(row: &R) -> Read<ApiKey, R> {
         revoked_at: at.time_or_null("revoked_at")?,
         creator: at.row.text("creator")?,
         owner: at.parsed_or_null("owner")?,
+        version: at.number("version")?,
     })
 }
 
@@ -273,6 +283,7 @@ pub(crate) fn user<R: Columns>(row: &R) -> Read<User, R> {
         created_at: at.time("created_at")?,
         signed_in_at: at.time_or_null("signed_in_at")?,
         disabled_at: at.time_or_null("disabled_at")?,
+        version: at.number("version")?,
     })
 }
 

@@ -1,33 +1,33 @@
-//! What the stores have in common about money that is spent: which sums a call is added to.
+//! The budget rules that all stores share: the sums that the cost of a model call is added to.
 
 use journeyman_core::model::price::{OverBudget, Scope, check};
 use journeyman_core::ports::Spend;
 
-/// A sum.
+/// A row of the table `spending`: the money spent in one scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sum {
-    /// Whose.
+    /// The scope: a job, a day or the project.
     pub(crate) scope: Scope,
-    /// As the table has it.
+    /// The name of the scope in the table.
     pub(crate) kind: &'static str,
-    /// Of what: a job's id, a day; nothing for a project.
+    /// The ID of the job or the number of the day; empty for the project.
     pub(crate) subject: String,
-    /// What it may be; `None`: anything.
-    pub(crate) most: Option<i64>,
+    /// The largest sum that the budget allows, in micros; `None` without a limit.
+    pub(crate) limit: Option<i64>,
 }
 
-/// The sums that money is added to, in the order in which they are looked at.
+/// Returns the sums that a cost is added to, in the order in which the budgets are checked.
 pub(crate) fn sums(spend: &Spend) -> [Sum; 3] {
     let sum = |scope: Scope, subject: String| {
         // A sum saturates at the largest integer, so a budget above that is no limit.
-        let most = spend.budgets.of(scope).and_then(|most| i64::try_from(most).ok());
-        Sum { scope, kind: scope.name(), subject, most }
+        let limit = spend.budgets.of(scope).and_then(|limit| i64::try_from(limit).ok());
+        Sum { scope, kind: scope.name(), subject, limit }
     };
     [sum(Scope::Job, spend.job.to_string()), sum(Scope::Day, spend.day.to_string()), sum(Scope::Project, String::new())]
 }
 
-/// Whether each sum has room, given what each is now.
-pub(crate) fn have_room(spend: &Spend, held: [i64; 3]) -> Result<(), OverBudget> {
+/// Checks that no sum exceeds its budget, given the current sums. Refunds always pass.
+pub(crate) fn check_budgets(spend: &Spend, held: [i64; 3]) -> Result<(), OverBudget> {
     let Ok(asked) = u64::try_from(spend.micros) else { return Ok(()) };
     for (sum, held) in sums(spend).iter().zip(held) {
         check(sum.scope, spend.budgets.of(sum.scope), u64::try_from(held).unwrap_or(0), asked)?;

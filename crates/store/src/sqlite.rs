@@ -2,6 +2,7 @@
 //!
 //! Why `rusqlite` on threads of its own, and not an async driver, is in `docs/decisions/0002-sqlite-writer.md`.
 
+mod admin;
 mod cache;
 mod compact;
 mod fault;

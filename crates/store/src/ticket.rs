@@ -1,5 +1,5 @@
-//! How long a write is waited for. One that has not begun when its time is over is taken back, and answered: nothing was
-//! stored. One that has begun is waited for; if it does not end either, nobody can say what became of it.
+//! The timeouts of a write. A write that has not started in time is withdrawn, and its caller learns that nothing was
+//! stored. A write that has started is awaited longer; if it does not finish either, its outcome is unknown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -8,45 +8,46 @@ use std::time::Duration;
 use journeyman_core::ports::StoreError;
 use tokio::sync::oneshot;
 
-/// How long a write may wait for its turn: a client that hears nothing for longer thinks the worst.
-const TURN: Duration = Duration::from_secs(5);
+/// The maximum time that a write waits in the queue. Clients tend to give up after a longer silence.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long one that has begun may take.
-const END: Duration = Duration::from_secs(60);
+/// The maximum time that a started write may take after [`QUEUE_TIMEOUT`].
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 const WAITING: u8 = 0;
-const BEGUN: u8 = 1;
-const TAKEN_BACK: u8 = 2;
+const STARTED: u8 = 1;
+const WITHDRAWN: u8 = 2;
 
-/// Held by both sides of the queue.
+/// The state of a queued write, shared by both sides of the queue.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ticket(Arc<AtomicU8>);
 
 impl Ticket {
-    /// Whether the write is to be done; from then on it is not taken back. Again is the same as once.
+    /// Marks the write as started, and returns whether it should run, which is false if it was withdrawn. A started
+    /// write cannot be withdrawn. Idempotent.
     pub(crate) fn begin(&self) -> bool {
-        self.0.compare_exchange(WAITING, BEGUN, Ordering::SeqCst, Ordering::SeqCst) != Err(TAKEN_BACK)
+        self.0.compare_exchange(WAITING, STARTED, Ordering::SeqCst, Ordering::SeqCst) != Err(WITHDRAWN)
     }
 
-    fn take_back(&self) -> bool {
-        self.0.compare_exchange(WAITING, TAKEN_BACK, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    fn withdraw(&self) -> bool {
+        self.0.compare_exchange(WAITING, WITHDRAWN, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Waits for the answer to a write, or takes it back.
+    /// Waits for the answer to a write, or withdraws the write.
     pub(crate) async fn wait<T, E: From<StoreError>>(
         &self,
         mut answer: oneshot::Receiver<Result<T, E>>,
     ) -> Result<T, E> {
         let stopped = |_| Err(E::from(StoreError::Unavailable("the store was closed".to_owned())));
-        if let Ok(answered) = tokio::time::timeout(TURN, &mut answer).await {
+        if let Ok(answered) = tokio::time::timeout(QUEUE_TIMEOUT, &mut answer).await {
             return answered.unwrap_or_else(stopped);
         }
-        if self.take_back() {
+        if self.withdraw() {
             return Err(StoreError::Busy.into());
         }
-        match tokio::time::timeout(END, answer).await {
+        match tokio::time::timeout(WRITE_TIMEOUT, answer).await {
             Ok(answered) => answered.unwrap_or_else(stopped),
-            Err(_) => Err(StoreError::Unknown("the write did not end in time".to_owned()).into()),
+            Err(_) => Err(StoreError::Unknown("the write did not finish in time".to_owned()).into()),
         }
     }
 }
@@ -56,17 +57,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_has_not_begun_is_taken_back_and_one_that_has_is_waited_for() {
+    async fn a_write_that_has_not_started_is_withdrawn_and_a_started_write_is_awaited() {
         let (_open, answer) = oneshot::channel::<Result<u8, StoreError>>();
         let ticket = Ticket::default();
         assert_eq!(ticket.wait(answer).await, Err(StoreError::Busy));
-        assert!(!ticket.begin(), "it must not be done any more");
+        assert!(!ticket.begin(), "a withdrawn write must not run");
 
         let (reply, answer) = oneshot::channel::<Result<u8, StoreError>>();
         let ticket = Ticket::default();
         assert!(ticket.begin() && ticket.begin());
         tokio::spawn(async move {
-            tokio::time::sleep(TURN * 2).await;
+            tokio::time::sleep(QUEUE_TIMEOUT * 2).await;
             reply.send(Ok(7))
         });
         assert_eq!(ticket.wait(answer).await, Ok(7));

@@ -1,7 +1,7 @@
-//! Secrets at rest: AES-256-GCM-SIV with a random nonce, bound to the place where they are kept.
+//! Encryption of secrets at rest: AES-256-GCM-SIV with a random nonce, bound to the row that stores the secret.
 //!
-//! A stored secret is: one byte of format (1), 12 bytes of nonce, ciphertext with its tag. The associated data names
-//! project and secret, so that a value copied to another row does not open.
+//! A stored secret consists of the format (one byte, 1), the nonce (12 bytes), and the ciphertext with its tag. The
+//! associated data names the project and the secret, so that a value copied to another row cannot be decrypted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,13 +16,13 @@ use journeyman_core::time::IdGen;
 const FORMAT: u8 = 1;
 const NONCE_BYTES: usize = 12;
 
-const PROOF_PLACE: &str = "meta/value/master_key";
+const PROOF_CONTEXT: &str = "meta/value/master_key";
 const PROOF: &[u8] = b"journeyman";
 
-const ID_PLACE: &str = "backup/manifest/key_id";
+const ID_CONTEXT: &str = "backup/manifest/key_id";
 const ID_BYTES: usize = 8;
 
-/// The key that all secrets of an installation are sealed with. Its `Debug` shows nothing.
+/// The key that encrypts all secrets of an installation. `Debug` does not reveal it.
 #[derive(Clone)]
 pub struct MasterKey([u8; 32]);
 
@@ -32,37 +32,37 @@ impl fmt::Debug for MasterKey {
     }
 }
 
-/// Why a secret could not be sealed or opened.
+/// An error from encrypting or decrypting secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
-    /// The text is no key.
-    #[error("a master key is 64 hexadecimal digits, such as `openssl rand -hex 32` prints")]
+    /// The text is not a master key.
+    #[error("a master key must be 64 hexadecimal digits, as printed by `openssl rand -hex 32`")]
     MalformedKey,
-    /// Another key, or a damaged value.
-    #[error("a secret cannot be opened: it was sealed with another master key, or is damaged")]
+    /// The value is damaged, or was encrypted with another key or for another row.
+    #[error("a secret cannot be decrypted: it was encrypted with another master key, or it is damaged")]
     Sealed,
-    /// The installation's secrets were sealed with another key.
+    /// The installation's secrets were encrypted with another key.
     #[error(
-        "the master key is not the one that this database's secrets are sealed with; give the right one by \
+        "the secrets of this database were encrypted with another master key; provide that key with \
          JOURNEYMAN_MASTER_KEY or master-key-file"
     )]
     OtherKey,
-    /// A value too long for the cipher.
-    #[error("a secret is too long to be sealed")]
+    /// The value is too long for the cipher.
+    #[error("a secret is too long to be encrypted")]
     TooLong,
 }
 
 impl MasterKey {
-    /// From 32 random bytes.
+    /// Creates a key from 32 random bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// From 64 hexadecimal digits.
+    /// Parses a key of 64 hexadecimal digits, and ignores whitespace around them.
     ///
     /// # Errors
-    /// The text is anything else.
+    /// The text is not 64 hexadecimal digits.
     pub fn parse(text: &str) -> Result<Self, VaultError> {
         let digits = text.trim().as_bytes();
         let mut key = [0; 32];
@@ -71,7 +71,7 @@ impl MasterKey {
         }
         for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
             let pair = std::str::from_utf8(pair).map_err(|_| VaultError::MalformedKey)?;
-            // `from_str_radix` takes a sign, which is no digit.
+            // `from_str_radix` would accept a sign.
             if pair.starts_with(['+', '-']) {
                 return Err(VaultError::MalformedKey);
             }
@@ -80,7 +80,7 @@ impl MasterKey {
         Ok(Self(key))
     }
 
-    /// Seals a value for its place; `nonce` must be random.
+    /// Encrypts a secret of a project; `nonce` must be random.
     pub(crate) fn seal(
         &self,
         project: &ProjectId,
@@ -88,48 +88,66 @@ impl MasterKey {
         value: &SecretValue,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Vec<u8>, VaultError> {
-        self.seal_at(&place(project, name), value.0.as_bytes(), nonce)
+        self.seal_at(&secret_context(project, name), value.0.as_bytes(), nonce)
     }
 
-    fn seal_at(&self, place: &str, text: &[u8], nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, VaultError> {
-        let payload = Payload { msg: text, aad: place.as_bytes() };
+    fn seal_at(&self, context: &str, text: &[u8], nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, VaultError> {
+        let payload = Payload { msg: text, aad: context.as_bytes() };
         let sealed = self.cipher().encrypt(&Nonce::from(nonce), payload).map_err(|_| VaultError::TooLong)?;
         Ok([&[FORMAT], nonce.as_slice(), &sealed].concat())
     }
 
-    /// Opens a value that was sealed for its place.
+    /// Decrypts a secret of a project.
     pub(crate) fn open(&self, project: &ProjectId, name: &str, sealed: &[u8]) -> Result<SecretValue, VaultError> {
-        let value = self.open_at(&place(project, name), sealed)?;
+        let value = self.open_at(&secret_context(project, name), sealed)?;
         String::from_utf8(value).map(SecretValue).map_err(|_| VaultError::Sealed)
     }
 
-    fn open_at(&self, place: &str, sealed: &[u8]) -> Result<Vec<u8>, VaultError> {
+    fn open_at(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, VaultError> {
         let Some((&FORMAT, rest)) = sealed.split_first() else { return Err(VaultError::Sealed) };
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(VaultError::Sealed)?;
-        let payload = Payload { msg: sealed, aad: place.as_bytes() };
+        let payload = Payload { msg: sealed, aad: context.as_bytes() };
         self.cipher().decrypt(&Nonce::from(*nonce), payload).map_err(|_| VaultError::Sealed)
     }
 
-    /// Returns an identifier of the key, with which a backup records the key that it needs. It reveals nothing about
-    /// the key.
+    /// Returns an identifier of the key, with which a backup records the key that it needs. The identifier reveals
+    /// nothing about the key.
     ///
     /// # Errors
-    /// Cannot occur in practice: the text is short.
+    /// No error occurs in practice: the encrypted text is short.
     pub fn id(&self) -> Result<String, VaultError> {
         // Deterministic: this cipher keeps a text secret even if a nonce is reused, and this text is known anyway.
-        let sealed = self.seal_at(ID_PLACE, PROOF, [0; NONCE_BYTES])?;
+        let sealed = self.seal_at(ID_CONTEXT, PROOF, [0; NONCE_BYTES])?;
         let end = sealed.len().saturating_sub(ID_BYTES);
         Ok(sealed[end..].iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// A sealed text by which [`MasterKey::sealed_the_proof`] knows the key again; `nonce` must be random.
+    /// Returns an encrypted text that lets [`MasterKey::sealed_the_proof`] recognize the key; `nonce` must be random.
     pub(crate) fn proof(&self, nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, VaultError> {
-        self.seal_at(PROOF_PLACE, PROOF, nonce)
+        self.seal_at(PROOF_CONTEXT, PROOF, nonce)
     }
 
-    /// Whether the proof was sealed with this key.
+    /// Returns whether the proof was encrypted with this key.
     pub(crate) fn sealed_the_proof(&self, proof: &[u8]) -> bool {
-        self.open_at(PROOF_PLACE, proof).is_ok_and(|text| text == PROOF)
+        self.open_at(PROOF_CONTEXT, proof).is_ok_and(|text| text == PROOF)
+    }
+
+    /// Encrypts the stored answer to a request, as hexadecimal digits in a JSON string.
+    pub(crate) fn seal_answer(&self, request: &str, answer: &str, ids: &dyn IdGen) -> Result<String, VaultError> {
+        let mut nonce = [0; NONCE_BYTES];
+        ids.fill(&mut nonce);
+        let sealed = self.seal_at(&answer_context(request), answer.as_bytes(), nonce)?;
+        let digits: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(format!("\"{digits}\""))
+    }
+
+    /// Decrypts an answer that [`MasterKey::seal_answer`] encrypted.
+    pub(crate) fn open_answer(&self, request: &str, sealed: &str) -> Result<String, VaultError> {
+        let digits = sealed.trim_matches('"').as_bytes();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let sealed: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+        let answer = self.open_at(&answer_context(request), &sealed.ok_or(VaultError::Sealed)?)?;
+        String::from_utf8(answer).map_err(|_| VaultError::Sealed)
     }
 
     fn cipher(&self) -> Aes256GcmSiv {
@@ -137,10 +155,10 @@ impl MasterKey {
     }
 }
 
-/// Secrets as they are stored; `None` removes one.
+/// Encrypted secrets by name; `None` removes the secret.
 pub(crate) type Sealed = Vec<(String, Option<Vec<u8>>)>;
 
-/// Seals what is to be stored, with nonces from `ids`.
+/// Encrypts the changed secrets of a project, with nonces from `ids`.
 pub(crate) fn seal_all(
     key: &MasterKey,
     ids: &dyn IdGen,
@@ -157,7 +175,7 @@ pub(crate) fn seal_all(
     sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
 }
 
-/// Opens what was stored.
+/// Decrypts the stored secrets of a project.
 pub(crate) fn open_all(
     key: &MasterKey,
     project: &ProjectId,
@@ -174,7 +192,11 @@ pub(crate) fn open_all(
     sealed.into_iter().map(open).collect()
 }
 
-fn place(project: &ProjectId, name: &str) -> String {
+fn answer_context(request: &str) -> String {
+    format!("idempotency_keys/record/{request}")
+}
+
+fn secret_context(project: &ProjectId, name: &str) -> String {
     format!("project_secrets/value/{project}/{name}")
 }
 
@@ -183,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_opens_only_in_its_place_and_with_its_key() {
+    fn a_secret_is_decrypted_only_in_its_row_and_with_its_key() {
         let key = MasterKey::new([7; 32]);
         let (shop, other): (ProjectId, ProjectId) = ("shop".parse().unwrap(), "other".parse().unwrap());
         let value = SecretValue("hunter2".into());

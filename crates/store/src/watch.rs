@@ -1,4 +1,4 @@
-//! Waits for news of one job, the same for every store.
+//! Waiting for changes of one job, the same for every store.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use journeyman_core::ports::{JobStore, JobWatch};
 
 use crate::wakeups::{Listener, Wakeups};
 
-/// Listens for as long as it lives: what it has heard of is not read again.
+/// A listener for changes of a job. It reads the job from the store only if no change has been announced yet.
 pub(crate) struct Watch<'a, S> {
     store: &'a S,
     wakeups: &'a Wakeups,
     job: JobId,
     listener: Listener<'a>,
-    /// How long it relies on being told, if that may fail.
-    patience: Option<Duration>,
+    /// The time after which waiters wake up anyway, for stores whose notifications may be lost.
+    recheck: Option<Duration>,
 }
 
 impl<'a, S: JobStore> Watch<'a, S> {
-    pub(crate) fn new(store: &'a S, wakeups: &'a Wakeups, job: JobId, patience: Option<Duration>) -> Self {
-        Self { store, wakeups, job, listener: wakeups.listen(job), patience }
+    pub(crate) fn new(store: &'a S, wakeups: &'a Wakeups, job: JobId, recheck: Option<Duration>) -> Self {
+        Self { store, wakeups, job, listener: wakeups.listen(job), recheck }
     }
 }
 
@@ -28,18 +28,18 @@ impl<'a, S: JobStore> Watch<'a, S> {
 impl<S: JobStore> JobWatch for Watch<'_, S> {
     async fn changed(&mut self, after: u64) {
         if self.listener.last_seq() == 0 {
-            // The first who waits finds out where the log stands; the others hear of it with him.
+            // The first waiter reads the end of the log, and announces it to the other waiters.
             match self.store.job(self.job).await {
                 Ok(Some(job)) => self.wakeups.news(job.id, job.last_seq, false),
-                // A failing read wakes the caller: it will meet the error itself.
+                // Wake the caller, whose own read will return the error.
                 _ => return,
             }
         }
         let news = self.listener.beyond(after);
-        match self.patience {
+        match self.recheck {
             None => news.await,
-            // Waking without a reason is allowed.
-            Some(patience) => drop(tokio::time::timeout(patience, news).await),
+            // Spurious wake-ups are allowed.
+            Some(recheck) => drop(tokio::time::timeout(recheck, news).await),
         }
     }
 }

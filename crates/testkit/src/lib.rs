@@ -1,16 +1,22 @@
-//! What the tests of several crates need. Only a dev-dependency: it panics where a test would.
+//! Fakes and starting data that the tests of several crates share. It is only a dev-dependency, and panics like a test.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod failing_disk;
+mod forges;
 mod models;
 pub mod oidc;
 mod postgres;
 mod sandbox;
+mod seeds;
 mod tapped;
+mod world;
 
 pub use failing_disk::FailingDisk;
+pub use forges::FakeForges;
 pub use models::{Asked, Fault, ModelServer, Reply, TOKENS};
 pub use postgres::Postgres;
 pub use sandbox::FakeSandbox;
+pub use seeds::Seeds;
 pub use tapped::{Call, Tap, Tapped};
+pub use world::World;

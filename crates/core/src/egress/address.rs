@@ -1,9 +1,10 @@
-//! Which addresses are public: those that anybody on the internet has.
+//! The distinction between public IP addresses and all others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the internet's. Addresses of the machine, of its networks, of the provider's metadata, and
-/// those that lead to such by another name are not (IANA's special-purpose registries, RFC 6890).
+/// Returns whether an address is public, that is, reachable from the whole internet. Addresses of the machine, of its
+/// networks and of a cloud provider's metadata service are not public, and neither are addresses that embed such an
+/// address (IANA's special-purpose registries, RFC 6890).
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -33,9 +34,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         Ipv4Addr::new(high[0], high[1], low[0], low[1])
     };
     match parts {
-        // IPv4 in IPv6: mapped, translated (RFC 6052).
+        // An IPv4 address in an IPv6 address: mapped, or translated (RFC 6052).
         [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(low()),
-        // What is routed has this beginning (RFC 4291); of it 6to4, Teredo and documentation are not meant.
+        // Global unicast addresses begin with these bits (RFC 4291). Of them, 6to4, Teredo and documentation addresses
+        // are excluded.
         [0x2002, ..] | [0x2001, 0, ..] | [0x2001, 0xdb8, ..] => false,
         [first, ..] => first & 0xe000 == 0x2000,
     }
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_internet_is_public() {
+    fn only_addresses_of_the_internet_are_public() {
         for public in [
             "1.1.1.1",
             "104.16.0.1",

@@ -1,13 +1,13 @@
-//! Moves a job by an event. Infallible: what may not happen was refused in [`super::decide`].
+//! Applies events to a job. This cannot fail, because [`super::decide`] rejects the commands that are not allowed.
 
 use crate::job::command::Ending;
 use crate::job::event::{AfterRun, Counts, Event};
-use crate::job::{DEFAULT_BRANCH, Delivery, Ended, Job, JobState, Progress, Unpublished, Work};
+use crate::job::{DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Unpublished, Work};
 use crate::message::MessageStatus;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
 
-/// Moves `job` by `event`, which happened at `now`.
+/// Applies `event`, which happened at `now`, to `job`.
 pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
     match event {
         Event::JobCreated(created) => *job = (**created).clone(),
@@ -20,18 +20,18 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             }
         }
         Event::StopRequested => {
-            if let Some(delivery) = delivery_mut(job) {
-                delivery.stop = true;
+            if let Some(in_flight) = in_flight_mut(job) {
+                in_flight.stop = true;
             }
         }
         Event::MessageWithdrawn(message) => job.queue.retain(|queued| queued != message),
         Event::RunStarted { lease, message, attempt } => {
             job.queue.retain(|queued| queued != message);
             job.token = lease.token;
-            job.warm = Some(lease.worker);
-            let known = delivery_mut(job).map(|delivery| delivery.clone());
-            let delivery = Delivery { attempts: *attempt, ..known.unwrap_or_else(|| first_delivery(*message)) };
-            job.state = JobState::Active(Work::Running { delivery, lease: lease.clone() });
+            job.preferred_worker = Some(lease.worker);
+            let known = in_flight_mut(job).map(|in_flight| in_flight.clone());
+            let in_flight = InFlightMessage { attempts: *attempt, ..known.unwrap_or_else(|| first_attempt(*message)) };
+            job.state = JobState::Active(Work::Running { in_flight, lease: lease.clone() });
         }
         Event::LeaseRenewed { until } => {
             if let JobState::Active(Work::Running { lease, .. }) = &mut job.state {
@@ -50,19 +50,19 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if let Some(name) = turn.default_branch.as_ref().filter(|_| job.source.reference == DEFAULT_BRANCH) {
                 job.source.reference.clone_from(name);
             }
-            // Also where a turn had ended: then its commit was lost with the machine that had it, and it is done again.
-            if let Some(delivery) = delivery_mut(job) {
-                delivery.progress = Progress::Prompting;
+            // If a turn had ended, its commit was lost with the machine that had it, and the turn is repeated.
+            if let Some(in_flight) = in_flight_mut(job) {
+                in_flight.progress = Progress::Prompting;
             }
         }
-        Event::TurnEnded { head, commits, kept, ending } => {
-            if kept.session.is_some() {
-                job.session.clone_from(&kept.session);
+        Event::TurnEnded { head, commits, artifacts, ending } => {
+            if artifacts.session.is_some() {
+                job.session.clone_from(&artifacts.session);
             }
-            if kept.archive.is_some() {
-                job.archive.clone_from(&kept.archive);
+            if artifacts.archive.is_some() {
+                job.archive.clone_from(&artifacts.archive);
             }
-            job.bundle.clone_from(&kept.bundle);
+            job.bundle.clone_from(&artifacts.bundle);
             if let Some(branch) = &mut job.branch {
                 branch.head = head.clone();
             }
@@ -71,12 +71,12 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 Ending::CutShort(reason) => Some(Box::new(reason.clone())),
                 Ending::Done | Ending::Stopped => None,
             };
-            if let Some(delivery) = delivery_mut(job) {
-                let is_rebased = matches!(delivery.progress, Progress::Publishing { .. });
-                delivery.progress = Progress::Publishing { head, commits, stopped, cut_short };
-                delivery.waiting = None;
-                if let Some(answer) = &kept.answer {
-                    delivery.answer = Some(answer.as_str().into());
+            if let Some(in_flight) = in_flight_mut(job) {
+                let is_rebased = matches!(in_flight.progress, Progress::Publishing { .. });
+                in_flight.progress = Progress::Publishing { head, commits, stopped, cut_short };
+                in_flight.waiting = None;
+                if let Some(answer) = &artifacts.answer {
+                    in_flight.answer = Some(answer.as_str().into());
                 }
                 if is_rebased {
                     // The rebase has changed the hashes of the commits of earlier messages.
@@ -93,14 +93,14 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
         Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => job.pull = Some(pull.clone()),
         Event::RunFinished { next, reason, .. } => after_run(job, *next, reason.as_ref()),
         Event::MessageWaiting { waiting, .. } => {
-            if let Some(delivery) = delivery_mut(job) {
-                delivery.waiting = Some(Box::new(waiting.clone()));
+            if let Some(in_flight) = in_flight_mut(job) {
+                in_flight.waiting = Some(Box::new(waiting.clone()));
             }
         }
         Event::RetryRequested => {
-            if let JobState::Active(Work::Retrying { not_before, delivery }) = &mut job.state {
+            if let JobState::Active(Work::Retrying { not_before, in_flight }) = &mut job.state {
                 *not_before = now;
-                delivery.avoid = None;
+                in_flight.avoid = None;
             }
         }
         Event::PublishedWith { .. } => job.unpublished.clear(),
@@ -121,8 +121,8 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             job.state = JobState::Failed(reason.clone());
         }
         Event::ArchiveRequested => {
-            if let Some(delivery) = delivery_mut(job) {
-                delivery.archive_at = Some(now);
+            if let Some(in_flight) = in_flight_mut(job) {
+                in_flight.archive_at = Some(now);
             }
         }
         Event::JobArchived { requested_at } => {
@@ -134,8 +134,8 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             job.state = JobState::Archived { at: requested_at.unwrap_or(now), before };
         }
         Event::JobUnarchived => {
-            if let Some(delivery) = delivery_mut(job) {
-                delivery.archive_at = None;
+            if let Some(in_flight) = in_flight_mut(job) {
+                in_flight.archive_at = None;
                 return;
             }
             job.settled_at = Some(now);
@@ -162,32 +162,32 @@ fn wait(job: &mut Job, now: Timestamp) {
     job.waiting_since = now;
 }
 
-/// The lease is gone. A message that is to be tried again waits; one that ends keeps its place for the event that
-/// follows at once.
+/// Ends the lease. The message stays in flight until its next attempt, or until the event that ends it, which follows
+/// immediately.
 fn after_run(job: &mut Job, next: AfterRun, reason: Option<&Reason>) {
     let worker = job.lease().map(|lease| lease.worker);
-    let Some(delivery) = delivery_mut(job) else { return };
-    let mut delivery = delivery.clone();
-    delivery.avoid = worker.filter(|_| reason.is_some_and(|reason| reason.code.may_be_the_machines()));
+    let Some(in_flight) = in_flight_mut(job) else { return };
+    let mut in_flight = in_flight.clone();
+    in_flight.avoid = worker.filter(|_| reason.is_some_and(|reason| reason.code.may_be_the_machines()));
     let not_before = match next {
         AfterRun::Ends => Timestamp::default(),
         AfterRun::Retry { not_before, counts } => {
             match counts {
                 Counts::Failure => {
-                    delivery.failures += 1;
-                    delivery.waiting = None;
+                    in_flight.failures += 1;
+                    in_flight.waiting = None;
                 }
-                Counts::Loss => delivery.losses += 1,
+                Counts::Loss => in_flight.losses += 1,
                 Counts::Nothing => {}
             }
             not_before
         }
     };
-    job.state = JobState::Active(Work::Retrying { delivery, not_before });
+    job.state = JobState::Active(Work::Retrying { in_flight, not_before });
 }
 
-const fn first_delivery(message: crate::ids::MessageId) -> Delivery {
-    Delivery {
+const fn first_attempt(message: crate::ids::MessageId) -> InFlightMessage {
+    InFlightMessage {
         message,
         attempts: 0,
         failures: 0,
@@ -204,7 +204,7 @@ const fn first_delivery(message: crate::ids::MessageId) -> Delivery {
 /// Records the commits of a message that ends before they are published.
 fn note_unpublished(job: &mut Job, message: crate::ids::MessageId) {
     let pushed = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
-    let Some(Progress::Publishing { head, commits, .. }) = job.delivery().map(|delivery| &delivery.progress) else {
+    let Some(Progress::Publishing { head, commits, .. }) = job.in_flight().map(|in_flight| &in_flight.progress) else {
         return;
     };
     if !commits.is_empty() && pushed != Some(head) {
@@ -213,9 +213,9 @@ fn note_unpublished(job: &mut Job, message: crate::ids::MessageId) {
     }
 }
 
-const fn delivery_mut(job: &mut Job) -> Option<&mut Delivery> {
+const fn in_flight_mut(job: &mut Job) -> Option<&mut InFlightMessage> {
     match &mut job.state {
-        JobState::Active(Work::Running { delivery, .. } | Work::Retrying { delivery, .. }) => Some(delivery),
+        JobState::Active(Work::Running { in_flight, .. } | Work::Retrying { in_flight, .. }) => Some(in_flight),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
-//! What a store writes for a command: the job as it is now, the rows that follow, and the new lines of its log.
+//! The writes of a store for a command: the new state of the job, the resulting rows, and the new entries of its log.
 //!
-//! Rows are made of events here, once, so that the stores only write and cannot drift from each other.
+//! Only this module derives rows from events, so the stores only write them and cannot differ from each other.
 
 use serde_json::{Value, json};
 
@@ -14,35 +14,35 @@ use crate::message::{DeliveryMode, Message, MessageStatus, NewMessage, Origin};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
 
-/// All that a store writes in one transaction.
+/// All writes of one transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The job's new state.
+    /// The new state of the job.
     pub job: Job,
-    /// Rows of messages and runs, in order.
+    /// The rows of messages and runs, in order.
     pub rows: Vec<Row>,
-    /// New lines of the log, in order.
+    /// The new log entries, in order.
     pub log: Vec<LogEntry>,
 }
 
 impl Change {
-    /// The new messages, each with the number of its line in the log.
+    /// Returns the new messages, each with the sequence number of its log entry.
     pub fn accepted(&self) -> impl Iterator<Item = (u64, &Message)> {
         let lines = self.log.iter().filter(|entry| entry.kind == MESSAGE_ACCEPTED);
         let messages = self.rows.iter().filter_map(|row| match row {
             Row::InsertMessage(message) => Some(message),
             _ => None,
         });
-        // Made of the same events, in the same order.
+        // Both come from the same events, in the same order.
         lines.map(|entry| entry.seq).zip(messages)
     }
 
-    /// The lines of the log that are not made of messages.
+    /// Returns the log entries that are not about accepted messages.
     pub fn other_lines(&self) -> impl Iterator<Item = &LogEntry> {
         self.log.iter().filter(|entry| entry.kind != MESSAGE_ACCEPTED)
     }
 
-    /// The message that is delivered.
+    /// Returns the message that is delivered.
     #[must_use]
     pub fn delivered(&self) -> Option<MessageId> {
         self.rows.iter().find_map(|row| match row {
@@ -51,92 +51,92 @@ impl Change {
         })
     }
 
-    /// Whether there is anything to write.
+    /// Returns whether there is nothing to write.
     #[must_use]
     pub fn is_empty(&self, before: &Job) -> bool {
         self.rows.is_empty() && self.log.is_empty() && self.job == *before
     }
 }
 
-/// A write to the tables beside the job's own.
+/// A write to a table other than the table of jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
-    /// A new message.
+    /// Inserts a message.
     InsertMessage(Message),
-    /// A run has taken it; the time is kept where it was set before.
+    /// Records that a run has taken a message. A delivery time that is already set is kept.
     MessageDelivered {
-        /// The message that changes.
+        /// The message.
         id: MessageId,
-        /// By which run.
+        /// The run that has taken the message.
         run: RunId,
-        /// When.
+        /// The time of the delivery.
         at: Timestamp,
     },
-    /// It became final.
+    /// Records that a message became final.
     MessageEnded {
-        /// The message that changes.
+        /// The message.
         id: MessageId,
-        /// How.
+        /// The final status.
         status: MessageStatus,
-        /// When.
+        /// The time of the end.
         at: Timestamp,
-        /// What it led to.
+        /// The published commits of the message.
         commits: Vec<Sha>,
-        /// The pull request that carries it.
+        /// The URL of the pull request that contains the commits.
         pr_link: Option<String>,
         /// The final text of the turn.
         answer: Option<String>,
     },
-    /// The commits of a message were published with those of a later message.
+    /// Records that the commits of a message were published with those of a later message.
     MessagePublishedWith {
-        /// The message that changes.
+        /// The earlier message.
         id: MessageId,
         /// The later message.
         with: MessageId,
         /// The published commits; empty if a rebase changed their hashes.
         commits: Vec<Sha>,
-        /// The pull request that carries them.
+        /// The URL of the pull request that contains the commits.
         pr_link: Option<String>,
     },
-    /// A new run.
+    /// Inserts a run.
     InsertRun(Run),
-    /// It is over.
+    /// Records the end of a run.
     RunEnded {
-        /// Which run.
+        /// The run.
         id: RunId,
-        /// How.
+        /// The final status.
         status: RunStatus,
-        /// Why.
+        /// The reason for the outcome, if there is one.
         reason: Option<Reason>,
-        /// When.
+        /// The time of the end.
         at: Timestamp,
-        /// What the model used.
+        /// The usage of models.
         usage: Usage,
-        /// What was published.
+        /// The published commits.
         commits: Vec<Sha>,
     },
     /// Adds usage to a finished run: a model call ended after the run.
     RunUsed {
-        /// The id of the run.
+        /// The run.
         id: RunId,
         /// The usage to add.
         usage: Usage,
     },
 }
 
-/// Decides `command` on `job` and says what is to be written.
+/// Decides the effect of `command` on `job`, and returns what to write.
 ///
 /// # Errors
-/// The command is refused; nothing is to be written.
+/// Returns an error if the command is rejected. Nothing must be written then.
 pub fn step(job: &Job, command: &Command, now: Timestamp) -> Result<Change, Rejected> {
     let events = decide(job, command, now)?;
     Ok(record(job.clone(), &events, now))
 }
 
-/// Several commands as one change: all are taken, or none.
+/// Applies several commands as one change: either all of them, or none.
 ///
 /// # Errors
-/// One is refused; nothing is to be written.
+/// Returns an error if a command is rejected. Nothing must be written then.
 pub fn steps(job: &Job, commands: &[Command], now: Timestamp) -> Result<Change, Rejected> {
     let mut all = Change { job: job.clone(), rows: Vec::new(), log: Vec::new() };
     for command in commands {
@@ -148,7 +148,7 @@ pub fn steps(job: &Job, commands: &[Command], now: Timestamp) -> Result<Change, 
     Ok(all)
 }
 
-/// The creation of a job with its first message.
+/// Creates a job with its first message.
 #[must_use]
 pub fn create(job: Job, message: NewMessage, now: Timestamp) -> Change {
     let events = [Event::JobCreated(Box::new(job.clone())), Event::MessageAccepted { message, first: false }];
@@ -263,11 +263,11 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
     }
 }
 
-/// The type of a log's line that tells of an accepted message.
+/// The type of a log entry about an accepted message.
 pub const MESSAGE_ACCEPTED: &str = "message.accepted";
 
-/// The line that tells of a stored message, as number `seq` of its job's log. A store may keep the message alone and make
-/// its line of it.
+/// Returns the log entry about a stored message, with the sequence number `seq`. A store can use this to store only the
+/// message and derive its log entry.
 #[must_use]
 pub fn accepted_line(seq: u64, message: &Message) -> LogEntry {
     let Message { id, prompt, origin, author, delivery, .. } = message;
@@ -279,7 +279,7 @@ fn accepted_data(id: MessageId, prompt: &str, origin: Origin, author: Option<&st
     json!({"messageId": id, "prompt": prompt, "origin": origin, "author": author, "delivery": delivery})
 }
 
-/// The line of the log that tells clients of the event, where they are told.
+/// Returns the type, the run and the data of the log entry about an event; `None` if clients do not see the event.
 fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
     let line = match event {
         Event::JobCreated(job) => (

@@ -1,4 +1,4 @@
-//! All that may be asked of a job.
+//! The commands on a job.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::message::NewMessage;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
 
-/// A request to a job that exists; what it makes of it is decided in [`super::decide`].
+/// A request to an existing job. [`super::decide`] decides its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Say something more.
+    /// Add a message.
     AddMessage(NewMessage),
-    /// Take a queued message back.
+    /// Withdraw a queued message.
     WithdrawMessage(MessageId),
-    /// Stop what runs and withdraw what waits.
+    /// Stop the current run and withdraw the queued messages.
     Cancel,
-    /// Put the job away.
+    /// Archive the job.
     Archive,
-    /// Take it out again.
+    /// Unarchive the job.
     Unarchive,
     /// Make the next attempt due now.
     Retry,
@@ -28,62 +28,62 @@ pub enum Command {
     ReleaseLease(WorkerId),
     /// Give the job to a worker, if it is due.
     Claim(Claim),
-    /// Record model calls that ended after their run: they were in flight when it was cancelled or lost its lease.
+    /// Record model calls that ended after their run: they were in flight when it was canceled or lost its lease.
     RecordLateCalls {
         /// The run that made them.
         run: RunId,
         /// The calls. Entries of other kinds are ignored.
         calls: Vec<TranscriptEntry>,
     },
-    /// Report of the worker that holds the token.
+    /// Record a report of the worker that holds the token.
     Report {
-        /// Of the lease.
+        /// The token of the lease.
         token: Token,
-        /// What it has to say.
+        /// The report.
         report: Report,
     },
 }
 
-/// A worker's wish for work.
+/// A worker's request for work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The id of the run that this may begin.
+    /// The ID of the run that may begin.
     pub run: RunId,
     /// The worker.
     pub worker: WorkerId,
-    /// When the lease shall end unless it is renewed.
+    /// The time at which the lease ends if it is not renewed.
     pub lease_until: Timestamp,
 }
 
-/// What a worker has to say about its run.
+/// A worker's report about its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    /// It lives.
+    /// The worker is alive.
     Heartbeat {
-        /// The lease's new end.
+        /// The new end of the lease.
         lease_until: Timestamp,
     },
     /// The workspace is ready; the agent is about to be prompted.
     TurnBegun(TurnBegun),
-    /// What the agent said and did.
+    /// The agent and the proxies of its sandbox have produced entries for the log.
     Transcript(Vec<TranscriptEntry>),
-    /// The agent is done, and its work is in the repository that the host holds. May be reported again where a refused
-    /// push made the worker put the commits on top of other people's.
+    /// The turn has ended, and its commits are in the host's mirror of the repository. The worker reports this again if
+    /// a push was refused and the worker has rebased the commits onto other people's commits.
     TurnEnded {
-        /// The commit that the branch shall have.
+        /// The commit that the branch must point to.
         head: Sha,
         /// The commits of this message, oldest first.
         commits: Vec<Sha>,
-        /// What is kept for whoever goes on from here.
-        kept: Kept,
+        /// The artifacts from which a later run continues.
+        artifacts: TurnArtifacts,
         /// The end of the turn.
         ending: Ending,
     },
-    /// The run is over.
+    /// The run has ended.
     Finished {
-        /// How.
+        /// The outcome.
         outcome: Outcome,
-        /// What the model used.
+        /// The usage of models.
         usage: Usage,
     },
 }
@@ -96,43 +96,43 @@ pub enum Ending {
     Done,
     /// An interrupting message stopped the turn.
     Stopped,
-    /// The model, the agent, or a limit ended the turn before the agent was done. The work is published, and the message
-    /// fails with this reason.
+    /// The model, the agent, or a limit ended the turn before the agent was done. The work is published, and the
+    /// message fails with this reason.
     CutShort(Reason),
 }
 
-/// What is kept of a turn that has ended, for a follow-up or for another machine.
+/// The artifacts of a turn that has ended, from which a follow-up or another machine continues.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// The agent's session, to be resumed; `None`: the one that is known goes on.
+pub struct TurnArtifacts {
+    /// The agent's session; `None` keeps the known session.
     pub session: Option<String>,
-    /// The blob with the agent's home; `None`: the one that is known stays.
+    /// The blob with the agent's home; `None` keeps the known blob.
     pub archive: Option<String>,
-    /// The blob with the commits; `None`: they are only here.
+    /// The blob with the commits; `None` if the commits are only on this machine.
     pub bundle: Option<String>,
-    /// The final text of the turn; `None`: the one that is known stays.
+    /// The final text of the turn; `None` keeps the known text.
     pub answer: Option<String>,
 }
 
-/// Which branch a turn works on.
+/// The branch that a turn works on, with its commits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TurnBegun {
     /// The branch's name.
     pub branch: String,
-    /// 1 for the job's first branch.
+    /// The number of the branch among the job's branches, from 1.
     pub generation: u32,
     /// The commit that the branch started from.
     pub base: Sha,
-    /// The commit that the workspace is at.
+    /// The commit that is checked out in the workspace.
     pub head: Sha,
-    /// The branch's commit on the code host, if it is there.
+    /// The branch's commit on the code host, if the branch exists there.
     pub pushed: Option<Sha>,
     /// The repository's default branch, if the job started from it.
     pub default_branch: Option<String>,
 }
 
 impl TurnBegun {
-    /// The job's branch from then on.
+    /// Returns the job's branch from this turn on.
     #[must_use]
     pub fn branch(&self) -> Branch {
         let Self { branch, generation, base, head, pushed, default_branch: _ } = self.clone();
@@ -140,21 +140,22 @@ impl TurnBegun {
     }
 }
 
-/// How a run ended, as its worker saw it.
+/// The outcome of a run, as its worker reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The turn's effect is published.
+    /// The result of the turn was published.
     Published {
-        /// The commit now on the branch; `None` where nothing was pushed.
+        /// The commit that the branch now points to; `None` if nothing was pushed.
         pushed: Option<Sha>,
-        /// What became of the pull request.
+        /// The effect on the pull request.
         pull: Published,
     },
-    /// It failed.
+    /// The run failed.
     Failed {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// `Some`: it may pass, so try again; the number (0 to 999) is the jitter of the wait.
+        /// The jitter of the delay before the next attempt (0 to 999), if the cause may be temporary; `None` if no
+        /// attempt follows.
         retry: Option<u32>,
     },
     /// A cause outside the message prevents it from being carried out. Attempts continue until the cause has passed or
@@ -169,28 +170,29 @@ pub enum Outcome {
         /// The schedule of the next attempt.
         next: NextAttempt,
     },
-    /// The worker shuts down and gives the run back.
+    /// The worker is shutting down and hands the run back.
     HandedBack,
 }
 
 /// The schedule of the next attempt of a waiting message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextAttempt {
-    /// After a backoff with this jitter (0 to 999).
+    /// The next attempt begins after a backoff with this jitter (0 to 999).
     Backoff(u32),
-    /// As soon as its project is no longer on hold ([`crate::project::hold`]), or this job probes the project.
+    /// The next attempt begins as soon as the project is no longer on hold ([`crate::project::hold`]), or as soon as
+    /// this job probes the project.
     AfterHold,
 }
 
-/// What became of the pull request.
+/// The effect of a run on the pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Published {
-    /// Nothing was changed, so there is nothing to show.
+    /// The run changed nothing, so no pull request was opened or updated.
     Nothing,
-    /// A new one was opened.
+    /// A pull request was opened.
     Opened(Pull),
-    /// The one that exists carries the new commits.
+    /// The existing pull request contains the new commits.
     Updated(Pull),
-    /// The branch is pushed, but the remote opens no pull requests; the reason says why.
+    /// The branch was pushed, but the remote does not support pull requests. The reason explains why.
     NotPossible(Reason),
 }

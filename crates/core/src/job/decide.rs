@@ -1,4 +1,5 @@
-//! Which events follow from a command. Pure: the same job, command and moment give the same events.
+//! Decides which events follow from a command. This is a pure function: the same job, command and time give the same
+//! events.
 
 mod waiting;
 
@@ -6,48 +7,49 @@ use crate::ids::{MessageId, RunId, WorkerId};
 use crate::job::apply::apply;
 use crate::job::command::{Claim, Command, Ending, Outcome, Published, Report};
 use crate::job::event::{AfterRun, Counts, Event, TranscriptEntry};
-use crate::job::{Delivery, Ended, Job, JobState, Lease, Progress, Token, Work};
+use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
 use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff, takeover_delay};
 use crate::run::{Reason, ReasonCode, RunStatus, Usage};
 use crate::time::Timestamp;
 
-/// Why a command was refused. Nothing is stored then.
+/// The reason why a command was rejected. Nothing is stored then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Rejected {
-    /// A message to an archived job.
+    /// The message is for an archived job.
     #[error("the job is archived; unarchive it first")]
     Archived,
-    /// A message with `delivery: "reject"` to an active job.
+    /// The message has `delivery: "reject"`, and the job is active.
     #[error("the job is busy; wait until it is done, or use delivery \"queue\" or \"interrupt\"")]
     Busy,
-    /// [`MAX_QUEUED`] messages wait already.
-    #[error("{MAX_QUEUED} messages wait on this job already; try again when some are done")]
+    /// The queue already has [`MAX_QUEUED`] messages.
+    #[error("the queue of this job is full ({MAX_QUEUED} messages); try again when some messages are done")]
     QueueFull,
-    /// The message that is to be withdrawn has left the queue.
-    #[error("the message was delivered already; cancel the job to stop it")]
+    /// The message to withdraw is not in the queue.
+    #[error("the message was already delivered; cancel the job to stop it")]
     AlreadyDelivered,
-    /// The worker's lease was taken over, cancelled or ended.
-    #[error("the lease is gone: the run was taken over, cancelled or is finished")]
+    /// The token is not that of the current lease: the run was taken over or canceled, or has ended.
+    #[error("the lease is no longer valid: the run was taken over or canceled, or has ended")]
     StaleToken,
-    /// A report that does not fit the run's progress; a fault of the worker.
-    #[error("the report does not fit the progress of the run")]
+    /// The report does not match the progress of the run, which is a bug in the worker.
+    #[error("the report does not match the progress of the run")]
     OutOfOrder,
-    /// There is nothing to claim.
+    /// The job is not due.
     #[error("the job is not due")]
     NotDue,
 }
 
-/// Which events follow from `command` at `now`; none where there is nothing to do (idempotent commands).
+/// Returns the events that follow from `command` at `now`. The list is empty if there is nothing to do, such as for a
+/// second cancel.
 ///
 /// # Errors
-/// The command is refused in this state.
+/// Returns an error if the command is not allowed in the state of the job.
 pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>, Rejected> {
     let mut plan = Plan { job: job.clone(), events: Vec::new(), now };
     match command {
         Command::AddMessage(message) => plan.add_message(message)?,
         Command::WithdrawMessage(message) => plan.withdraw(*message)?,
-        Command::Cancel => plan.cancel("the job was cancelled"),
+        Command::Cancel => plan.cancel("the job was canceled"),
         Command::Archive => plan.archive(),
         Command::Unarchive => plan.unarchive(),
         Command::Retry => plan.retry(),
@@ -59,7 +61,7 @@ pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>
     Ok(plan.events)
 }
 
-/// The events so far, and the job as they leave it.
+/// The events so far, and the job after these events.
 struct Plan {
     job: Job,
     events: Vec<Event>,
@@ -86,21 +88,21 @@ impl Plan {
         let first = active && message.delivery == DeliveryMode::Interrupt;
         self.emit(Event::MessageAccepted { message: message.clone(), first });
         if first {
-            self.make_room();
+            self.interrupt();
         }
         Ok(())
     }
 
-    /// Ends the message under way: at once where no worker has it, by request where one does. A turn that is already
-    /// being published is left to finish.
-    fn make_room(&mut self) {
-        let prompting = |delivery: &Delivery| !is_publishing(delivery);
+    /// Ends the message in flight: immediately if no worker carries it out, otherwise by a request to stop. A turn
+    /// whose work is already being published is not stopped.
+    fn interrupt(&mut self) {
+        let prompting = |in_flight: &InFlightMessage| !is_publishing(in_flight);
         match &self.job.state {
-            JobState::Active(Work::Running { delivery, .. }) if prompting(delivery) && !delivery.stop => {
+            JobState::Active(Work::Running { in_flight, .. }) if prompting(in_flight) && !in_flight.stop => {
                 self.emit(Event::StopRequested);
             }
-            JobState::Active(Work::Retrying { delivery, .. }) if prompting(delivery) => {
-                let message = delivery.message;
+            JobState::Active(Work::Retrying { in_flight, .. }) if prompting(in_flight) => {
+                let message = in_flight.message;
                 self.end_message(message, MessageStatus::Cancelled, Some(interrupted()));
             }
             _ => {}
@@ -122,17 +124,17 @@ impl Plan {
     fn cancel(&mut self, text: &str) {
         let reason = Reason::new(ReasonCode::Cancelled, text);
         match &self.job.state {
-            JobState::Active(Work::Running { delivery, .. }) if is_publishing(delivery) => {
+            JobState::Active(Work::Running { in_flight, .. }) if is_publishing(in_flight) => {
                 self.withdraw_queue();
                 return;
             }
-            JobState::Active(Work::Running { delivery, .. }) => {
-                let message = delivery.message;
+            JobState::Active(Work::Running { in_flight, .. }) => {
+                let message = in_flight.message;
                 self.finish_run(RunStatus::Cancelled, Some(reason.clone()), Usage::default(), AfterRun::Ends);
                 self.end_message(message, MessageStatus::Cancelled, Some(reason.clone()));
             }
-            JobState::Active(Work::Retrying { delivery, .. }) => {
-                let (message, publishing) = (delivery.message, is_publishing(delivery));
+            JobState::Active(Work::Retrying { in_flight, .. }) => {
+                let (message, publishing) = (in_flight.message, is_publishing(in_flight));
                 if publishing {
                     let text = format!(
                         "{text} while the work of its last message waited to be published; the commits are kept and \
@@ -200,10 +202,10 @@ impl Plan {
             return Ok(());
         }
         let (message, attempt) = match &self.job.state {
-            JobState::Active(Work::Retrying { delivery, .. }) => (delivery.message, delivery.attempts + 1),
+            JobState::Active(Work::Retrying { in_flight, .. }) => (in_flight.message, in_flight.attempts + 1),
             JobState::Active(Work::Waiting) => match self.job.queue.first() {
                 Some(message) => (*message, 1),
-                // What was taken over has ended, and nothing waits behind it.
+                // The message that was taken over has ended, and the queue is empty.
                 None => {
                     self.settle();
                     return Ok(());
@@ -217,24 +219,24 @@ impl Plan {
         Ok(())
     }
 
-    /// Ends the run of a worker whose lease has run out.
+    /// Ends the run of a worker whose lease has expired.
     fn take_over(&mut self) {
-        let JobState::Active(Work::Running { delivery, .. }) = &self.job.state else { return };
-        let delivery = delivery.clone();
+        let JobState::Active(Work::Running { in_flight, .. }) = &self.job.state else { return };
+        let in_flight = in_flight.clone();
         let lost = Reason::new(
             ReasonCode::WorkerLost,
             "the worker that carried out this run stopped reporting; its lease ran out and the run was taken over",
         );
-        if delivery.stop && delivery.progress == Progress::Prompting {
+        if in_flight.stop && in_flight.progress == Progress::Prompting {
             self.finish_run(RunStatus::Cancelled, Some(lost), Usage::default(), AfterRun::Ends);
-            self.conclude(delivery.message, MessageStatus::Cancelled, Some(interrupted()));
-        } else if delivery.losses + 1 > MAX_LOSSES {
-            let text = format!("{} workers died while they carried out this message; it is given up", MAX_LOSSES + 1);
+            self.conclude(in_flight.message, MessageStatus::Cancelled, Some(interrupted()));
+        } else if in_flight.losses + 1 > MAX_LOSSES {
+            let text = format!("{} workers died while processing this message; it is not retried", MAX_LOSSES + 1);
             let given_up = Reason::new(ReasonCode::WorkerLost, text);
             self.finish_run(RunStatus::Failed, Some(given_up.clone()), Usage::default(), AfterRun::Ends);
-            self.conclude(delivery.message, MessageStatus::Failed, Some(given_up));
+            self.conclude(in_flight.message, MessageStatus::Failed, Some(given_up));
         } else {
-            let not_before = self.now + takeover_delay(delivery.losses + 1);
+            let not_before = self.now + takeover_delay(in_flight.losses + 1);
             let next = AfterRun::Retry { not_before, counts: Counts::Loss };
             self.finish_run(RunStatus::Failed, Some(lost), Usage::default(), next);
         }
@@ -247,22 +249,22 @@ impl Plan {
     }
 
     fn report(&mut self, token: Token, report: &Report) -> Result<(), Rejected> {
-        let (delivery, lease) = match &self.job.state {
-            JobState::Active(Work::Running { delivery, lease }) if lease.token == token => (delivery.clone(), lease),
+        let (in_flight, lease) = match &self.job.state {
+            JobState::Active(Work::Running { in_flight, lease }) if lease.token == token => (in_flight.clone(), lease),
             _ => return Err(Rejected::StaleToken),
         };
         let run = lease.run;
         match report {
             Report::Heartbeat { lease_until } => self.emit(Event::LeaseRenewed { until: *lease_until }),
-            // A follow-up mostly goes on where the job is: then there is nothing to store.
+            // A follow-up usually continues from the job's current state. There is nothing to store then.
             Report::TurnBegun(turn) if self.job.is_ready_for(turn) => {}
             // The turn had ended and the job was archived, but the machine and the commit on it were lost: do not
             // repeat the turn.
-            Report::TurnBegun(turn) if delivery.archive_at.is_some() => {
+            Report::TurnBegun(turn) if in_flight.archive_at.is_some() => {
                 self.emit(Event::TurnBegun(turn.clone()));
                 let reason = Reason::new(ReasonCode::Cancelled, "the job was archived before its work was published");
                 self.finish_run(RunStatus::Cancelled, Some(reason.clone()), Usage::default(), AfterRun::Ends);
-                self.conclude(delivery.message, MessageStatus::Cancelled, Some(reason));
+                self.conclude(in_flight.message, MessageStatus::Cancelled, Some(reason));
             }
             Report::TurnBegun(turn) => {
                 self.emit(Event::TurnBegun(turn.clone()));
@@ -273,41 +275,41 @@ impl Plan {
                     self.emit(Event::Transcript { run, entry: entry.clone() });
                 }
             }
-            Report::TurnEnded { head, commits, kept, ending } => {
+            Report::TurnEnded { head, commits, artifacts, ending } => {
                 if self.job.branch.is_none() {
                     return Err(Rejected::OutOfOrder);
                 }
                 self.emit(Event::TurnEnded {
                     head: head.clone(),
                     commits: commits.clone(),
-                    kept: kept.clone(),
+                    artifacts: artifacts.clone(),
                     ending: ending.clone(),
                 });
             }
-            Report::Finished { outcome, usage } => self.finished(&delivery, outcome, *usage)?,
+            Report::Finished { outcome, usage } => self.finished(&in_flight, outcome, *usage)?,
         }
         Ok(())
     }
 
-    fn finished(&mut self, delivery: &Delivery, outcome: &Outcome, usage: Usage) -> Result<(), Rejected> {
-        let stopping = delivery.stop && delivery.progress == Progress::Prompting;
+    fn finished(&mut self, in_flight: &InFlightMessage, outcome: &Outcome, usage: Usage) -> Result<(), Rejected> {
+        let stopping = in_flight.stop && in_flight.progress == Progress::Prompting;
         match outcome {
-            Outcome::Published { .. } if delivery.progress == Progress::Prompting => Err(Rejected::OutOfOrder),
+            Outcome::Published { .. } if in_flight.progress == Progress::Prompting => Err(Rejected::OutOfOrder),
             Outcome::Published { pushed, pull } => {
-                self.published(delivery, pushed.as_ref(), pull, usage);
+                self.published(in_flight, pushed.as_ref(), pull, usage);
                 Ok(())
             }
             Outcome::Failed { .. } | Outcome::Waiting { .. } | Outcome::HandedBack if stopping => {
                 self.finish_run(RunStatus::Cancelled, Some(interrupted()), usage, AfterRun::Ends);
-                self.conclude(delivery.message, MessageStatus::Cancelled, Some(interrupted()));
+                self.conclude(in_flight.message, MessageStatus::Cancelled, Some(interrupted()));
                 Ok(())
             }
             Outcome::Waiting { reason, since, patience, next } => {
-                self.wait(delivery, &waiting::Cause { reason, since: *since, patience: *patience }, *next, usage);
+                self.wait(in_flight, &waiting::Cause { reason, since: *since, patience: *patience }, *next, usage);
                 Ok(())
             }
             Outcome::Failed { reason, retry } => {
-                self.failed(delivery, reason, *retry, usage);
+                self.failed(in_flight, reason, *retry, usage);
                 Ok(())
             }
             Outcome::HandedBack => {
@@ -319,8 +321,14 @@ impl Plan {
         }
     }
 
-    fn published(&mut self, delivery: &Delivery, pushed: Option<&crate::ids::Sha>, pull: &Published, usage: Usage) {
-        let (Progress::Publishing { commits, .. }, Some(ending)) = (&delivery.progress, delivery.progress.ending())
+    fn published(
+        &mut self,
+        in_flight: &InFlightMessage,
+        pushed: Option<&crate::ids::Sha>,
+        pull: &Published,
+        usage: Usage,
+    ) {
+        let (Progress::Publishing { commits, .. }, Some(ending)) = (&in_flight.progress, in_flight.progress.ending())
         else {
             return;
         };
@@ -347,18 +355,18 @@ impl Plan {
             self.publish_earlier();
         }
         self.finish_run(run_status, reason, usage, AfterRun::Ends);
-        self.conclude(delivery.message, status, why);
+        self.conclude(in_flight.message, status, why);
     }
 
-    fn failed(&mut self, delivery: &Delivery, reason: &Reason, retry: Option<u32>, usage: Usage) {
-        let failures = delivery.failures + 1;
+    fn failed(&mut self, in_flight: &InFlightMessage, reason: &Reason, retry: Option<u32>, usage: Usage) {
+        let failures = in_flight.failures + 1;
         if let Some(permille) = retry.filter(|_| failures < MAX_FAILURES) {
             let not_before = self.now + backoff(failures, permille);
             let next = AfterRun::Retry { not_before, counts: Counts::Failure };
             self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, next);
         } else {
             self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, AfterRun::Ends);
-            self.conclude(delivery.message, MessageStatus::Failed, Some(reason.clone()));
+            self.conclude(in_flight.message, MessageStatus::Failed, Some(reason.clone()));
         }
     }
 
@@ -374,7 +382,7 @@ impl Plan {
 
     fn finish_run(&mut self, status: RunStatus, reason: Option<Reason>, usage: Usage, next: AfterRun) {
         let Some((run, recorded)) = self.job.lease().map(|lease| (lease.run, lease.usage.clone())) else { return };
-        // The worker's own report also has what an agent says that calls its model by itself.
+        // The worker's report also includes the usage that the agent reports if it calls its model directly.
         let usage = if usage == Usage::default() { recorded.map_or(usage, |recorded| *recorded) } else { usage };
         let commits = self.commits_pushed();
         self.emit(Event::RunFinished { run, status, reason, usage, commits, next });
@@ -383,20 +391,20 @@ impl Plan {
     fn end_message(&mut self, message: MessageId, status: MessageStatus, reason: Option<Reason>) {
         let commits = self.commits_pushed();
         let pr_link = self.job.pull.as_ref().filter(|_| !commits.is_empty()).map(|pull| pull.url.clone());
-        let answer = self.job.delivery().and_then(|delivery| delivery.answer.as_deref()).map(str::to_owned);
+        let answer = self.job.in_flight().and_then(|in_flight| in_flight.answer.as_deref()).map(str::to_owned);
         self.emit(Event::MessageEnded { message, status, commits, pr_link, reason, answer });
     }
 
-    /// The commits of the message under way that are known to be on the code host.
+    /// Returns the commits of the message in flight that are known to be on the code host.
     fn commits_pushed(&self) -> Vec<crate::ids::Sha> {
         let pushed = self.job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
-        match self.job.delivery().map(|delivery| &delivery.progress) {
+        match self.job.in_flight().map(|in_flight| &in_flight.progress) {
             Some(Progress::Publishing { head, commits, .. }) if pushed == Some(head) => commits.clone(),
             _ => Vec::new(),
         }
     }
 
-    /// Ends an active job that has nothing left to do; the last message that a run took decides how.
+    /// Ends an active job that has nothing left to do. The last message that a run took determines the result.
     fn settle(&mut self) {
         if self.job.state != JobState::Active(Work::Waiting) || !self.job.queue.is_empty() {
             return;
@@ -413,10 +421,10 @@ impl Plan {
     }
 }
 
-fn is_publishing(delivery: &Delivery) -> bool {
-    delivery.progress != Progress::Prompting
+fn is_publishing(in_flight: &InFlightMessage) -> bool {
+    in_flight.progress != Progress::Prompting
 }
 
 fn interrupted() -> Reason {
-    Reason::new(ReasonCode::Interrupted, "a message with delivery \"interrupt\" took its place")
+    Reason::new(ReasonCode::Interrupted, "a message with delivery \"interrupt\" replaced this message")
 }

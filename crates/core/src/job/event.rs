@@ -1,116 +1,116 @@
-//! All that can happen to a job. Events carry everything that the rows of a store need.
+//! The events of a job. An event has all data that the rows of a store need.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{MessageId, RunId, Sha};
-use crate::job::command::{Ending, Kept, TurnBegun};
+use crate::job::command::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, NewMessage};
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
 
-/// A fact.
+/// An event of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The job exists, still without messages.
+    /// The job was created. It has no messages yet.
     JobCreated(Box<Job>),
     /// A message was stored.
     MessageAccepted {
         /// The message.
         message: NewMessage,
-        /// Whether it goes before the others that wait.
+        /// `true` if the message goes before the other queued messages.
         first: bool,
     },
-    /// The message under way was asked to make room.
+    /// An interrupting message requested that the message in flight stop.
     StopRequested,
-    /// A queued message was taken back.
+    /// A queued message was withdrawn.
     MessageWithdrawn(MessageId),
     /// A worker took the job.
     RunStarted {
-        /// By whom, and for how long.
+        /// The worker's lease.
         lease: Lease,
-        /// For which message.
+        /// The message that the run carries out.
         message: MessageId,
-        /// 1 for the first.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
     /// The lease was renewed.
     LeaseRenewed {
-        /// Its new end.
+        /// The new end of the lease.
         until: Timestamp,
     },
     /// The agent is about to be prompted.
     TurnBegun(TurnBegun),
-    /// The agent said or did something.
+    /// An entry was added to the agent's transcript.
     Transcript {
-        /// In which run.
+        /// The run of the entry.
         run: RunId,
-        /// What.
+        /// The entry.
         entry: TranscriptEntry,
     },
-    /// The agent is done.
+    /// The turn has ended.
     TurnEnded {
-        /// The commit that the branch shall have.
+        /// The commit that the branch must point to.
         head: Sha,
         /// The commits of this message, oldest first.
         commits: Vec<Sha>,
-        /// What is kept for whoever goes on from here.
-        kept: Kept,
+        /// The artifacts from which a later run continues.
+        artifacts: TurnArtifacts,
         /// The end of the turn.
         ending: Ending,
     },
     /// The branch was pushed.
     CommitPushed {
-        /// In which run.
+        /// The run.
         run: RunId,
-        /// Which branch.
+        /// The name of the branch.
         branch: String,
-        /// Its commit now.
+        /// The commit that the branch now points to.
         head: Sha,
-        /// What was added, oldest first.
+        /// The new commits, oldest first.
         commits: Vec<Sha>,
     },
     /// A pull request was opened.
     PullRequestOpened {
-        /// In which run.
+        /// The run.
         run: RunId,
-        /// Which.
+        /// The pull request.
         pull: Pull,
     },
-    /// The pull request carries new commits.
+    /// The pull request contains new commits.
     PullRequestUpdated {
-        /// In which run.
+        /// The run.
         run: RunId,
-        /// Which.
+        /// The pull request.
         pull: Pull,
     },
-    /// A run is over.
+    /// A run has ended.
     RunFinished {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// How.
+        /// The final status.
         status: RunStatus,
-        /// Why, if it did not succeed.
+        /// The reason, if the run did not succeed or could open no pull request.
         reason: Option<Reason>,
-        /// What the model used.
+        /// The usage of models.
         usage: Usage,
-        /// What was published.
+        /// The published commits.
         commits: Vec<Sha>,
-        /// What happens to its message now.
+        /// The next step for the message.
         next: AfterRun,
     },
     /// A message that was delivered has become final.
     MessageEnded {
-        /// Which.
+        /// The message.
         message: MessageId,
-        /// How: finished, failed or cancelled.
+        /// The final status: finished, failed or canceled.
         status: MessageStatus,
-        /// What it led to.
+        /// The published commits of the message.
         commits: Vec<Sha>,
-        /// The pull request that carries it.
+        /// The URL of the pull request that contains the commits.
         pr_link: Option<String>,
-        /// Why it did not finish.
+        /// The reason why the message did not finish.
         reason: Option<Reason>,
         /// The final text of the turn.
         answer: Option<String>,
@@ -124,7 +124,7 @@ pub enum Event {
         /// The time of the next attempt.
         next_attempt_at: Timestamp,
     },
-    /// A client requested the next attempt now.
+    /// A client requested that the next attempt begin now.
     RetryRequested,
     /// Commits of earlier messages were published together with those of this message.
     PublishedWith {
@@ -132,58 +132,58 @@ pub enum Event {
         message: MessageId,
         /// The earlier messages.
         earlier: Vec<Unpublished>,
-        /// The pull request that carries them.
+        /// The URL of the pull request that contains the commits.
         pr_link: Option<String>,
     },
     /// A client archived the job while the work of its last message was being published; [`Event::JobArchived`]
     /// follows.
     ArchiveRequested,
-    /// The queue is empty and the last run succeeded.
+    /// The queue is empty, and the last message finished.
     JobCompleted,
-    /// The queue is empty and the last run did not.
+    /// The queue is empty, and the last message did not finish or the job was canceled.
     JobFailed(Reason),
-    /// The job was put away.
+    /// The job was archived.
     JobArchived {
         /// The time at which the job was archived for clients, if that was earlier.
         requested_at: Option<Timestamp>,
     },
-    /// It was taken out again.
+    /// The job was unarchived.
     JobUnarchived,
 }
 
-/// What happens to a message after a run of it.
+/// The next step for a message after one of its runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterRun {
-    /// It becomes final with the event that follows.
+    /// The message becomes final with the event that follows.
     Ends,
-    /// It is tried again.
+    /// The message is tried again.
     Retry {
-        /// Not before.
+        /// The earliest time of the next attempt.
         not_before: Timestamp,
-        /// What the attempt counts as.
+        /// The counter that the attempt increments.
         counts: Counts,
     },
 }
 
-/// What an attempt that did not end its message counts as.
+/// The counter that is incremented by an attempt that did not end its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
-    /// A failure that may pass.
+    /// The counter of failures that may be temporary.
     Failure,
-    /// A worker that died.
+    /// The counter of workers that died.
     Loss,
-    /// Nothing: it was handed back.
+    /// No counter: the run was handed back, or the message waits for something outside it.
     Nothing,
 }
 
-/// One thing that an agent said or did.
+/// An entry of an agent's transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptEntry {
-    /// Its kind.
+    /// The kind of the entry.
     pub kind: TranscriptKind,
-    /// Its content, as a JSON object.
+    /// The content, as a JSON object.
     pub data: Value,
-    /// When the worker heard of it.
+    /// The time at which the worker received the entry.
     pub at: Timestamp,
 }
 
@@ -202,30 +202,30 @@ impl TranscriptEntry {
     }
 }
 
-/// Kinds of things that an agent says or does.
+/// The kind of a transcript entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TranscriptKind {
     /// Text for the user.
     Message,
-    /// Text of its thinking.
+    /// Text of the agent's reasoning.
     Thought,
-    /// Its plan, whole.
+    /// The agent's complete plan.
     Plan,
-    /// A tool call, or news of one.
+    /// A tool call, or an update of one.
     ToolCall,
-    /// What the model used so far.
+    /// The usage of models so far.
     Usage,
-    /// It asked for permission and was answered.
+    /// A request of the agent for permission, with the answer.
     Permission,
-    /// Something that it runs has reached out of the sandbox.
+    /// A connection from the sandbox to the network.
     EgressAllowed,
-    /// The same, and was not let.
+    /// A denied connection from the sandbox to the network.
     EgressDenied,
-    /// Its session was opened.
+    /// The start of a session.
     Session,
-    /// It has called a model.
+    /// A call of a model.
     ModelCalled,
-    /// It wanted to, and was not let.
+    /// A denied call of a model.
     ModelDenied,
     /// A line of the agent's output that was not a message of the protocol.
     LineDropped,
@@ -233,11 +233,11 @@ pub enum TranscriptKind {
     Continued,
 }
 
-/// What the types of lines begin with that tell what an agent said and did.
+/// The prefix of the types of log entries about an agent's texts and actions.
 pub const TRANSCRIPT: &str = "agent.";
 
 impl TranscriptKind {
-    /// The event's type in the log.
+    /// Returns the type of the log entry.
     #[must_use]
     pub const fn event_type(self) -> &'static str {
         match self {
@@ -258,19 +258,19 @@ impl TranscriptKind {
     }
 }
 
-/// A line of a job's log, as clients see it.
+/// An entry of a job's log, as clients see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
-    /// 1 for the job's first; without gaps.
+    /// The sequence number, from 1 and without gaps.
     pub seq: u64,
-    /// Such as `run.started`; clients ignore what they do not know.
+    /// The type, such as `run.started`. Clients ignore types that they do not know.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
-    /// In which run, if in one.
+    /// The run of the event, if it belongs to one.
     pub run_id: Option<RunId>,
-    /// Its content, as a JSON object.
+    /// The content, as a JSON object.
     pub data: Value,
 }

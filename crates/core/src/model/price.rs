@@ -1,44 +1,44 @@
-//! What calls of models cost, and the budgets that they are kept in.
+//! The prices of model calls, and the budgets for them.
 //!
-//! Money is in millionths of a US dollar. Budgets hold because a call's highest cost is added to what was spent before the
-//! call is made, and corrected after it ([`crate::ports::SpendingStore`]).
+//! Amounts are in millionths of a US dollar. To enforce the budgets, the maximum cost of a call is added to the amount
+//! spent before the call is made, and is replaced by the actual cost afterwards ([`crate::ports::SpendingStore`]).
 
 use serde::{Deserialize, Serialize};
 
 use crate::run::Usage;
 use crate::time::Timestamp;
 
-/// A million.
+/// The number of tokens to which a price applies.
 const MILLION: u128 = 1_000_000;
 
-/// What a million tokens cost, in millionths of a US dollar.
+/// The price of one million tokens, in millionths of a US dollar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {
-    /// Read by the model.
+    /// The price of input tokens, which the model reads.
     pub input: u64,
-    /// Written by it.
+    /// The price of output tokens, which the model writes.
     pub output: u64,
-    /// Read from the provider's cache.
+    /// The price of input tokens that are read from the provider's cache.
     pub cached: u64,
-    /// Read and put into the provider's cache.
+    /// The price of input tokens that are also written to the provider's cache.
     pub cache_written: u64,
 }
 
-/// The tokens of one call.
+/// The token counts of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// All that the model has read.
+    /// The number of all input tokens.
     pub input: u64,
-    /// Of those, from the provider's cache.
+    /// The number of input tokens that came from the provider's cache.
     pub cached: u64,
-    /// Of those, put into it.
+    /// The number of input tokens that were written to the provider's cache.
     pub cache_written: u64,
-    /// Written.
+    /// The number of output tokens.
     pub output: u64,
 }
 
 impl Price {
-    /// What these tokens cost; part of a millionth counts as one.
+    /// Returns the cost of these tokens, rounded up to the next millionth of a US dollar.
     #[must_use]
     pub fn of(&self, tokens: &Tokens) -> u64 {
         let Tokens { input, cached, cache_written, output } = *tokens;
@@ -50,11 +50,11 @@ impl Price {
         u64::try_from(sum.div_ceil(MILLION)).unwrap_or(u64::MAX)
     }
 
-    /// The most that a call can cost which reads and writes so many tokens.
+    /// Returns the maximum cost of a call with these numbers of input and output tokens.
     #[must_use]
     pub fn at_most(&self, input: u64, output: u64) -> u64 {
-        let dearest = self.input.max(self.cached).max(self.cache_written);
-        Self { input: dearest, ..*self }.of(&Tokens { input, output, ..Tokens::default() })
+        let highest = self.input.max(self.cached).max(self.cache_written);
+        Self { input: highest, ..*self }.of(&Tokens { input, output, ..Tokens::default() })
     }
 }
 
@@ -69,7 +69,7 @@ impl Usage {
     /// Returns the sum of this usage and the usage of more calls.
     #[must_use]
     pub fn plus(self, more: &Self) -> Self {
-        // What has no price makes the sum unknown; a sum of nothing is known.
+        // A call without a price makes the sum unknown. The cost of an empty usage is `None` too, but it is zero.
         let is_first = self == Self::default();
         let cost_micros = if is_first {
             more.cost_micros
@@ -81,7 +81,7 @@ impl Usage {
 }
 
 impl Usage {
-    /// Returns the sum of the tokens of two runs, without a cost, which the store adds up.
+    /// Returns the sum of the tokens of two runs. The sum has no cost; the store adds up the costs.
     #[must_use]
     pub const fn and(&self, other: &Self) -> Self {
         Self {
@@ -99,28 +99,28 @@ impl Usage {
     }
 }
 
-/// What may be spent; `None`: as much as is asked.
+/// The budgets of a project, in millionths of a US dollar; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budgets {
-    /// By one run.
+    /// The budget of a run.
     pub run: Option<u64>,
-    /// By a job, over all of its runs.
+    /// The budget of a job, for all of its runs.
     pub job: Option<u64>,
-    /// By the project in one day of UTC.
+    /// The budget of the project for one day in UTC.
     pub day: Option<u64>,
-    /// By the project.
+    /// The budget of the project in total.
     pub project: Option<u64>,
 }
 
 impl Budgets {
-    /// Whether nothing is limited.
+    /// Returns whether no budget is limited.
     #[must_use]
     pub fn are_open(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The limit of one of them.
+    /// Returns the budget of a scope.
     #[must_use]
     pub const fn of(&self, scope: Scope) -> Option<u64> {
         match scope {
@@ -132,21 +132,21 @@ impl Budgets {
     }
 }
 
-/// Whose money it is.
+/// The scope of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// One run's.
+    /// A run.
     Run,
-    /// One job's.
+    /// A job.
     Job,
-    /// A project's, for one day.
+    /// A project on one day.
     Day,
-    /// A project's.
+    /// A project in total.
     Project,
 }
 
 impl Scope {
-    /// What people call it.
+    /// Returns the name of the scope for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -157,7 +157,7 @@ impl Scope {
         }
     }
 
-    /// The field of a project that limits it.
+    /// Returns the field of a project that sets the budget.
     #[must_use]
     pub const fn field(self) -> &'static str {
         match self {
@@ -169,27 +169,27 @@ impl Scope {
     }
 }
 
-/// A call would spend more than there is.
+/// An error for a call that could exceed a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the call may cost up to {}, and of the {}'s budget of {} only {} is left; raise {} of the project",
-    dollars(*.asked), .scope.name(), dollars(*.limit), dollars(.limit.saturating_sub(*.spent)), .scope.field()
+    "the call may cost up to {}, but only {} of the {}'s budget of {} is left; raise {} of the project",
+    dollars(*.asked), dollars(.limit.saturating_sub(*.spent)), .scope.name(), dollars(*.limit), .scope.field()
 )]
 pub struct OverBudget {
-    /// Which budget.
+    /// The scope of the budget.
     pub scope: Scope,
-    /// All of it.
+    /// The budget.
     pub limit: u64,
-    /// What is spent of it, calls under way among it.
+    /// The amount that is spent, including the maximum cost of calls in progress.
     pub spent: u64,
-    /// What the call may cost.
+    /// The maximum cost of the call.
     pub asked: u64,
 }
 
-/// Whether a budget has room for what is asked.
+/// Checks that a call fits into a budget. `asked` is the maximum cost of the call.
 ///
 /// # Errors
-/// It has not.
+/// Returns an error if the call could exceed the budget.
 pub fn check(scope: Scope, limit: Option<u64>, spent: u64, asked: u64) -> Result<(), OverBudget> {
     match limit {
         Some(limit) if spent.saturating_add(asked) > limit => Err(OverBudget { scope, limit, spent, asked }),
@@ -197,7 +197,7 @@ pub fn check(scope: Scope, limit: Option<u64>, spent: u64, asked: u64) -> Result
     }
 }
 
-/// Millionths as people read them.
+/// Formats an amount of millionths of a US dollar for people.
 #[must_use]
 pub fn dollars(micros: u64) -> String {
     let (whole, rest) = (micros / 1_000_000, micros % 1_000_000);
@@ -206,7 +206,7 @@ pub fn dollars(micros: u64) -> String {
     format!("${whole}.{shown:0<2}")
 }
 
-/// The day of UTC that a moment is in, as days since 1970-01-01.
+/// Returns the day of a time in UTC, as the number of days since 1970-01-01.
 #[must_use]
 pub fn day(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(24 * 3600 * 1_000_000)
@@ -227,8 +227,8 @@ mod tests {
         assert!(PRICE.at_most(1000, 10) >= PRICE.of(&tokens));
         let all = Tokens { input: u64::MAX, cached: u64::MAX, cache_written: u64::MAX, output: u64::MAX };
         assert_eq!(PRICE.of(&Tokens { input: u64::MAX, output: u64::MAX, ..Tokens::default() }), u64::MAX);
-        let dear = Price { input: u64::MAX, output: u64::MAX, cached: u64::MAX, cache_written: u64::MAX };
-        assert_eq!((dear.of(&all), dear.at_most(u64::MAX, u64::MAX)), (u64::MAX, u64::MAX));
+        let highest = Price { input: u64::MAX, output: u64::MAX, cached: u64::MAX, cache_written: u64::MAX };
+        assert_eq!((highest.of(&all), highest.at_most(u64::MAX, u64::MAX)), (u64::MAX, u64::MAX));
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(check(Scope::Run, None, u64::MAX, 10), Ok(()));
         let over = check(Scope::Day, Some(2_500_000), 2_000_000, 1_000_001).unwrap_err();
         let text = over.to_string();
-        for part in ["$1.000001", "day's budget of $2.50", "only $0.50 is left", "limits.budget.dayMicros"] {
+        for part in ["$1.000001", "only $0.50 of the day's budget", "of $2.50 is left", "limits.budget.dayMicros"] {
             assert!(text.contains(part), "{text}");
         }
     }

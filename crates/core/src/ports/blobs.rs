@@ -1,4 +1,5 @@
-//! Files that outlive a machine: the homes of agents between turns, and commits that are not on the code host yet.
+//! The store for files that must outlive a machine: the homes of agents between turns, and commits that are not on the
+//! code host yet.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::time::Timestamp;
 
-/// Why a blob could not be kept or read.
+/// An error from the blob store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the blob store failed: {0}")]
 pub struct BlobError(pub String);
@@ -14,28 +15,29 @@ pub struct BlobError(pub String);
 /// A blob in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// When it was written.
+    /// The time at which the blob was written.
     pub written_at: Timestamp,
 }
 
-/// A flat space of files by key: words of `[A-Za-z0-9._-]` with slashes between. A key is written once.
+/// A flat store of files by key. A key consists of words of `[A-Za-z0-9._-]` with slashes between them, and is written
+/// only once.
 #[async_trait]
 pub trait Blobs: Send + Sync {
-    /// Whether other machines read what this one writes.
+    /// Returns whether other machines can read what this machine writes.
     fn is_shared(&self) -> bool;
 
-    /// Keeps the content of `file`, which is gone afterwards. It is there after a power failure when this returns.
+    /// Stores the content of `file` and removes `file`. When this returns, the blob survives a power failure.
     async fn put(&self, key: &str, file: &Path) -> Result<(), BlobError>;
 
-    /// Writes the content to `file`; false if there is no such blob.
+    /// Writes the content of a blob to `file`. Returns false if there is no such blob.
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError>;
 
-    /// Removes a blob; one that is not there is fine.
+    /// Removes a blob, if it exists.
     async fn delete(&self, key: &str) -> Result<(), BlobError>;
 
-    /// Blobs whose keys begin with the folder `prefix` (a slash follows it), in the order of their keys: at most `limit`
-    /// behind `after`.
+    /// Lists the blobs in the folder `prefix` (without a trailing slash), in the order of their keys: at most `limit`
+    /// blobs whose keys come after `after`.
     async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Blob>, BlobError>;
 }

@@ -1,4 +1,4 @@
-//! Code hosts: where repositories live and pull requests are opened.
+//! Code hosts, which store repositories and open pull requests.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::pull::{LocalPull, NewPull, PullState};
 use crate::run::Reason;
 use crate::time::Timestamp;
 
-/// A user name and password or token for git over HTTP. Its `Debug` shows no secret.
+/// A user name and a password or token for git over HTTP. `Debug` does not show the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     /// The user name.
@@ -31,64 +31,65 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// What git fetches from and pushes to.
+/// A remote repository that git fetches from and pushes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// A URL or a path, never with a credential in it.
+    /// A URL or a path, never with a credential.
     pub url: String,
-    /// What to show when asked.
+    /// The credential, if the remote requires one.
     pub credential: Option<Credential>,
-    /// Whether `url` is the path of a repository that we made and alone write: its refs may be read in place.
+    /// `true` if `url` is the path of a repository that only the service writes to. Its refs may be read directly.
     pub is_ours: bool,
 }
 
-/// What a code host said no with.
+/// An error from a code host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForgeError {
-    /// The remote opens no pull requests; says why.
+    /// The remote does not support pull requests. The reason explains why.
     #[error("{}", .0.text)]
     NoPulls(Reason),
-    /// There is an open one for this branch.
-    #[error("there is an open pull request for this branch already")]
+    /// The branch already has an open pull request.
+    #[error("this branch already has an open pull request")]
     AlreadyExists,
-    /// The request is refused as it stands; another attempt would be too.
-    #[error("the code host refused: {0}")]
+    /// The code host refused the request, and would refuse another attempt too.
+    #[error("the code host refused the request: {0}")]
     Refused(String),
-    /// It may or may not have taken effect.
-    #[error("the code host did not answer clearly: {0}")]
+    /// The request failed, and may have taken effect nevertheless.
+    #[error("the request to the code host failed: {0}")]
     Unclear(String),
 }
 
-/// One repository at a code host.
+/// A repository on a code host.
 #[async_trait]
 pub trait Forge: Send + Sync {
-    /// Where git finds it, with a credential fresh enough for one push.
+    /// Returns the remote, with a credential that remains valid for at least one push.
     async fn remote(&self) -> Result<Remote, ForgeError>;
 
-    /// The open pull request of a branch.
+    /// Finds the open pull request of a branch.
     async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError>;
 
-    /// Opens one; `None` where the branch holds nothing that its base does not.
+    /// Opens a pull request. Returns `None` if the branch has no commits that its base does not have.
     async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError>;
 
-    /// How one stands; `None` if it is gone.
+    /// Returns the state of a pull request; `None` if it does not exist.
     async fn pull_state(&self, number: u64) -> Result<Option<PullState>, ForgeError>;
 }
 
-/// Finds the code host of a project.
+/// The code hosts of projects.
 #[async_trait]
 pub trait Forges: Send + Sync {
-    /// The project's repository at its code host.
+    /// Returns the project's repository on its code host.
     async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError>;
 
-    /// Makes an empty repository for a project on the built-in code host if it is not there.
+    /// Creates the empty repository of a project on the built-in code host, if it does not exist.
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError>;
 
-    /// Whether the repository of a project, stored or not, can be read, with the credential that it has or is about to
-    /// have: `secrets` are the changes to it. One on the built-in code host always can.
+    /// Checks whether the repository of a project can be read. The project may be new. `secrets` are the changes to its
+    /// secrets that will be stored, such as a new credential. A repository on the built-in code host can always be
+    /// read.
     ///
     /// # Errors
-    /// Why not, and what to do about it.
+    /// Returns the reason why the repository cannot be read, and the remedy.
     async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason>;
 
     /// Returns the addresses of a host name; empty if it cannot be resolved.
@@ -106,7 +107,7 @@ pub trait Forges: Send + Sync {
     }
 }
 
-/// Why there is no diff.
+/// An error that prevents the reading of a diff.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DiffError {
     /// The repository cannot be read now.
@@ -114,50 +115,50 @@ pub enum DiffError {
     Unavailable(String),
 }
 
-/// What jobs change.
+/// The changes of jobs.
 #[async_trait]
 pub trait Diffs: Send + Sync {
-    /// What the job changes against its base, as a unified diff; empty where nothing is changed.
+    /// Returns the job's changes relative to its base, as a unified diff; empty if nothing has changed.
     async fn diff(&self, project: &Project, job: &Job) -> Result<Bytes, DiffError>;
 }
 
-/// A body in pieces.
+/// An HTTP body as a stream of chunks.
 pub type GitBody = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
-/// A request of git's smart HTTP protocol, with authentication behind it.
+/// An authenticated request of git's smart HTTP protocol.
 pub struct GitHttpRequest {
     /// `GET` or `POST`.
     pub method: String,
-    /// Below the repository: `/info/refs`, `/git-upload-pack`, `/git-receive-pack`.
+    /// The path below the repository: `/info/refs`, `/git-upload-pack`, `/git-receive-pack`.
     pub path: String,
-    /// Without the question mark.
+    /// The query, without the question mark.
     pub query: String,
-    /// Of the body.
+    /// The content type of the body.
     pub content_type: Option<String>,
-    /// Of the body.
+    /// The content encoding of the body.
     pub content_encoding: Option<String>,
     /// The header `Git-Protocol`.
     pub git_protocol: Option<String>,
-    /// Who asks, for the log of refs.
+    /// The user or key that sends the request, for the reflog.
     pub user: String,
     /// The body.
     pub body: GitBody,
 }
 
-/// Its answer.
+/// The response to a [`GitHttpRequest`].
 pub struct GitHttpResponse {
     /// The HTTP status.
     pub status: u16,
-    /// Headers.
+    /// The headers.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: GitBody,
 }
 
-/// Why git could not be served.
+/// An error from serving a git request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GitServerError {
-    /// The repository is not on the built-in code host, or not there.
+    /// The repository does not exist, or is not on the built-in code host.
     #[error("there is no such repository on the built-in code host")]
     NotFound,
     /// git could not be run.
@@ -165,56 +166,56 @@ pub enum GitServerError {
     Failed(String),
 }
 
-/// Serves repositories of the built-in code host to git.
+/// Serves repositories of the built-in code host to git clients.
 #[async_trait]
 pub trait GitServer: Send + Sync {
-    /// Whether a request of git, `path` below the repository, belongs to a push. What is not known to read counts as
-    /// one that writes.
+    /// Returns whether a git request belongs to a push. `path` is below the repository. A request that is not known to
+    /// only read counts as a write.
     fn needs_write(&self, path: &str, query: &str) -> bool;
 
-    /// Answers one request.
+    /// Answers a request.
     async fn serve(&self, project: &Project, request: GitHttpRequest) -> Result<GitHttpResponse, GitServerError>;
 }
 
 /// A commit in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitLine {
-    /// Its name.
+    /// The hash of the commit.
     pub sha: Sha,
-    /// The first line of its message.
+    /// The first line of the commit message.
     pub subject: String,
-    /// Who made it.
+    /// The name of the author.
     pub author: String,
-    /// When.
+    /// The author date.
     pub at: Timestamp,
 }
 
-/// What a page of a pull request shows.
+/// The content of the page of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullDetail {
     /// The pull request.
     pub pull: LocalPull,
-    /// Its commits, oldest first.
+    /// The commits, oldest first.
     pub commits: Vec<CommitLine>,
-    /// What it changes, as a unified diff, at most a few MiB.
+    /// The changes as a unified diff, at most a few MiB.
     pub diff: String,
-    /// Whether the diff was cut.
+    /// `true` if the diff was cut off.
     pub diff_cut: bool,
-    /// Whether it could be merged now.
+    /// `true` if the pull request can be merged now.
     pub mergeable: bool,
 }
 
-/// Why a pull request could not be shown, merged or closed.
+/// An error from showing, merging or closing a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PullPagesError {
-    /// There is none.
+    /// The pull request does not exist.
     #[error("there is no such pull request")]
     NotFound,
-    /// It is merged or closed.
-    #[error("the pull request is not open any more")]
+    /// The pull request is merged or closed.
+    #[error("the pull request is no longer open")]
     NotOpen,
-    /// The branches contradict each other.
-    #[error("the branches conflict; bring {base} into {head} and push, then merge")]
+    /// The branches conflict.
+    #[error("the branches conflict; merge {base} into {head}, push, and try again")]
     Conflict {
         /// The branch to merge into.
         base: String,
@@ -226,18 +227,18 @@ pub enum PullPagesError {
     Failed(String),
 }
 
-/// The pull requests of the built-in code host, for people.
+/// The pull requests of the built-in code host, for the dashboard.
 #[async_trait]
 pub trait PullPages: Send + Sync {
-    /// All of a project's repository, newest first.
+    /// Returns all pull requests of the project's repository, newest first.
     async fn pulls(&self, project: &Project) -> Result<Vec<LocalPull>, PullPagesError>;
 
-    /// One with its commits and diff.
+    /// Returns a pull request with its commits and its diff.
     async fn pull(&self, project: &Project, number: u64) -> Result<PullDetail, PullPagesError>;
 
-    /// Merges one into its base; `by` is named in the merge commit.
+    /// Merges a pull request into its base. The merge commit names `by`.
     async fn merge(&self, project: &Project, number: u64, by: &str) -> Result<(), PullPagesError>;
 
-    /// Closes one.
+    /// Closes a pull request.
     async fn close(&self, project: &Project, number: u64) -> Result<(), PullPagesError>;
 }

@@ -1,4 +1,4 @@
-//! The ways out of a sandbox.
+//! The proxies through which programs in a sandbox reach the network.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,154 +14,154 @@ use crate::model::price::{Budgets, Tokens};
 use crate::project::SecretValue;
 use crate::run::{Reason, Usage};
 
-/// Opens ways out of sandboxes.
+/// Opens proxies for sandboxes.
 pub trait Gateway: Send + Sync {
-    /// A proxy for the destinations of `allowed`, on a socket that listens on the loopback of a sandbox; `told` hears of
-    /// each decision. It is closed, with all its connections, when the gate is dropped.
+    /// Starts a proxy to the destinations in `allowed`, on a socket that listens on the loopback interface of a
+    /// sandbox. `log` receives each decision. The proxy and all its connections are closed when the gate is dropped.
     ///
     /// # Errors
-    /// The socket cannot be used.
-    fn open_egress(&self, listener: OwnedFd, allowed: Allowlist, told: EgressLog) -> io::Result<Gate>;
+    /// Returns an error if the socket cannot be used.
+    fn open_egress(&self, listener: OwnedFd, allowed: Allowlist, log: EgressLog) -> io::Result<Gate>;
 
-    /// How a model is reached, with the keys that a project has for providers, by the names of their variables; `None`
-    /// for the test model, which is not called.
+    /// Returns the route to a model; `None` for a test model, which is not called. `keys` are the keys of the project
+    /// for providers, by the names of their variables.
     ///
     /// # Errors
-    /// It cannot be, in words for whoever reads the run's reason.
+    /// Returns the reason why the model cannot be called, which becomes the reason of the run.
     fn route(&self, model: &str, keys: &BTreeMap<String, SecretValue>) -> Result<Option<ModelRoute>, Reason>;
 
-    /// A proxy for calls of models, on a socket like that of the proxy for egress. Nothing is let through before
-    /// [`ModelDoor::open`], and nothing by those who do not show the token.
+    /// Starts a proxy for calls of models, on a socket like that of [`Self::open_egress`]. The proxy denies all calls
+    /// before [`ModelProxy::open`], and all calls without the token.
     ///
     /// # Errors
-    /// The socket cannot be used.
-    fn serve_models(&self, listener: OwnedFd, token: String) -> io::Result<Arc<dyn ModelDoor>>;
+    /// Returns an error if the socket cannot be used.
+    fn serve_models(&self, listener: OwnedFd, token: String) -> io::Result<Arc<dyn ModelProxy>>;
 }
 
-/// Hears of decisions.
+/// Receives the decisions of an egress proxy.
 pub type EgressLog = Box<dyn Fn(EgressDecision) + Send + Sync>;
 
-/// Closes what it stands for when it is dropped.
+/// An open proxy, which is closed when this is dropped.
 pub struct Gate(
-    /// What is dropped.
+    /// The value that closes the proxy when it is dropped.
     pub Box<dyn Send + Sync>,
 );
 
-/// What a proxy has done about a wish to reach something.
+/// A decision of an egress proxy about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressDecision {
-    /// What was asked for, as it was written, cut to a length.
+    /// The requested destination, as the client wrote it, cut to a maximum length.
     pub destination: String,
-    /// Whether it was reached.
+    /// `true` if the proxy connected to the destination.
     pub allowed: bool,
-    /// Why not.
+    /// The reason why not.
     pub reason: Option<String>,
 }
 
-/// How a model is reached. It holds no key.
+/// The route to a model. It contains no key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelRoute {
-    /// What its server speaks.
+    /// The dialect of the model's server.
     pub dialect: Dialect,
-    /// Its name there.
+    /// The model's name at its provider.
     pub name: String,
-    /// The size of its context window in tokens, if it is known.
+    /// The size of the context window in tokens, if it is known.
     pub context_tokens: Option<u64>,
 }
 
-/// A door of one sandbox to the models. It is closed, with all calls, when it is dropped.
+/// A proxy through which a sandbox calls models. The proxy and all calls are closed when it is dropped.
 #[async_trait]
-pub trait ModelDoor: Send + Sync {
-    /// From now on calls are made, and counted on this account.
+pub trait ModelProxy: Send + Sync {
+    /// Allows calls from now on, and counts them on this account.
     ///
     /// # Errors
-    /// The model cannot be called, in words for whoever reads the run's reason.
+    /// Returns the reason why the model cannot be called, which becomes the reason of the run.
     fn open(&self, account: ModelAccount) -> Result<(), Reason>;
 
-    /// Waits until the provider has refused the key and the agent has had a moment to end its turn by itself. Agents that
-    /// retry would go on for minutes, and no retry can succeed.
+    /// Waits until the provider has refused the key, and the agent has had time to end its turn by itself. Agents that
+    /// retry would continue for minutes, although no retry can succeed.
     async fn refused(&self) -> ModelFailure;
 
-    /// No more calls: those under way are cut. What was used since it was opened.
+    /// Denies further calls, cancels the calls in progress, and returns the usage since [`Self::open`].
     async fn close(&self) -> ModelUse;
 }
 
-/// On whose account calls are made.
+/// The account on which the calls of a turn are counted.
 pub struct ModelAccount {
     /// The project.
     pub project: ProjectId,
     /// The job.
     pub job: JobId,
-    /// The job's model, as people name it; others are called only as the configuration says.
+    /// The full name of the job's model. Other models can be called only if the configuration allows it.
     pub model: String,
-    /// The keys that the project has for providers, by the names of their variables.
+    /// The project's keys for providers, by the names of their variables.
     pub keys: BTreeMap<String, SecretValue>,
-    /// What may be spent.
+    /// The budgets of the project.
     pub budgets: Budgets,
-    /// Hears of each call that is over.
-    pub told: ModelLog,
+    /// The log of the calls.
+    pub log: ModelLog,
 }
 
-/// Hears of calls.
+/// Receives calls of models when they have ended.
 pub type ModelLog = Box<dyn Fn(ModelCall) + Send + Sync>;
 
-/// A call of a model that is over.
+/// A call of a model that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelCall {
-    /// The provider was asked.
+    /// The proxy called the provider.
     Made {
-        /// The model, as its provider calls it.
+        /// The model's name at its provider.
         model: String,
-        /// What the provider told of its tokens.
+        /// The token counts that the provider reported, or an estimate.
         tokens: Tokens,
-        /// What it cost, in millionths of a US dollar, where the price is known.
+        /// The cost in millionths of a US dollar, if the price is known.
         cost_micros: Option<u64>,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         millis: u64,
-        /// How it failed, if it did.
+        /// The error, if the call failed.
         failure: Option<String>,
     },
-    /// The provider was not asked.
+    /// The proxy denied the call, or removed a part of it.
     Denied {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What was used while a door was open.
+/// The usage of an account while it was open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelUse {
-    /// Tokens and money; `None` where no call was answered.
+    /// The tokens and the cost; `None` if no call was answered.
     pub usage: Option<Usage>,
-    /// What the last call came to grief by, if it did.
+    /// The failure of the last call, if it failed.
     pub failure: Option<ModelFailure>,
 }
 
-/// What was called since the start, by what stands before the names of models.
+/// The totals of calls since the start, by the prefixes of the models' names.
 pub type ModelTotals = BTreeMap<String, ProviderTotals>;
 
-/// What was called at one provider.
+/// The totals of the calls to one provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderTotals {
-    /// How often, by outcome: `ok`, or the code of a failure.
+    /// The number of calls by outcome: `ok`, or the code of a failure.
     pub calls: BTreeMap<String, u64>,
-    /// Tokens.
+    /// The token counts.
     pub tokens: Tokens,
-    /// Money, in millionths of a US dollar; calls without a price are not in it.
+    /// The cost in millionths of a US dollar. Calls without a price are not included.
     pub cost_micros: u64,
 }
 
-/// Who counts calls.
+/// A source of [`ModelTotals`].
 pub trait ModelMeter: Send + Sync {
-    /// What was called since the start.
+    /// Returns the totals since the start.
     fn model_totals(&self) -> ModelTotals;
 }
 
-/// How a call came to grief.
+/// The failure of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFailure {
-    /// As which a run is told that ends by it.
+    /// The reason of a run that ends because of this failure.
     pub reason: Reason,
-    /// Whether another attempt may go better.
+    /// `true` if another attempt may succeed.
     pub may_pass: bool,
 }

@@ -1,27 +1,28 @@
-//! Who somebody is: passwords, and a provider that people sign in at.
+//! Authentication: passwords, and an OpenID provider for sign-in.
 
 use async_trait::async_trait;
 
 use crate::time::Timestamp;
 use crate::user::{Identity, PasswordHash};
 
-/// Hashes passwords. Slow on purpose.
+/// Hashes and verifies passwords. Deliberately slow.
 #[async_trait]
 pub trait Passwords: Send + Sync {
-    /// Whether a password may be chosen by the user of that name.
+    /// Checks whether the user with this name may choose a password.
     ///
     /// # Errors
-    /// Says what to choose instead.
+    /// Returns a text for the user that explains what to change.
     fn check_new(&self, password: &str, name: &str) -> Result<(), String>;
 
-    /// The hash of a password.
+    /// Hashes a password.
     async fn hash(&self, password: String) -> Result<PasswordHash, PasswordsFailed>;
 
-    /// Whether it is the password. Where there is none to compare with it is not, and takes as long to say so.
+    /// Returns whether a password matches a hash. Without a hash, no password matches, and the check takes as long as
+    /// any other, so that its duration does not reveal which users exist.
     async fn verify(&self, password: String, hash: Option<PasswordHash>) -> Result<bool, PasswordsFailed>;
 }
 
-/// A password could not be hashed.
+/// An error that prevented the hashing or the verification of a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the password could not be checked: {0}")]
 pub struct PasswordsFailed(pub String);
@@ -29,37 +30,37 @@ pub struct PasswordsFailed(pub String);
 /// A sign-in that has begun at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BegunSignIn {
-    /// Where the browser goes.
+    /// The URL to which the browser is redirected.
     pub url: String,
-    /// What is to be shown when it comes back; kept in a cookie of that browser.
+    /// The state that [`SignInProvider::finish`] needs. It is stored in a cookie of the browser.
     pub pending: String,
 }
 
-/// What the browser brings back from the provider.
+/// The query parameters with which the provider sends the browser back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReturnedSignIn {
-    /// The code that stands for the answer.
+    /// The authorization code.
     pub code: Option<String>,
-    /// What ties it to the beginning.
+    /// The `state` parameter, which ties the answer to the beginning of the sign-in.
     pub state: Option<String>,
-    /// Who says so (RFC 9207).
+    /// The issuer identifier of the provider (RFC 9207).
     pub issuer: Option<String>,
-    /// Why there is none.
+    /// The error code of a provider that sends no authorization code.
     pub error: Option<String>,
-    /// The same in the provider's words.
+    /// The provider's description of the error.
     pub error_description: Option<String>,
 }
 
-/// Somebody whom the provider knows.
+/// A person whom the provider authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvenPerson {
-    /// Who.
+    /// The person's identity at the provider.
     pub identity: Identity,
-    /// Their verified address.
+    /// The verified email address, or the subject of the identity if there is none.
     pub email: String,
 }
 
-/// Why somebody was not let in; a text for them.
+/// The reason why a person could not sign in, as a text for that person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotProven(pub String);
@@ -67,16 +68,16 @@ pub struct NotProven(pub String);
 /// An OpenID provider.
 #[async_trait]
 pub trait SignInProvider: Send + Sync {
-    /// What the button says.
+    /// Returns the label of the sign-in button.
     fn label(&self) -> &str;
 
-    /// What a new user may do.
+    /// Returns the role of a new user.
     fn default_role(&self) -> crate::user::Role;
 
-    /// Begins; `redirect` is the address that the browser comes back to.
+    /// Begins a sign-in. The provider sends the browser back to `redirect`.
     async fn begin(&self, redirect: &str, now: Timestamp) -> Result<BegunSignIn, NotProven>;
 
-    /// Who it was.
+    /// Finishes a sign-in, and returns the person whom the provider authenticated.
     async fn finish(
         &self,
         pending: &str,

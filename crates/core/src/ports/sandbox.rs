@@ -1,4 +1,4 @@
-//! Sandboxes: where agents, setup commands and git in the agent's tree run.
+//! Sandboxes, in which agents, setup commands and git on the agent's tree run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,48 +9,48 @@ use async_trait::async_trait;
 
 use crate::project::PullPolicy;
 
-/// One thing that a sandbox promises, and whether it holds on this machine.
+/// A guarantee of a sandbox, and whether it holds on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarantee {
-    /// Such as `processes end with the run`.
+    /// The name, such as `network`.
     pub name: &'static str,
-    /// Whether it was seen to hold.
+    /// `true` if a test has shown that the guarantee holds.
     pub holds: bool,
-    /// How to mend it, or what stands in its place.
+    /// A note on how the sandbox provides the guarantee, or the remedy if it does not.
     pub note: String,
 }
 
-/// What holds of the sandbox of a machine.
+/// The guarantees of the sandbox of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Containment {
-    /// The back end.
+    /// The name of the back end.
     pub sandbox: &'static str,
-    /// All that it promises.
+    /// All guarantees.
     pub guarantees: Vec<Guarantee>,
-    /// The names of those that the configuration does without.
+    /// The names of the guarantees that the configuration does not require.
     pub given_up: Vec<String>,
 }
 
 impl Containment {
-    /// What does not hold and must.
+    /// Returns the required guarantees that do not hold.
     pub fn missing(&self) -> impl Iterator<Item = &Guarantee> {
         self.guarantees.iter().filter(|one| !one.holds && !self.given_up.iter().any(|name| name == one.name))
     }
 
-    /// Whether agents may be run.
+    /// Returns whether agents may be run, that is, whether all required guarantees hold.
     #[must_use]
     pub fn is_enough(&self) -> bool {
         self.missing().next().is_none()
     }
 }
 
-/// A machine that carries out runs, as others see it.
+/// The state of a machine that carries out runs.
 #[async_trait]
 pub trait Containing: Send + Sync {
-    /// What holds of its sandbox, tried at the first question.
+    /// Returns the guarantees of the sandbox. Tests them first if there is no usable result.
     async fn containment(&self) -> Containment;
 
-    /// What was found last, if anything was.
+    /// Returns the last result of the tests, if there is one.
     fn seen(&self) -> Option<Containment>;
 
     /// Returns the free space of the disk with the workspaces, if it is known.
@@ -77,8 +77,8 @@ impl FreeSpace {
     }
 }
 
-/// The folders of a job as the agent sees them. They stay the same over a job's life, because agents store absolute
-/// paths in their sessions.
+/// The paths of a job's folders in the sandbox. They never change during the life of a job, because agents store
+/// absolute paths in their sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// The working tree.
@@ -87,35 +87,36 @@ pub struct Layout {
     pub home: PathBuf,
 }
 
-/// A program to start. Its `Debug` shows no value of the environment: some are secrets.
+/// A program to start. `Debug` does not show the environment, because some of its values are secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Spawn {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// All of its environment; nothing is inherited.
+    /// The whole environment. Nothing is inherited.
     pub environment: BTreeMap<String, String>,
     /// The folder on the host that becomes its working directory.
     pub workspace: PathBuf,
     /// The folder on the host that becomes its home.
     pub home: PathBuf,
-    /// Files and folders of the host that it may read, each at the path that it has on the host.
+    /// Files and folders of the host that the program may read, at the paths that they have on the host.
     pub readable: Vec<PathBuf>,
-    /// Folders of the host that it may also change, likewise.
+    /// Folders of the host that the program may also write to, at the paths that they have on the host.
     pub writable: Vec<PathBuf>,
-    /// Ports of its loopback whose connections come to the service; only where [`Sandbox::has_own_network`].
+    /// Ports of the program's loopback interface whose connections go to the service. Requires
+    /// [`Sandbox::has_own_network`].
     pub listen: Vec<u16>,
-    /// How much it may use.
+    /// The resource limits.
     pub resources: Resources,
-    /// What it finds as its system, where the back end has images; `None`: the back end's own choice.
+    /// The container image, if the back end uses images; `None` means the back end's default.
     pub image: Option<Image>,
 }
 
-/// A container's image.
+/// A container image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Such as `docker.io/library/node:22`.
+    /// The name, such as `docker.io/library/node:22`.
     pub name: String,
-    /// When it is fetched.
+    /// The policy that decides when the image is pulled.
     pub pull: PullPolicy,
 }
 
@@ -125,37 +126,37 @@ impl fmt::Debug for Spawn {
     }
 }
 
-/// How much a program and all that it starts may use together; `None`: no limit.
+/// The resource limits of a program and everything that it starts, together; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Bytes of memory, files in memory among them.
+    /// The memory in bytes, including files in memory.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads.
+    /// The number of processes and threads.
     pub processes: Option<u32>,
-    /// Thousandths of one processor; more is not refused but comes later.
+    /// The processor time in thousandths of one processor. A program that needs more is delayed.
     pub cpu_millis: Option<u32>,
-    /// Bytes of one file that it writes.
+    /// The size in bytes of each file that the program writes.
     pub file_bytes: Option<u64>,
-    /// Bytes of all files on the disk that its user owns, if the back end lets the kernel enforce that. The kernel's
-    /// limit is slightly higher.
+    /// The size in bytes of all files on the disk that the program's user owns, if the back end lets the kernel enforce
+    /// it. The kernel's limit is slightly higher.
     pub disk_bytes: Option<u64>,
 }
 
-/// A limit that a program has come up against.
+/// A resource limit that a program has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
-    /// A process was killed because there was no more memory.
+    /// A process was killed for lack of memory.
     Memory,
-    /// A process could not be started.
+    /// A process could not be started because there were too many.
     Processes,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself.
+    /// The program exited with this code.
     Code(i32),
-    /// By a signal.
+    /// A signal killed the program.
     Signal(i32),
 }
 
@@ -168,17 +169,17 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// Why a program was not started.
+/// An error from starting a program in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
-    /// It is not there.
+    /// The program does not exist.
     #[error("the program {0:?} was not found")]
     NotFound(String),
-    /// The sandbox itself could not be made.
-    #[error("no sandbox could be made: {0}")]
+    /// The sandbox could not be created.
+    #[error("the sandbox could not be created: {0}")]
     Unavailable(String),
-    /// The container engine does not answer. The program itself is not at fault: it can be started once the engine is
-    /// back.
+    /// The container engine does not answer. The program is not the cause: it can be started when the engine answers
+    /// again.
     #[error("{0}")]
     EngineUnreachable(String),
     /// The image does not exist, or its registry refuses it to this machine; a retry does not help.
@@ -187,34 +188,34 @@ pub enum SandboxError {
     /// The image exists, but it cannot run the programs of a job; a retry does not help.
     #[error("{0}")]
     ImageRefused(String),
-    /// Anything else.
+    /// The program could not be started for another reason.
     #[error("the program {program:?} could not be started: {detail}")]
     Failed {
-        /// Which.
+        /// The program.
         program: String,
-        /// What the system said.
+        /// The cause.
         detail: String,
     },
 }
 
-/// A program that runs, and its streams.
+/// A running program and its streams.
 pub struct Spawned {
-    /// To write to.
+    /// The write end of the standard input.
     pub stdin: OwnedFd,
-    /// To read from.
+    /// The read end of the standard output.
     pub stdout: OwnedFd,
-    /// To read from.
+    /// The read end of the standard error output.
     pub stderr: OwnedFd,
-    /// For each port of [`Spawn::listen`] the socket that listens there.
+    /// The listening sockets, one for each port of [`Spawn::listen`].
     pub listeners: Vec<OwnedFd>,
-    /// To wait for and to end.
+    /// The process, which can be waited for and ended.
     pub process: Box<dyn Process>,
 }
 
-/// A program that runs. Dropping it kills it and everything that it started.
+/// A running program. Dropping it kills the program and everything that the program started.
 #[async_trait]
 pub trait Process: Send + Sync {
-    /// Waits until it ends by itself.
+    /// Waits until the program ends by itself.
     async fn wait(&mut self) -> Exit;
 
     /// Freezes the program and everything that it started until [`Process::resume`], whatever the program does to
@@ -222,10 +223,11 @@ pub trait Process: Send + Sync {
     /// guarantee that.
     async fn pause(&mut self) -> bool;
 
-    /// Resumes the program. Returns false if it could not be reached; then only [`Process::end`] is of use.
+    /// Resumes the program. Returns false if the program could not be reached; it can then only be ended
+    /// ([`Process::end`]).
     async fn resume(&mut self) -> bool;
 
-    /// The limit that it has come up against so far, if the back end can tell.
+    /// Returns the limit that the program has reached so far, if the back end can detect it.
     fn exhausted(&self) -> Option<Exhausted>;
 
     /// Returns the size in bytes of the deleted files on a device (`st_dev`) that the program, or anything that it
@@ -237,36 +239,36 @@ pub trait Process: Send + Sync {
     async fn end(&mut self) -> Exit;
 }
 
-/// A back end.
+/// A back end that runs programs in sandboxes.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    /// Its name in the configuration.
+    /// Returns the name of the back end in the configuration.
     fn name(&self) -> &'static str;
 
-    /// What it promises, seen by trying.
+    /// Tests which guarantees hold.
     async fn probe(&self) -> Vec<Guarantee>;
 
-    /// The folders as the agent sees them.
+    /// Returns the paths of the folders in the sandbox.
     fn layout(&self, workspace: &Path, home: &Path) -> Layout;
 
-    /// The part of the host's search path that is there for programs.
+    /// Returns the search path for programs in the sandbox, given the host's search path.
     fn search_path(&self, host: &str) -> String;
 
-    /// Whether programs have a loopback of their own, and nothing else.
+    /// Returns whether programs have a separate loopback interface and no other network.
     fn has_own_network(&self) -> bool;
 
-    /// Gives folders, which no program in a sandbox has had before or the same ones had, to those that will run with
-    /// the first of them as their workspace.
+    /// Gives folders to the programs that will run with the first of the folders as their workspace. No other programs
+    /// in a sandbox may have had these folders before.
     async fn adopt(&self, folders: &[PathBuf]) -> Result<(), SandboxError>;
 
-    /// Checks whether the sandbox's backing service, such as a container engine, answers now. Cheap, and no substitute
-    /// for [`Sandbox::probe`].
+    /// Checks whether the sandbox's backing service, such as a container engine, answers now. The check is cheap and
+    /// does not replace [`Sandbox::probe`].
     async fn available(&self) -> Result<(), SandboxError> {
         Ok(())
     }
 
-    /// Returns the bytes on its disk that the kernel counts for programs with this workspace, including deleted files
-    /// that are still open; `None` if the kernel does not count them.
+    /// Returns the number of bytes on the disk that the kernel counts for programs with this workspace, including
+    /// deleted files that are still open; `None` if the kernel does not count them.
     async fn disk_usage(&self, _workspace: &Path) -> Option<u64> {
         None
     }

@@ -1,37 +1,37 @@
-//! Whether a project can be stored: every field, with an error that names it as clients know it.
+//! The validation of projects. An error names the invalid field as clients know it.
 
 use super::{CODE_HOST_TOKEN, InvalidProject, Project, SecretChanges, check_variable, parse_address};
 use crate::branch::check_ref_name;
 use crate::egress::Allowlist;
 
-/// The longest name of an agent, model or user, in characters.
+/// The maximum length of a one-line field, such as the name of an agent, model or image, in characters.
 const NAME_CHARS: usize = 200;
 
-/// The longest setup command or template, in characters.
+/// The maximum length of a setup command, template or credential, in characters.
 const TEXT_CHARS: usize = 20_000;
 
-/// The most labels on a pull request.
+/// The maximum number of labels of a pull request.
 const LABELS: usize = 50;
 
-/// The most continuations of a turn.
+/// The maximum for the limit on continuations of a turn.
 const MOST_CONTINUATIONS: u64 = 100;
 
-/// The most calls of the model in a turn.
+/// The maximum for the limit on model calls in a turn.
 const MOST_MODEL_CALLS: u64 = 100_000;
 
-/// With less memory than this no agent starts.
+/// The minimum memory limit, in bytes. No agent starts with less memory.
 const LEAST_MEMORY: u64 = 64 << 20;
 
-/// The most entries of what programs may reach.
+/// The maximum number of entries of `sandbox.egress`.
 const DESTINATIONS: usize = 200;
 
-/// The longest time that one run may be given: a week.
+/// The maximum time limit of a run, in seconds: a week.
 const RUN_SECONDS: u32 = 7 * 24 * 3600;
 
 /// Checks a project and the changes to its secrets.
 ///
 /// # Errors
-/// Names the first field that is refused.
+/// Returns an error for the first invalid field.
 pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidProject> {
     parse_address(&project.repository)?;
     let settings = &project.settings;
@@ -97,7 +97,7 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
 fn check_secrets(secrets: &SecretChanges) -> Result<(), InvalidProject> {
     for (name, value) in secrets {
         let value = value.as_ref().map_or("", |value| &value.0);
-        // A line break would end the line in which git is told the token.
+        // Git reads the token from a line of text, so a line break would cut it off.
         if name == CODE_HOST_TOKEN {
             if value.chars().any(char::is_control) {
                 return Err(InvalidProject::Text { field: "codeHost.token", most: TEXT_CHARS });
@@ -109,13 +109,13 @@ fn check_secrets(secrets: &SecretChanges) -> Result<(), InvalidProject> {
     Ok(())
 }
 
-/// One line that is not empty.
+/// Checks that a field has one line, which is not empty.
 fn check_name(field: &'static str, name: &str) -> Result<(), InvalidProject> {
     let bad = name.trim().is_empty() || name.chars().count() > NAME_CHARS || name.chars().any(char::is_control);
     if bad { Err(InvalidProject::Text { field, most: NAME_CHARS }) } else { Ok(()) }
 }
 
-/// Any number of lines.
+/// Checks a field that may have several lines.
 fn check_text(field: &'static str, text: Option<&str>) -> Result<(), InvalidProject> {
     let bad = |text: &str| text.contains('\0') || text.chars().count() > TEXT_CHARS;
     if text.is_some_and(bad) { Err(InvalidProject::Text { field, most: TEXT_CHARS }) } else { Ok(()) }
@@ -137,11 +137,12 @@ mod tests {
             created_at: Timestamp::default(),
             settings: Settings::default(),
             secret_names: vec![],
+            version: 1,
         }
     }
 
     #[test]
-    fn each_refused_field_is_named() {
+    fn the_error_names_the_invalid_field() {
         type Spoil = fn(&mut Project);
         let cases: [(Spoil, &str); 22] = [
             (|p| p.settings.sandbox.image = Some("a\nb".into()), "sandbox.image"),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_one_line_and_no_variable() {
+    fn a_token_has_one_line_and_other_secrets_have_names_of_variables() {
         let token = |value: &str| [(CODE_HOST_TOKEN.to_owned(), Some(SecretValue(value.to_owned())))].into();
         assert_eq!(check(&project(), &token("ghp_x")), Ok(()));
         assert!(check(&project(), &token("a\nb")).is_err());

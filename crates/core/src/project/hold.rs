@@ -95,14 +95,14 @@ mod tests {
         let first = Hold::after(None, &failure(ReasonCode::RepositoryUnreachable, 0, 1));
         assert_eq!((first.attempts, first.next_probe_at), (1, START + Duration::from_secs(2)));
         let together = Hold::after(Some(&first), &failure(ReasonCode::RepositoryUnreachable, 0, 5));
-        assert_eq!(together, first, "it had begun before the hold");
+        assert_eq!(together, first, "the run began before the hold");
         let probe = Hold::after(Some(&first), &failure(ReasonCode::RepositoryUnreachable, 2, 3));
         assert_eq!((probe.attempts, probe.since), (2, first.since));
         assert_eq!(probe.next_probe_at, START + Duration::from_secs(5));
     }
 
     #[test]
-    fn another_cause_begins_anew() {
+    fn a_failure_with_another_cause_starts_a_new_hold() {
         let first = Hold::after(None, &failure(ReasonCode::RepositoryUnreachable, 0, 1));
         let other = Hold::after(Some(&first), &failure(ReasonCode::CredentialRefused, 2, 3));
         assert_eq!((other.attempts, other.since), (1, START + Duration::from_secs(3)));

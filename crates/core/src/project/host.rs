@@ -188,7 +188,7 @@ mod tests {
     use crate::project::parse_address;
 
     #[test]
-    fn an_address_of_the_link_or_of_metadata_is_known_in_every_form() {
+    fn link_local_and_metadata_addresses_are_restricted_in_every_notation() {
         for repository in [
             "http://169.254.169.254/latest/meta-data",
             "https://169.254.0.1/x.git",
@@ -229,14 +229,14 @@ mod tests {
             "git@[fe80:0::1]:x.git",
             "[git@169.254.169.254:22]:x.git",
         ] {
-            assert!(parse_address(repository).is_ok(), "{repository} is no repository anyway");
+            assert!(parse_address(repository).is_ok(), "{repository} is not a valid address");
             let found = repository_host(repository).unwrap_or_else(|| panic!("{repository}"));
             assert!(found.restricted().is_some(), "{repository}: {found:?}");
         }
     }
 
     #[test]
-    fn other_hosts_are_anybody_s() {
+    fn other_hosts_are_not_restricted() {
         for repository in [
             "https://github.com/a/b.git",
             "https://169.254.example.com/x",
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_host_is_named_for_people() {
+    fn a_restricted_host_is_described_for_people() {
         let host = repository_host("https://Git.example/x").unwrap();
         assert_eq!(host.restricted_at("1.1.1.1".parse().unwrap()), None);
         let found = host.restricted_at("169.254.7.7".parse().unwrap()).unwrap().to_string();

@@ -1,10 +1,12 @@
-//! Jobs in every state, made by the commands that lead there.
+//! Jobs in every state, produced by the commands that lead to it.
 
 use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Change, create, step};
-use journeyman_core::job::command::{Claim, Command, Ending, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{
+    Claim, Command, Ending, NextAttempt, Outcome, Published, Report, TurnArtifacts, TurnBegun,
+};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{DEFAULT_BRANCH, Job, JobOptions, JobState, Pull, Source, Token, Work};
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
@@ -15,7 +17,7 @@ use uuid::Uuid;
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-/// A job, its moment, and everything that was written for it.
+/// A job, the current time, the last change, and the types of all its log entries.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) job: Job,
@@ -40,7 +42,7 @@ pub(crate) fn sha(digit: char) -> Sha {
     }
 }
 
-/// A job that was just created with message 1.
+/// Returns a job that was just created with message 1.
 pub(crate) fn created() -> Case {
     let job = Job {
         id: JobId::from_uuid(Uuid::from_u128(100)),
@@ -56,7 +58,7 @@ pub(crate) fn created() -> Case {
         created_at: START,
         state: JobState::Active(Work::Waiting),
         waiting_since: START,
-        warm: None,
+        preferred_worker: None,
         settled_at: None,
         last: None,
         queue: Vec::new(),
@@ -80,11 +82,11 @@ impl Case {
         step(&self.job, command, self.now)
     }
 
-    /// Does it; the test fails if it is refused.
+    /// Applies a command. The test fails if the command is rejected or leaves a gap in the log.
     pub(crate) fn then(mut self, command: &Command) -> Self {
         let change = match self.attempt(command) {
             Ok(change) => change,
-            Err(rejected) => panic!("{command:?} was refused: {rejected}"),
+            Err(rejected) => panic!("{command:?} was rejected: {rejected}"),
         };
         let expected: Vec<u64> = (self.job.last_seq + 1..=change.job.last_seq).collect();
         assert_eq!(change.log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), expected, "the log has no gaps");
@@ -121,13 +123,14 @@ impl Case {
         self.then(&Command::Report { token, report })
     }
 
-    /// The turn begins and ends with commit `digit`.
+    /// Begins a turn, and ends it with the commit `digit`.
     pub(crate) fn turn(self, digit: char, ending: Ending) -> Self {
         let known = self.job.branch.as_ref();
         let head = known.map_or_else(|| sha('0'), |branch| branch.head.clone());
         let pushed = known.and_then(|branch| branch.pushed.clone());
         let begun = TurnBegun { branch: "b".into(), generation: 1, base: sha('0'), head, pushed, default_branch: None };
-        let ended = Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], kept: kept("s"), ending };
+        let ended =
+            Report::TurnEnded { head: sha(digit), commits: vec![sha(digit)], artifacts: artifacts("s"), ending };
         self.report(Report::TurnBegun(begun)).report(ended)
     }
 
@@ -153,8 +156,8 @@ impl Case {
     }
 }
 
-pub(crate) fn kept(session: &str) -> Kept {
-    Kept { session: Some(session.into()), ..Kept::default() }
+pub(crate) fn artifacts(session: &str) -> TurnArtifacts {
+    TurnArtifacts { session: Some(session.into()), ..TurnArtifacts::default() }
 }
 
 pub(crate) fn claim(case: &Case) -> Command {

@@ -1,12 +1,13 @@
 //! An exhaustive check of the real `decide` and `apply`: every order in which a client, two workers, a clock and a code
 //! host can act on one job of up to three messages, within the bounds below.
 //!
-//! The world holds what the core does not: what each worker believes, what is on the code host, what was promised. A
-//! worker may sleep at any point (it just does not act), so it may wake when its lease was taken over; it may die
-//! between an effect on the code host and the report of it, which is what a lost answer looks like.
+//! The world has what the core does not have: the state of each worker as the worker knows it, the content of the code
+//! host, and the results that receipts have promised. A worker may pause at any point (it just does not act), so it may
+//! continue after its lease was taken over. It may die between an effect on the code host and the report of that
+//! effect, which has the same consequences as a lost response.
 //!
-//! Time is relative: the clock stands still at `NOW`, and [`Action::Wait`] moves what the job waits for to now. That is
-//! the same as moving the clock, because the core compares times with now and does nothing else with them.
+//! Time is relative: the clock stands still at `NOW`, and [`Action::Wait`] moves the time that the job waits for to
+//! `NOW`. This is equivalent to moving the clock, because the core only compares times with the current time.
 
 mod client;
 mod normal;
@@ -18,11 +19,12 @@ use stateright::{Checker, Model, Property};
 
 use world::{Action, Bounds, World};
 
-/// How much may happen. One more of anything makes several times as many states, too many for every run of the tests.
+/// The limits on what may happen. Each increment multiplies the number of states, which would then take too long for
+/// every run of the tests.
 const BOUNDS: Bounds = Bounds { messages: 3, mishaps: 2, interventions: 1 };
 
-/// States of the world within [`BOUNDS`]. A change of the machine changes it: look at what the change adds or takes
-/// away, then write the new number.
+/// The number of states of the world within [`BOUNDS`]. If a change of the state machine changes it, check which states
+/// the change adds or removes, then update the number.
 const STATES: usize = 804_070;
 
 struct Machine;
@@ -42,7 +44,7 @@ impl Model for Machine {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         next.act(action);
-        // An action that changes nothing leads nowhere new.
+        // Skip actions that change nothing.
         (next != *world).then_some(next)
     }
 
@@ -55,5 +57,5 @@ impl Model for Machine {
 fn no_order_of_events_breaks_a_promise() {
     let checker = Machine.checker().threads(2).spawn_bfs().join();
     checker.assert_properties();
-    assert_eq!(checker.unique_state_count(), STATES, "the machine has another number of states than before");
+    assert_eq!(checker.unique_state_count(), STATES, "the number of states has changed");
 }

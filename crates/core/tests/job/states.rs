@@ -1,4 +1,4 @@
-//! The contract's table: what a message, cancel, archive and unarchive do in each state.
+//! The contract's table of states: the effect of a message, cancel, archive and unarchive in each state.
 
 use journeyman_core::job::JobStatus;
 use journeyman_core::job::command::{Command, Ending};
@@ -47,7 +47,7 @@ fn a_message_in_every_state() {
 }
 
 #[test]
-fn a_queue_has_room_for_a_hundred() {
+fn a_queue_holds_at_most_a_hundred_messages() {
     let mut case = running();
     for number in 0..MAX_QUEUED {
         case = case.send(1000 + number as u128);
@@ -64,7 +64,7 @@ fn cancel_in_every_state() {
         ("running with a queue", running().send(2).send(3), JobStatus::Failed),
         ("retrying", running().fail(Some(0)).send(2), JobStatus::Failed),
         ("publishing", running().turn('a', Ending::Done).send(2), JobStatus::Active),
-        ("publishing, to be tried again", running().turn('a', Ending::Done).fail(Some(0)), JobStatus::Failed),
+        ("publishing, before a retry", running().turn('a', Ending::Done).fail(Some(0)), JobStatus::Failed),
         ("completed", completed(), JobStatus::Completed),
         ("failed", failed(), JobStatus::Failed),
         ("archived", archived(), JobStatus::Archived),
@@ -72,7 +72,7 @@ fn cancel_in_every_state() {
         let once = case.then(&Command::Cancel);
         assert_eq!((once.job.status(), once.job.queue.len()), (after, 0), "{name}");
         let again = once.clone().then(&Command::Cancel);
-        assert!(again.last.is_empty(&once.job), "{name}: again is the same as once");
+        assert!(again.last.is_empty(&once.job), "{name}: a repetition has no effect");
     }
 }
 
@@ -89,27 +89,27 @@ fn archive_and_unarchive_in_every_state() {
         let away = case.then(&Command::Archive);
         assert_eq!(away.job.status(), JobStatus::Archived, "{name}");
         assert!(away.job.record().archived_at.is_some(), "{name}");
-        assert!(away.clone().then(&Command::Archive).last.is_empty(&away.job), "{name}: again is the same as once");
+        assert!(away.clone().then(&Command::Archive).last.is_empty(&away.job), "{name}: a repetition has no effect");
         let back = away.then(&Command::Unarchive);
         assert_eq!((back.job.status(), back.job.record().archived_at), (before, None), "{name}");
-        assert!(back.clone().then(&Command::Unarchive).last.is_empty(&back.job), "{name}: again is the same as once");
+        assert!(back.clone().then(&Command::Unarchive).last.is_empty(&back.job), "{name}: a repetition has no effect");
     }
 }
 
 #[test]
-fn only_what_waits_can_be_withdrawn() {
+fn only_queued_messages_can_be_withdrawn() {
     let withdraw = |number| Command::WithdrawMessage(msg(number));
     let case = running().send(2);
     assert_eq!(case.attempt(&withdraw(1)).map(|_| ()), Err(Rejected::AlreadyDelivered), "delivered");
     assert_eq!(case.attempt(&withdraw(7)).map(|_| ()), Err(Rejected::AlreadyDelivered), "unknown");
     assert_eq!(case.then(&withdraw(2)).job.status(), JobStatus::Active, "message 1 still runs");
-    assert_eq!(completed().send(2).then(&withdraw(2)).job.status(), JobStatus::Completed, "as it was before");
-    assert_eq!(failed().send(2).then(&withdraw(2)).job.status(), JobStatus::Failed, "as it was before");
-    assert_eq!(created().then(&withdraw(1)).job.status(), JobStatus::Failed, "nothing was ever done");
+    assert_eq!(completed().send(2).then(&withdraw(2)).job.status(), JobStatus::Completed, "the same as before");
+    assert_eq!(failed().send(2).then(&withdraw(2)).job.status(), JobStatus::Failed, "the same as before");
+    assert_eq!(created().then(&withdraw(1)).job.status(), JobStatus::Failed, "no run took a message");
 }
 
 #[test]
-fn the_link_is_shown_when_the_job_is_done() {
+fn the_pull_request_is_shown_while_the_job_is_not_active() {
     let done = completed();
     assert_eq!(done.job.record().pr_link.as_deref(), Some("http://pull/1"));
     assert_eq!(done.send(2).job.record().pr_link, None);

@@ -1,10 +1,10 @@
-//! What workers are given, and what their reports lead to.
+//! Claims and reports of workers, and their effects.
 
 use std::time::Duration;
 
 use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::{Row, step};
-use journeyman_core::job::command::{Claim, Command, Ending, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Ending, Outcome, Published, Report, TurnArtifacts, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::{JobState, JobStatus, Progress, Token};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::given::{Case, LEASE, claim, completed, created, msg, running, sha};
 
-/// How messages ended with the last command.
+/// Returns the messages that ended with the last command, and their final statuses.
 fn ended(case: &Case) -> Vec<(u128, MessageStatus)> {
     let end = |row: &Row| match row {
         Row::MessageEnded { id, status, .. } => Some((id.uuid().as_u128(), *status)),
@@ -27,11 +27,11 @@ fn ended(case: &Case) -> Vec<(u128, MessageStatus)> {
 }
 
 fn delivered(case: &Case) -> Option<u128> {
-    case.job.delivery().map(|delivery| delivery.message.uuid().as_u128())
+    case.job.in_flight().map(|message| message.message.uuid().as_u128())
 }
 
 #[test]
-fn a_whole_run_is_told_in_the_log() {
+fn a_complete_run_is_in_the_log() {
     let case = completed();
     let expected = [
         "job.created",
@@ -52,7 +52,7 @@ fn a_turn_that_was_cut_short_publishes_its_work_and_fails() {
     let reason = Reason::new(ReasonCode::TurnCutShort, "the model reached its limit");
     let case = running().send(2).turn('a', Ending::CutShort(reason.clone()));
     // The worker that published a rebased commit reports the same end again, and another worker may take over.
-    let ending = case.job.delivery().unwrap().progress.ending().unwrap();
+    let ending = case.job.in_flight().unwrap().progress.ending().unwrap();
     assert_eq!(ending, Ending::CutShort(reason.clone()));
     let case = case.turn('b', ending).publish('b');
     assert_eq!(ended(&case), [(1, MessageStatus::Failed)]);
@@ -87,9 +87,9 @@ fn a_run_that_ends_without_a_report_has_the_usage_of_its_recorded_calls() {
     assert_eq!(usage(&running().then(&Command::Cancel)), Some(recorded), "cancelled");
     assert_eq!(usage(&running().then(&Command::Archive)), Some(recorded), "archived");
     assert_eq!(usage(&running().after(LEASE).claim()), Some(recorded), "lost");
-    assert_eq!(usage(&running().fail(None)), Some(recorded), "failed without a usage of its own");
+    assert_eq!(usage(&running().fail(None)), Some(recorded), "failed without reported usage");
     let taken_over = running().after(LEASE).claim();
-    assert_eq!(usage(&taken_over.then(&Command::Cancel)), Some(Usage::default()), "another run begins at nothing");
+    assert_eq!(usage(&taken_over.then(&Command::Cancel)), Some(Usage::default()), "another run starts from zero");
 }
 
 #[test]
@@ -109,13 +109,13 @@ fn a_call_that_ended_after_its_run_is_added_to_that_run() {
 }
 
 #[test]
-fn messages_are_taken_in_order_and_an_interrupting_one_first() {
+fn messages_are_delivered_in_order_and_interrupting_messages_first() {
     let case = created().send(2).send(3).claim();
     assert_eq!(delivered(&case), Some(1));
     let case = case.turn('a', Ending::Done).publish('a').claim();
     assert_eq!(delivered(&case), Some(2));
     let case = case.interrupt(4);
-    assert!(case.job.delivery().is_some_and(|delivery| delivery.stop), "message 2 is asked to stop");
+    assert!(case.job.in_flight().is_some_and(|message| message.stop), "message 2 must stop");
     let case = case.turn('b', Ending::Stopped).publish('b');
     assert_eq!(ended(&case), [(2, MessageStatus::Cancelled)]);
     let case = case.claim();
@@ -124,7 +124,7 @@ fn messages_are_taken_in_order_and_an_interrupting_one_first() {
 }
 
 #[test]
-fn an_interrupt_of_what_waits_for_its_next_attempt_ends_it_at_once() {
+fn an_interrupt_ends_a_message_that_waits_for_its_next_attempt() {
     let case = running().fail(Some(0)).interrupt(2);
     assert_eq!(ended(&case), [(1, MessageStatus::Cancelled)]);
     assert_eq!(delivered(&case.claim()), Some(2));
@@ -135,13 +135,13 @@ fn a_job_is_claimed_only_when_it_is_due() {
     let refused = |case: &Case| case.attempt(&claim(case)).map(|_| ()) == Err(Rejected::NotDue);
     assert!(refused(&completed()), "nothing to do");
     assert!(refused(&running()), "the lease holds");
-    assert!(!refused(&running().after(LEASE)), "the lease has run out");
-    assert!(refused(&running().fail(Some(999)).after(Duration::from_millis(999))), "the wait is not over");
-    assert!(!refused(&running().fail(Some(999)).after(Duration::from_secs(1))), "the wait is over");
+    assert!(!refused(&running().after(LEASE)), "the lease has expired");
+    assert!(refused(&running().fail(Some(999)).after(Duration::from_millis(999))), "the delay has not passed");
+    assert!(!refused(&running().fail(Some(999)).after(Duration::from_secs(1))), "the delay has passed");
 }
 
 #[test]
-fn a_clock_that_was_set_back_keeps_nothing_waiting() {
+fn a_clock_that_was_set_back_delays_no_job() {
     let hour = Duration::from_secs(3600);
     let refused = |case: &Case, back: Duration| {
         let claimed = Command::Claim(Claim {
@@ -152,10 +152,10 @@ fn a_clock_that_was_set_back_keeps_nothing_waiting() {
         step(&case.job, &claimed, case.now - back).map(|_| ()) == Err(Rejected::NotDue)
     };
     assert!(!refused(&created(), hour), "a message waits");
-    assert!(!refused(&running().fail(Some(999)), hour), "an attempt waits, longer than any wait may be");
-    assert!(refused(&running().fail(Some(999)), Duration::from_secs(60)), "it waits as long as one may");
-    assert!(!refused(&running(), hour), "a lease that is longer than any may be is over");
-    assert!(refused(&running(), Duration::from_secs(60)), "a lease holds");
+    assert!(!refused(&running().fail(Some(999)), hour), "an attempt is due later than the longest delay");
+    assert!(refused(&running().fail(Some(999)), Duration::from_secs(60)), "the delay is possible");
+    assert!(!refused(&running(), hour), "a lease is longer than the longest lease");
+    assert!(refused(&running(), Duration::from_secs(60)), "the lease holds");
     assert!(refused(&completed(), hour), "nothing to do");
 }
 
@@ -187,7 +187,12 @@ fn only_the_newest_token_may_report() {
         Report::Heartbeat { lease_until: case.now },
         Report::TurnBegun(begun),
         Report::Transcript(vec![]),
-        Report::TurnEnded { head: sha('a'), commits: vec![], kept: Kept::default(), ending: Ending::Done },
+        Report::TurnEnded {
+            head: sha('a'),
+            commits: vec![],
+            artifacts: TurnArtifacts::default(),
+            ending: Ending::Done,
+        },
         Report::Finished { outcome, usage: Usage::default() },
     ] {
         for token in [old, Token(99)] {
@@ -200,7 +205,7 @@ fn only_the_newest_token_may_report() {
 #[test]
 fn a_turn_that_ended_is_not_repeated_after_a_takeover() {
     let case = running().turn('a', Ending::Done).after(LEASE).claim();
-    let progress = case.job.delivery().map(|delivery| delivery.progress.clone());
+    let progress = case.job.in_flight().map(|message| message.progress.clone());
     assert_eq!(
         progress,
         Some(Progress::Publishing { head: sha('a'), commits: vec![sha('a')], stopped: false, cut_short: None })
@@ -218,11 +223,11 @@ fn nothing_is_published_before_the_turn_has_ended() {
 }
 
 #[test]
-fn what_may_pass_is_tried_again_and_then_given_up() {
+fn a_temporary_failure_is_retried_a_limited_number_of_times() {
     let mut case = running();
     for _ in 1..MAX_FAILURES {
         case = case.fail(Some(0));
-        assert_eq!(ended(&case), [], "it is tried again");
+        assert_eq!(ended(&case), [], "the message is retried");
         case = case.after(Duration::from_secs(300)).claim();
     }
     let case = case.fail(Some(0));
@@ -230,13 +235,13 @@ fn what_may_pass_is_tried_again_and_then_given_up() {
 }
 
 #[test]
-fn a_message_that_kills_its_workers_is_given_up() {
+fn a_message_that_kills_its_workers_fails() {
     let mut case = running();
     for losses in 1..=MAX_LOSSES {
         case = case.after(LEASE).claim();
         assert_eq!(case.job.status(), JobStatus::Active);
         if !takeover_delay(losses).is_zero() {
-            assert_eq!(case.job.lease(), None, "later takeovers wait");
+            assert_eq!(case.job.lease(), None, "later takeovers are delayed");
             case = case.after(takeover_delay(losses)).claim();
         }
     }
@@ -245,29 +250,29 @@ fn a_message_that_kills_its_workers_is_given_up() {
 }
 
 #[test]
-fn a_lost_run_that_was_asked_to_stop_makes_room() {
+fn a_lost_run_that_was_asked_to_stop_is_not_repeated() {
     let case = running().interrupt(2).after(LEASE).claim();
     assert_eq!(ended(&case), [(1, MessageStatus::Cancelled)]);
     assert_eq!(delivered(&case), Some(2));
 }
 
 #[test]
-fn a_run_that_is_handed_back_counts_as_nothing() {
+fn a_run_that_is_handed_back_is_not_a_failure() {
     let report = || Report::Finished { outcome: Outcome::HandedBack, usage: Usage::default() };
     let mut case = running();
     for _ in 0..10 {
         case = case.report(report());
         let cancelled =
             case.last.rows.iter().any(|row| matches!(row, Row::RunEnded { status: RunStatus::Cancelled, .. }));
-        assert!(cancelled, "the run ends, and not as a failure");
+        assert!(cancelled, "the run was canceled and did not fail");
         case = case.claim();
     }
-    let counted = case.job.delivery().map(|delivery| (delivery.attempts, delivery.failures, delivery.losses));
+    let counted = case.job.in_flight().map(|message| (message.attempts, message.failures, message.losses));
     assert_eq!(counted, Some((11, 0, 0)));
 }
 
 #[test]
-fn a_failed_run_does_not_drop_the_queue_and_the_last_one_decides() {
+fn a_failed_run_does_not_drop_the_queue_and_the_last_run_decides() {
     let case = running().send(2).fail(None);
     assert_eq!(case.job.status(), JobStatus::Active);
     let case = case.claim().turn('a', Ending::Done).publish('a');
@@ -277,7 +282,7 @@ fn a_failed_run_does_not_drop_the_queue_and_the_last_one_decides() {
 }
 
 #[test]
-fn a_new_branch_leaves_the_old_pull_request_behind() {
+fn a_new_branch_has_no_pull_request() {
     let case = completed().send(2).claim();
     let begun = TurnBegun {
         branch: "b-2".into(),
@@ -291,17 +296,17 @@ fn a_new_branch_leaves_the_old_pull_request_behind() {
 }
 
 #[test]
-fn a_turn_whose_commit_was_lost_with_its_machine_is_begun_again() {
+fn a_turn_whose_commit_was_lost_with_its_machine_is_repeated() {
     let lost = running().turn('a', Ending::Done).after(LEASE).claim();
     let begun = first_turn();
     let again = lost.report(Report::TurnBegun(begun));
-    assert_eq!(again.job.delivery().map(|delivery| &delivery.progress), Some(&Progress::Prompting));
+    assert_eq!(again.job.in_flight().map(|message| &message.progress), Some(&Progress::Prompting));
     let interrupted = again.interrupt(2);
-    assert!(interrupted.job.delivery().is_some_and(|delivery| delivery.stop), "it can be interrupted like any turn");
+    assert!(interrupted.job.in_flight().is_some_and(|message| message.stop), "it can be interrupted like any turn");
 }
 
 #[test]
-fn a_cancel_comes_in_time_or_the_message_is_finished_with_its_commits() {
+fn a_cancel_stops_the_turn_or_the_message_finishes_with_its_commits() {
     let head = |case: &Case| case.job.branch.as_ref().map(|branch| branch.head.clone());
     let begun = first_turn();
     let in_time = running().report(Report::TurnBegun(begun)).then(&Command::Cancel);
@@ -330,7 +335,7 @@ fn a_job_that_is_archived_while_its_work_is_published_is_archived_for_clients_at
 }
 
 #[test]
-fn an_archived_jobs_turn_whose_commit_was_lost_is_not_begun_again() {
+fn a_turn_of_an_archived_job_is_not_repeated_if_its_commit_was_lost() {
     let lost = running().turn('a', Ending::Done).then(&Command::Archive).after(LEASE).claim();
     let begun = first_turn();
     let case = lost.report(Report::TurnBegun(begun));
@@ -339,42 +344,42 @@ fn an_archived_jobs_turn_whose_commit_was_lost_is_not_begun_again() {
 }
 
 #[test]
-fn what_waits_for_something_outside_keeps_its_place_until_its_deadline() {
+fn a_message_that_waits_for_something_outside_stays_first_until_its_deadline() {
     let patience = Duration::from_secs(3600);
     let mut case = running().send(2);
     let start = case.now;
     for attempt in 1..=12_u32 {
         let waits = case.wait(ReasonCode::RepositoryUnreachable, patience);
         assert_eq!((ended(&waits), waits.job.status()), (vec![], JobStatus::Active), "attempt {attempt}");
-        let Some((waiting, next)) = waits.job.waiting() else { panic!("it waits") };
+        let Some((waiting, next)) = waits.job.waiting() else { panic!("the message does not wait") };
         assert_eq!((waiting.attempts, waiting.since, waiting.deadline), (attempt, start, start + patience));
         assert!(next <= start + patience, "the last attempt is at the deadline");
         assert_eq!(waits.attempt(&claim(&waits)).map(|_| ()), Err(Rejected::NotDue));
         case = waits.clone().after(next.since(waits.now)).claim();
         assert_eq!(delivered(&case), Some(1), "the queue waits behind it");
     }
-    assert_eq!(case.kinds.iter().filter(|kind| *kind == "message.waiting").count(), 1, "it is told once");
-    assert_eq!(case.job.delivery().map(|delivery| delivery.failures), Some(0));
+    assert_eq!(case.kinds.iter().filter(|kind| *kind == "message.waiting").count(), 1, "it is logged once");
+    assert_eq!(case.job.in_flight().map(|message| message.failures), Some(0));
     let given_up = case.after(patience).wait(ReasonCode::RepositoryUnreachable, patience);
     assert_eq!(ended(&given_up), [(1, MessageStatus::Failed)]);
-    assert_eq!(delivered(&given_up.claim()), Some(2), "the next one has a deadline of its own");
+    assert_eq!(delivered(&given_up.claim()), Some(2), "the next message is not affected");
 }
 
 #[test]
-fn another_cause_is_waited_for_from_its_own_beginning() {
+fn a_different_cause_has_its_own_deadline() {
     let hour = Duration::from_secs(3600);
     let case = running().wait(ReasonCode::RepositoryUnreachable, hour).after(hour / 2).claim();
     let case = case.wait(ReasonCode::CredentialRefused, hour);
     let since = case.job.waiting().map(|(waiting, _)| (waiting.since, waiting.attempts));
     assert_eq!(since, Some((case.now, 1)));
     let turned = case.after(hour / 4).claim().turn('a', Ending::Done);
-    assert_eq!(turned.job.delivery().map(|delivery| delivery.waiting.clone()), Some(None), "it went on");
+    assert_eq!(turned.job.in_flight().map(|message| message.waiting.clone()), Some(None), "the run got past the cause");
 }
 
 #[test]
-fn people_can_have_the_next_attempt_now_or_give_it_up() {
+fn a_waiting_message_can_be_retried_now_or_canceled() {
     let waiting = || running().send(2).wait(ReasonCode::DiskFull, Duration::from_secs(3600));
-    assert_eq!(waiting().job.avoids(), Some(WorkerId::from_uuid(Uuid::from_u128(1))), "another machine may do better");
+    assert_eq!(waiting().job.avoids(), Some(WorkerId::from_uuid(Uuid::from_u128(1))), "another machine may succeed");
     let now = waiting().then(&Command::Retry);
     assert_eq!(delivered(&now.claim()), Some(1));
     assert_eq!(
@@ -382,11 +387,11 @@ fn people_can_have_the_next_attempt_now_or_give_it_up() {
         [(1, MessageStatus::Cancelled), (2, MessageStatus::Withdrawn)]
     );
     let running = running();
-    assert!(running.clone().then(&Command::Retry).last.is_empty(&running.job), "there is nothing to hasten");
+    assert!(running.clone().then(&Command::Retry).last.is_empty(&running.job), "there is nothing to retry");
 }
 
 #[test]
-fn commits_that_could_not_be_published_go_up_with_a_later_message_and_the_receipt_says_so() {
+fn commits_that_could_not_be_published_are_published_with_a_later_message() {
     let failed = running().turn('a', Ending::Done).fail(None);
     assert_eq!(ended(&failed), [(1, MessageStatus::Failed)]);
     let later = failed.send(2).claim().turn('b', Ending::Done).publish('b');
@@ -402,17 +407,17 @@ fn commits_that_could_not_be_published_go_up_with_a_later_message_and_the_receip
 }
 
 #[test]
-fn a_worker_that_restarts_gives_its_leases_back() {
+fn a_worker_that_restarts_releases_its_leases() {
     let mine = WorkerId::from_uuid(Uuid::from_u128(1));
     let case = running().then(&Command::ReleaseLease(mine));
     assert_eq!(case.job.due_at(), Some(case.now));
-    assert_eq!(delivered(&case.claim()), Some(1), "it is taken over at once");
+    assert_eq!(delivered(&case.claim()), Some(1), "it is taken over immediately");
     let other = running().then(&Command::ReleaseLease(WorkerId::from_uuid(Uuid::from_u128(2))));
     assert!(other.job.due_at() > Some(other.now));
 }
 
 #[test]
-fn a_lease_of_a_clock_that_was_set_back_does_not_hold_the_job() {
+fn a_lease_from_before_the_clock_was_set_back_does_not_block_the_job() {
     let mut case = running();
     case.now = Timestamp::from_micros(case.now.as_micros() - 3_600_000_000);
     assert!(case.job.is_due(case.now));

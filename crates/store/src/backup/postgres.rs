@@ -51,7 +51,7 @@ pub async fn export_postgres(
     client.batch_execute(BEGIN).await?;
     check_key(&client, key).await?;
     let mut tables = Vec::new();
-    for name in there(&client).await? {
+    for name in existing_tables(&client).await? {
         tables.push(write_table(&client, name, to).await?);
     }
     let no_values: [&str; 0] = [];
@@ -79,7 +79,7 @@ pub async fn check_empty_postgres(url: &str, version: i64) -> Result<(), BackupE
         Some(_) => {}
     }
     client.batch_execute("SET search_path TO journeyman").await?;
-    for name in there(&client).await? {
+    for name in existing_tables(&client).await? {
         check_empty(&client, name).await?;
     }
     Ok(())
@@ -110,14 +110,14 @@ pub async fn import_postgres(url: &str, from: &Path, backup: &Exported) -> Resul
     let (mut client, _connection) = connect(url).await?;
     client.batch_execute("SET search_path TO journeyman; SET statement_timeout = 0").await?;
     client.batch_execute(DURABLE).await?;
-    let there = there(&client).await?;
+    let existing = existing_tables(&client).await?;
     let target = client.transaction().await?;
-    for name in &there {
+    for name in &existing {
         target.batch_execute(&format!("LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")).await?;
         check_empty(&target, name).await?;
     }
     // Referenced tables come before the tables that refer to them.
-    for name in &there {
+    for name in &existing {
         for table in backup.tables.iter().filter(|table| table.name == *name) {
             read_table(&target, table, from).await?;
         }
@@ -137,8 +137,8 @@ async fn connect(url: &str) -> Result<(Client, AbortOnDropHandle<Result<(), toki
 }
 
 async fn check_key(client: &Client, key: &MasterKey) -> Result<(), BackupError> {
-    let there = "SELECT to_regclass('journeyman.meta') IS NOT NULL AS there";
-    if !client.query_one(there, &[]).await?.try_get::<_, bool>("there")? {
+    let exists = "SELECT to_regclass('journeyman.meta') IS NOT NULL AS there";
+    if !client.query_one(exists, &[]).await?.try_get::<_, bool>("there")? {
         return Ok(());
     }
     let proof = client.query_opt(PROOF, &[]).await?;
@@ -147,7 +147,7 @@ async fn check_key(client: &Client, key: &MasterKey) -> Result<(), BackupError> 
 }
 
 /// Returns the tables of the schema, in an order in which referenced tables come first.
-async fn there(client: &Client) -> Result<Vec<&'static str>, BackupError> {
+async fn existing_tables(client: &Client) -> Result<Vec<&'static str>, BackupError> {
     let text = "SELECT tablename::text AS name FROM pg_tables \
                 WHERE schemaname = 'journeyman' AND tablename <> 'migrations'";
     let mut found = Vec::new();
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_no_tables_and_columns_of_ours_do_not_reach_a_statement() {
+    fn unknown_tables_and_malformed_column_names_are_rejected() {
         let table =
             |name: &str, column: &str| ExportedTable { name: name.into(), columns: vec![column.into()], rows: 0 };
         assert!(check_names(&[table("jobs", "created_at")]).is_ok());

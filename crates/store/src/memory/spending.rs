@@ -1,4 +1,4 @@
-//! Money in memory.
+//! The cost of model calls, in memory.
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, ProjectId};
@@ -6,7 +6,7 @@ use journeyman_core::model::price::Budgets;
 use journeyman_core::ports::{Spend, SpendError, SpendingStore, StoreError};
 
 use super::{MemoryStore, Tables};
-use crate::spending::{have_room, sums};
+use crate::spending::{check_budgets, sums};
 
 impl Tables {
     fn held(&self, spend: &Spend) -> [i64; 3] {
@@ -19,7 +19,7 @@ impl Tables {
 impl SpendingStore for MemoryStore {
     async fn spend(&self, spend: Spend) -> Result<(), SpendError> {
         let mut tables = self.tables();
-        have_room(&spend, tables.held(&spend))?;
+        check_budgets(&spend, tables.held(&spend))?;
         if tables.projects.contains_key(&spend.project) {
             for sum in sums(&spend) {
                 let held = tables.spending.entry((spend.project.clone(), sum.kind, sum.subject)).or_default();

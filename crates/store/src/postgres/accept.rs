@@ -1,15 +1,16 @@
-//! Many requests as one transaction of two round trips: the first locks and reads everything that they need, the second
-//! writes everything that follows, and commits.
+//! A transaction that accepts many requests in two round trips: the first locks and reads all rows that the requests
+//! need, the second writes all changes and commits.
 //!
-//! Locks are taken in one order by everybody, so that nobody waits in a circle: projects, then idempotency keys and
-//! limits (by advisory locks, because there may be no row yet), then jobs; each kind by its key.
+//! All processes take locks in the same order, which prevents deadlocks: projects, then idempotency keys, rate limits
+//! and branches (with advisory locks, because there may be no row yet), then jobs. Locks of one kind are taken in the
+//! order of their keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use journeyman_core::idempotency::{Claim, Fingerprint, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::change::Change;
-use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::job::{Job, JobRecord, JobStatus};
 use journeyman_core::ports::{Accepted, Decide, Guard, RateCharge, UpdateError};
 use journeyman_core::rate::Window;
 use journeyman_core::time::Timestamp;
@@ -21,35 +22,35 @@ use super::write::Writes;
 use crate::accept::{self, Ledger};
 use crate::rows;
 
-/// The jobs that a batch decides on, locked.
+/// Locks and selects the jobs that the requests of a batch change.
 pub(super) const LOCKED_JOBS: &str = "SELECT id, state, pg_current_xact_id()::text AS transaction FROM jobs
      WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE";
 
-/// A request.
+/// A request to create or to update a job.
 pub(super) struct Request {
-    pub(super) what: What,
+    pub(super) operation: Operation,
     pub(super) guard: Guard,
     pub(super) now: Timestamp,
 }
 
-pub(super) enum What {
+pub(super) enum Operation {
     Create(Box<Change>),
     Update { id: JobId, project: Option<ProjectId>, decide: Decide },
 }
 
 impl Request {
-    /// Decides the request on what was read; may be done again on something else that was read.
+    /// Decides the request with the tables of this attempt. It may be called again if the transaction is retried.
     pub(super) fn decide(&mut self, tables: &mut Tables) -> Result<Accepted, UpdateError> {
-        match &mut self.what {
-            What::Create(change) => accept::create(tables, &self.guard, change, self.now),
-            What::Update { id, project, decide } => {
+        match &mut self.operation {
+            Operation::Create(change) => accept::create(tables, &self.guard, change, self.now),
+            Operation::Update { id, project, decide } => {
                 accept::update(tables, *id, project.as_ref(), &self.guard, decide, self.now)
             }
         }
     }
 }
 
-/// What requests touch.
+/// The rows that the requests of a batch need.
 #[derive(Default)]
 pub(super) struct Needs {
     projects: BTreeSet<String>,
@@ -58,7 +59,7 @@ pub(super) struct Needs {
     jobs: BTreeSet<String>,
     /// The projects and branches of new jobs.
     branches: BTreeSet<(String, String)>,
-    /// The jobs that are to be unarchived.
+    /// The jobs to unarchive.
     unarchived: BTreeSet<String>,
     /// The projects of the new and the unarchived jobs.
     branch_projects: BTreeSet<String>,
@@ -68,16 +69,16 @@ impl Needs {
     pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Request>) -> Self {
         let mut needs = Self::default();
         for request in requests {
-            match &request.what {
-                What::Create(change) => needs.projects.insert(change.job.project.to_string()),
-                What::Update { id, .. } => needs.jobs.insert(id.to_string()),
+            match &request.operation {
+                Operation::Create(change) => needs.projects.insert(change.job.project.to_string()),
+                Operation::Update { id, .. } => needs.jobs.insert(id.to_string()),
             };
             if request.guard.takes_branch {
-                needs.branch(&request.what);
+                needs.branch(&request.operation);
             }
             if let Some(claim) = &request.guard.idempotency {
-                needs.keys.insert((claim.project.to_string(), claim.stored_key()));
-                needs.keys.insert((claim.project.to_string(), claim.key.clone()));
+                needs.keys.insert((claim.scope().to_owned(), claim.stored_key()));
+                needs.keys.insert((claim.scope().to_owned(), claim.key.clone()));
             }
             if let Some(charge) = &request.guard.rate {
                 needs.windows.insert((charge.project.to_string(), charge.kind.name()));
@@ -86,22 +87,23 @@ impl Needs {
         needs
     }
 
-    fn branch(&mut self, what: &What) {
-        match what {
-            What::Create(change) if change.job.options.branch.is_some() => {
+    fn branch(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Create(change) if change.job.options.branch.is_some() => {
                 self.branches.insert((change.job.project.to_string(), change.job.branch_name()));
                 self.branch_projects.insert(change.job.project.to_string());
             }
-            What::Create(_) => {}
-            What::Update { id, project, .. } => {
+            Operation::Create(_) => {}
+            Operation::Update { id, project, .. } => {
                 self.unarchived.insert(id.to_string());
                 self.branch_projects.extend(project.as_ref().map(ToString::to_string));
             }
         }
     }
 
-    /// The first round trip. The transaction's number comes with what it locks: by it a commit whose answer was lost is
-    /// asked after while it is under way. Where neither a project nor a job is there, nothing is written.
+    /// Returns the statements of the first round trip. The locking queries also return the number of the transaction,
+    /// to find out whether the transaction is still in progress if the answer to its commit is lost. The number is
+    /// missing only if no project and no job was found; then nothing is written.
     pub(super) fn calls(&self) -> Vec<Call> {
         let mut calls = vec![call!("BEGIN")];
         if !self.projects.is_empty() {
@@ -151,28 +153,30 @@ impl Needs {
         calls
     }
 
-    /// The advisory locks, in order. Two things that fall on one number wait for each other, and no more.
+    /// Returns the numbers of the advisory locks, in ascending order.
     fn locks(&self) -> Vec<i64> {
-        let number = |kind: &str, project: &str, name: &str| {
-            let hash = Fingerprint::of(kind, format!("{project}/{name}").as_bytes()).0;
-            i64::from_le_bytes(std::array::from_fn(|place| hash[place]))
-        };
-        let keys = self.keys.iter().map(|(project, key)| number("idempotency", project, key));
-        let windows = self.windows.iter().map(|(project, kind)| number("rate", project, kind));
-        let branches = self.branch_projects.iter().map(|project| number("branches", project, ""));
+        let keys = self.keys.iter().map(|(project, key)| lock_number("idempotency", project, key));
+        let windows = self.windows.iter().map(|(project, kind)| lock_number("rate", project, kind));
+        let branches = self.branch_projects.iter().map(|project| lock_number("branches", project, ""));
         let locks: BTreeSet<i64> = keys.chain(windows).chain(branches).collect();
         locks.into_iter().collect()
     }
 }
 
-/// What the first round trip has read, and what is to be written.
+/// Returns the number of an advisory lock. Two keys with the same number wait for each other, which is harmless.
+pub(super) fn lock_number(kind: &str, project: &str, name: &str) -> i64 {
+    let hash = Fingerprint::of(kind, format!("{project}/{name}").as_bytes()).0;
+    i64::from_le_bytes(std::array::from_fn(|index| hash[index]))
+}
+
+/// The rows that the first round trip has read, and the changes to write.
 #[derive(Default)]
 pub(super) struct Tables {
     /// The number of the transaction.
     pub(super) transaction: String,
     pub(super) writes: Writes,
     projects: BTreeSet<String>,
-    keys: BTreeMap<(String, String), Remembered>,
+    keys: BTreeMap<(String, String), Remembered<JobRecord>>,
     windows: BTreeMap<(String, String), Window>,
     jobs: BTreeMap<JobId, Job>,
     /// The jobs that are not archived, by project and branch.
@@ -180,7 +184,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// From the answers to [`Needs::calls`], told apart by their columns.
+    /// Reads the results of [`Needs::calls`]. The columns of a row tell its table.
     pub(super) fn read(answers: &[Vec<Row>]) -> Result<Self, PgError> {
         let mut tables = Self::default();
         for row in answers.iter().flatten() {
@@ -200,7 +204,7 @@ impl Tables {
                     tables.branches.insert((text("project")?, text("branch")?, rows::job_id(row)?));
                 }
                 ["project", "key", ..] => {
-                    tables.keys.insert((text("project")?, text("key")?), rows::remembered(row)?);
+                    tables.keys.insert((text("project")?, text("key")?), rows::remembered_job(row)?);
                 }
                 ["project", "kind", ..] => {
                     tables.windows.insert((text("project")?, text("kind")?), rows::window(row)?);
@@ -227,8 +231,8 @@ impl Tables {
 impl Ledger for Tables {
     type Error = UpdateError;
 
-    fn remembered(&mut self, project: &ProjectId, key: &str) -> Result<Option<Remembered>, UpdateError> {
-        Ok(self.keys.get(&(project.to_string(), key.to_owned())).cloned())
+    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<JobRecord>>, UpdateError> {
+        Ok(self.keys.get(&(scope.to_owned(), key.to_owned())).cloned())
     }
 
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, UpdateError> {
@@ -250,9 +254,9 @@ impl Ledger for Tables {
         Ok(self.branches.iter().find(holds).map(|(_, _, holder)| *holder))
     }
 
-    fn remember(&mut self, claim: &Claim, known: Remembered) -> Result<(), UpdateError> {
-        self.writes.remember(&claim.project, &claim.stored_key(), known.clone());
-        self.keys.insert((claim.project.to_string(), claim.stored_key()), known);
+    fn remember(&mut self, claim: &Claim, known: Remembered<JobRecord>) -> Result<(), UpdateError> {
+        self.writes.remember(claim.scope(), &claim.stored_key(), known.clone());
+        self.keys.insert((claim.scope().to_owned(), claim.stored_key()), known);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
-//! Requests that come at the same time share a transaction, and so its round trips and its fsync.
+//! Batches: concurrent requests share a transaction, and thus its round trips and its fsync.
 //!
-//! A request is never answered with a guess. If the connection is lost while a transaction commits, the server is asked
-//! what became of it; if it did not commit, it is done again.
+//! The store never guesses the outcome of a request. If the connection is lost during a commit, the store asks the
+//! server whether the transaction was committed, and repeats it if it was not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,27 +18,27 @@ use super::pipeline::call;
 use super::session::Session;
 use crate::ticket::Ticket;
 
-/// Requests that may wait. Beyond that the store is busy and says so.
+/// The maximum number of waiting requests. Further requests fail with [`StoreError::Busy`].
 const QUEUE: usize = 4096;
 
-/// Requests that share a transaction at most.
+/// The maximum number of requests that share a transaction.
 const BATCH: usize = 256;
 
-/// Transactions at a time: while one waits for the disk the next is decided.
+/// The number of concurrent transactions: while one waits for the disk, the next one is decided.
 const WRITERS: usize = 2;
 
-/// How long an absent server is waited for before requests are refused: a restart is over sooner.
+/// The maximum time for which requests wait for an unreachable server. A restart usually takes less time.
 const OUTAGE: Duration = Duration::from_secs(5);
 
-/// How long it is asked for the fate of a commit.
+/// The maximum time for finding out whether a transaction was committed.
 const INQUIRY: Duration = Duration::from_secs(15);
 
-/// Times that a transaction is begun again because another was in its way.
+/// The maximum number of times that a transaction is repeated after a conflict with another transaction.
 const CONFLICTS: u32 = 5;
 
 type Answer = Result<Accepted, UpdateError>;
 
-/// Takes requests.
+/// The queue of requests.
 #[derive(Debug)]
 pub(super) struct Batches {
     queue: mpsc::Sender<Pending>,
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Pending {
 }
 
 impl Batches {
-    /// Starts the tasks; they end when this is dropped.
+    /// Starts the tasks that run batches. They end when the queue is dropped.
     pub(super) fn start(pool: &Pool, news: &Arc<News>) -> Self {
         let (queue, waiting) = mpsc::channel::<Pending>(QUEUE);
         let waiting = Arc::new(Mutex::new(waiting));
@@ -71,7 +71,7 @@ impl Batches {
                     }
                     batch.retain(|pending| pending.ticket.begin());
                     if !batch.is_empty() {
-                        carry_out(&pool, &news, batch).await;
+                        run_batch(&pool, &news, batch).await;
                     }
                 }
             });
@@ -79,7 +79,7 @@ impl Batches {
         Self { queue }
     }
 
-    /// Carries out a request; what it answers is on disk.
+    /// Runs a request. An accepted change is durable when this returns.
     pub(super) async fn add(&self, request: Request) -> Answer {
         let ((reply, answer), ticket) = (oneshot::channel(), Ticket::default());
         self.queue.try_send(Pending { request, ticket: ticket.clone(), reply }).map_err(|error| match error {
@@ -94,59 +94,59 @@ fn stopped() -> StoreError {
     StoreError::Unavailable("the store was closed".to_owned())
 }
 
-/// Why a batch was not answered.
-enum Undone {
+/// The failure of a batch.
+enum BatchFailure {
     /// Nothing was stored.
-    Nothing(PgError),
-    /// Nobody can tell.
+    NotStored(PgError),
+    /// It is unknown whether the batch was stored.
     Unknown(String),
 }
 
-async fn carry_out(pool: &Pool, news: &News, mut batch: Vec<Pending>) {
+async fn run_batch(pool: &Pool, news: &News, mut batch: Vec<Pending>) {
     let (begun, mut conflicts) = (Instant::now(), 0);
-    let undone = loop {
+    let failure = loop {
         match attempt(pool, &mut batch).await {
             Ok(answers) => {
                 for (pending, answer) in batch.into_iter().zip(answers) {
                     if let Ok(accepted) = &answer {
                         news.accepted(accepted);
                     }
-                    // Nobody waits any more if the request was dropped; the write stands all the same.
+                    // The receiver may have been dropped with its request; the write remains valid.
                     let _ = pending.reply.send(answer);
                 }
                 return;
             }
-            Err(Undone::Nothing(error)) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
-            Err(Undone::Nothing(error)) if error.is_lost() && begun.elapsed() < OUTAGE => {
+            Err(BatchFailure::NotStored(error)) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
+            Err(BatchFailure::NotStored(error)) if error.is_lost() && begun.elapsed() < OUTAGE => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            Err(undone) => break undone,
+            Err(failure) => break failure,
         }
     };
-    let error = match undone {
-        // One request that the server does not take must not take the others with it.
-        Undone::Nothing(error) if !error.is_lost() && batch.len() > 1 => {
-            for alone in batch {
-                Box::pin(carry_out(pool, news, vec![alone])).await;
+    let error = match failure {
+        // A request that the server rejects must not fail the others.
+        BatchFailure::NotStored(error) if !error.is_lost() && batch.len() > 1 => {
+            for single in batch {
+                Box::pin(run_batch(pool, news, vec![single])).await;
             }
             return;
         }
-        Undone::Nothing(error) => StoreError::from(error),
-        Undone::Unknown(text) => StoreError::Unknown(text),
+        BatchFailure::NotStored(error) => StoreError::from(error),
+        BatchFailure::Unknown(text) => StoreError::Unknown(text),
     };
-    tracing::error!(%error, requests = batch.len(), "a transaction was not committed");
+    tracing::error!(%error, requests = batch.len(), "a transaction failed; its requests return this error");
     for pending in batch {
         let _ = pending.reply.send(Err(error.clone().into()));
     }
 }
 
-async fn attempt(pool: &Pool, batch: &mut [Pending]) -> Result<Vec<Answer>, Undone> {
-    let session = Session::open(pool).await.map_err(Undone::Nothing)?;
+async fn attempt(pool: &Pool, batch: &mut [Pending]) -> Result<Vec<Answer>, BatchFailure> {
+    let session = Session::open(pool).await.map_err(BatchFailure::NotStored)?;
     let needs = Needs::of(batch.iter().map(|pending| &pending.request));
-    let read = session.run(&needs.calls()).await.map_err(Undone::Nothing)?;
-    let mut tables = Tables::read(&read).map_err(Undone::Nothing)?;
+    let read = session.run(&needs.calls()).await.map_err(BatchFailure::NotStored)?;
+    let mut tables = Tables::read(&read).map_err(BatchFailure::NotStored)?;
     let answers = batch.iter_mut().map(|pending| pending.request.decide(&mut tables)).collect();
-    let mut calls = tables.writes.calls().map_err(|error| Undone::Nothing(error.into()))?;
+    let mut calls = tables.writes.calls().map_err(|error| BatchFailure::NotStored(error.into()))?;
     calls.push(call!("COMMIT"));
     match session.run(&calls).await {
         Ok(_) => {
@@ -155,31 +155,31 @@ async fn attempt(pool: &Pool, batch: &mut [Pending]) -> Result<Vec<Answer>, Undo
         }
         Err(error) if error.is_lost() => {
             drop(session);
-            fate(pool, &tables, error).await.map(|()| answers)
+            resolve_commit(pool, &tables, error).await.map(|()| answers)
         }
-        Err(error) => Err(Undone::Nothing(error)),
+        Err(error) => Err(BatchFailure::NotStored(error)),
     }
 }
 
-/// Whether a transaction was committed whose answer did not come; `error` is what came instead.
-async fn fate(pool: &Pool, tables: &Tables, error: PgError) -> Result<(), Undone> {
+/// Finds out whether a transaction was committed after its connection was lost with `error`, and fails if it was not.
+async fn resolve_commit(pool: &Pool, tables: &Tables, error: PgError) -> Result<(), BatchFailure> {
     let begun = Instant::now();
     while begun.elapsed() < INQUIRY {
-        match ask(pool, tables).await {
+        match is_committed(pool, tables).await {
             Ok(Some(true)) => return Ok(()),
-            Ok(Some(false)) => return Err(Undone::Nothing(error)),
-            // Still under way at the other end of a lost connection, or the server is not back yet.
+            Ok(Some(false)) => return Err(BatchFailure::NotStored(error)),
+            // The server still runs the transaction of the lost connection, or is unreachable.
             Ok(None) | Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
-    Err(Undone::Unknown(StoreError::from(error).to_string()))
+    Err(BatchFailure::Unknown(StoreError::from(error).to_string()))
 }
 
-/// Whether a transaction was committed; `None` while it is under way.
+/// Returns whether a transaction was committed; `None` while it is in progress.
 ///
-/// The server is not asked for that by the transaction's number alone: after a crash it gives the numbers of
-/// transactions that were lost to others, and would tell of those.
-async fn ask(pool: &Pool, tables: &Tables) -> Result<Option<bool>, PgError> {
+/// The number of the transaction only shows whether it is in progress. It does not prove a commit, because after a
+/// crash the server reuses the numbers of lost transactions. The proof is a row that the transaction wrote.
+async fn is_committed(pool: &Pool, tables: &Tables) -> Result<Option<bool>, PgError> {
     let session = Session::open(pool).await?;
     let status = call!("SELECT pg_xact_status($1::text::xid8) AS status", tables.transaction.clone());
     match session.run(&[status]).await {
@@ -192,10 +192,10 @@ async fn ask(pool: &Pool, tables: &Tables) -> Result<Option<bool>, PgError> {
             }
         }
         Err(error) if error.is_lost() => return Err(error),
-        // A server that took over from one that is gone has not come to that number yet.
+        // A server that replaced a lost one may not have reached that number yet.
         Err(_) => {}
     }
-    // Without a trace that could be found it was a change that may be made twice.
+    // Changes without such a row can safely be repeated.
     let Some(evidence) = tables.writes.evidence() else { return Ok(Some(false)) };
     let found = session.run(&[evidence]).await?;
     session.release();

@@ -1,8 +1,8 @@
-//! From a URL to connections.
+//! Connections to the database of a URL.
 //!
-//! The URL is that of PostgreSQL's own programs, with `sslmode` as they know it: `prefer` (unless given) and `require`
-//! encrypt without asking who answers, `verify-full` (and `verify-ca`, which is taken for it) checks the certificate
-//! against the system's roots, or against those in the file `sslrootcert`.
+//! The URL has the format of PostgreSQL's own programs. `sslmode=prefer` (the default) and `sslmode=require` encrypt
+//! without verifying the server. `sslmode=verify-full` verifies the certificate against the system's roots, or against
+//! those in the file `sslrootcert`; `verify-ca` is treated like `verify-full`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// How long one may take to make, and how long one may be waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout for establishing a connection, and for waiting for a free one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After how long a silent peer is given up: a network that swallows packets tells nobody.
-const SILENCE: Duration = Duration::from_secs(10);
+/// The time after which an unresponsive peer is considered lost, because a network may drop packets silently.
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Run on each connection. The limits keep a process that was stopped in the middle of a transaction, or a network that
-/// was cut, from holding its locks for long. Statements are planned once, and every one of ours finds what it needs by an
-/// index (docs/decisions/0015-plans.md).
+/// Sets up a new connection. The timeouts limit how long the locks of a transaction are held after its process was
+/// stopped or its network was cut. Each statement is planned once, and all statements use indexes
+/// (docs/decisions/0015-plans.md).
 pub(super) const SET_UP: &str = "
     SET search_path TO journeyman;
     SET statement_timeout = '10s';
@@ -36,34 +36,34 @@ pub(super) const SET_UP: &str = "
     SET enable_seqscan = off;
     SET jit = off";
 
-/// Makes the server acknowledge a commit only when it is on disk, whatever the default of the server or the role is. A
-/// setting that also waits for standbys (`on`, `remote_write`, `remote_apply`) is left unchanged.
+/// Makes the server acknowledge a commit only when it is on disk, regardless of the default of the server or the role.
+/// A setting that also waits for standbys (`on`, `remote_write`, `remote_apply`) is left unchanged.
 pub(crate) const DURABLE: &str = "
     SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_write', 'remote_apply')";
 
-/// In a transaction whose statements may touch many rows: there it does matter how many.
+/// Settings for a transaction whose statements may affect many rows: their plans should depend on the number of rows.
 pub(super) const PLAN_FOR_MANY: [&str; 2] =
     ["SET LOCAL plan_cache_mode = force_custom_plan", "SET LOCAL enable_seqscan = on"];
 
-/// Why no connection can be made with a URL.
+/// An error in the URL of a database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It is none, or has a parameter that is not known. The text of the URL is not shown: it may hold a password.
+    /// The URL is malformed or has an unknown parameter. The message omits the URL, which may contain a password.
     #[error(
-        "the URL of the database is not one that PostgreSQL's programs would take: {0}; write it like \
+        "the database URL is not a valid PostgreSQL URL: {0}; use the form \
          postgres://user:password@host:5432/database?sslmode=verify-full"
     )]
     Malformed(String),
-    /// The certificates that it names cannot be used.
+    /// The file with the root certificates cannot be used.
     #[error("sslrootcert: {0}")]
     Roots(String),
-    /// The TLS library has nothing to verify with.
-    #[error("TLS cannot be used: {0}")]
+    /// The TLS library cannot be configured.
+    #[error("TLS cannot be configured: {0}")]
     Tls(String),
 }
 
-/// What connections are made with.
+/// The parameters for new connections.
 #[derive(Clone)]
 pub(crate) struct Connector {
     pub(crate) config: tokio_postgres::Config,
@@ -76,7 +76,7 @@ impl Connector {
         let malformed = |error: tokio_postgres::Error| UrlError::Malformed(super::error::with_causes(&error));
         let mut config: tokio_postgres::Config = plain.parse().map_err(malformed)?;
         if config.get_hosts().is_empty() {
-            return Err(UrlError::Malformed("it names no host".to_owned()));
+            return Err(UrlError::Malformed("it contains no host".to_owned()));
         }
         if verify {
             config.ssl_mode(SslMode::Require);
@@ -85,19 +85,19 @@ impl Connector {
             config.application_name("journeyman");
         }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(PATIENCE);
+            config.connect_timeout(CONNECT_TIMEOUT);
         }
         config
             // Among several hosts, or behind an address that moves, connect to the server that accepts writes.
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .keepalives_idle(SILENCE)
-            .keepalives_interval(SILENCE / 5)
+            .keepalives_idle(PEER_TIMEOUT)
+            .keepalives_interval(PEER_TIMEOUT / 5)
             .keepalives_retries(3)
-            .tcp_user_timeout(SILENCE);
+            .tcp_user_timeout(PEER_TIMEOUT);
         Ok(Self { config, tls: MakeRustlsConnect::new(tls(verify, roots.as_deref().map(Path::new))?) })
     }
 
-    /// At most `size` connections, made when they are wanted.
+    /// Returns a pool of at most `size` connections, which are established on demand.
     pub(super) fn pool(&self, size: usize) -> Result<Pool, UrlError> {
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(self.config.clone(), self.tls.clone(), manager);
@@ -105,21 +105,22 @@ impl Connector {
             let text = format!("{SET_UP};{DURABLE}");
             Box::pin(async move { client.batch_execute(&text).await.map_err(HookError::Backend) })
         });
-        let timeouts = Timeouts { wait: Some(PATIENCE), create: Some(PATIENCE), recycle: Some(PATIENCE) };
+        let timeouts = Timeouts { wait: Some(CONNECT_TIMEOUT), create: Some(CONNECT_TIMEOUT), recycle: Some(CONNECT_TIMEOUT) };
         let pool = Pool::builder(manager).max_size(size).timeouts(timeouts).post_create(set_up);
         let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
         pool.map_err(|error| UrlError::Malformed(error.to_string()))
     }
 }
 
-/// The URL without what the driver does not know, whether to verify, and the file with roots.
+/// Returns the URL without the parameters that the driver does not support, whether to verify the server, and the file
+/// with the root certificates.
 fn take_tls(url: &str) -> Result<(String, bool, Option<String>), UrlError> {
     let Some((before, query)) = url.split_once('?') else { return Ok((url.to_owned(), false, None)) };
     let (mut rest, mut verify, mut roots) = (Vec::new(), false, None);
     for pair in query.split('&') {
         match pair.split_once('=') {
             Some(("sslmode", "verify-full" | "verify-ca")) => verify = true,
-            // Between encrypting and not the server cannot choose for us.
+            // The driver does not support `allow`.
             Some(("sslmode", "allow")) => rest.push("sslmode=prefer"),
             Some(("sslrootcert", path)) => roots = Some(decode(path)?),
             _ => rest.push(pair),
@@ -132,7 +133,7 @@ fn take_tls(url: &str) -> Result<(String, bool, Option<String>), UrlError> {
 
 /// Undoes the percent-encoding of a URL.
 fn decode(text: &str) -> Result<String, UrlError> {
-    let malformed = || UrlError::Malformed("sslrootcert is not percent-encoded well".to_owned());
+    let malformed = || UrlError::Malformed("the value of sslrootcert is not valid percent-encoding".to_owned());
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -169,13 +170,13 @@ fn read_roots(path: &Path) -> Result<RootCertStore, UrlError> {
         roots.add(certificate).map_err(|error| failed(&error))?;
     }
     if roots.is_empty() {
-        return Err(failed(&"there is no certificate in it"));
+        return Err(failed(&"the file contains no certificate"));
     }
     Ok(roots)
 }
 
-/// Takes whatever certificate it is shown, as `sslmode=prefer` and `sslmode=require` ask for: it keeps those out who
-/// only listen. Signatures are checked all the same.
+/// A verifier that accepts any certificate, as `sslmode=prefer` and `sslmode=require` request: the connection is then
+/// protected only against passive eavesdropping. Signatures are still verified.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_modes_of_tls_are_those_of_postgresql() {
+    fn sslmode_is_interpreted_as_in_postgresql() {
         let of = |url: &str| Connector::new(url).map(|connector| connector.config.get_ssl_mode());
         assert_eq!(of("postgres://u@h/d"), Ok(SslMode::Prefer));
         assert_eq!(of("postgres://u@h/d?sslmode=disable"), Ok(SslMode::Disable));
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_cannot_be_used_is_refused_without_showing_its_password() {
+    fn an_invalid_url_is_rejected_without_revealing_its_password() {
         for url in ["postgres://u:hush@h/d?colour=red", "postgres://u:hush@h:port/d", "postgres:///d?password=hush"] {
             let error = Connector::new(url).err().expect(url).to_string();
             assert!(!error.contains("hush"), "{error}");

@@ -54,11 +54,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn sessions_wait_for_the_disk_whatever_the_server_says_and_it_is_told() {
+    async fn commits_are_durable_with_any_server_default_and_harmful_defaults_are_found() {
         let server = Postgres::shared();
         let url = server.database();
         let database = url.rsplit('/').next().unwrap();
-        for (set, used, told) in [
+        for (set, used, harmful) in [
             ("off", "on", true),
             ("local", "on", true),
             ("on", "on", false),
@@ -72,9 +72,9 @@ mod tests {
             let found = find(&pool).await.unwrap();
             assert_eq!(
                 found.iter().any(|(name, value, _)| (*name, value.as_str()) == ("synchronous_commit", set)),
-                told
+                harmful
             );
-            assert!(found.iter().any(|(name, ..)| *name == "fsync"), "the server of the tests has none");
+            assert!(found.iter().any(|(name, ..)| *name == "fsync"), "the shared test server runs without fsync");
         }
     }
 }

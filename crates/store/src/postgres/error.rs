@@ -1,34 +1,29 @@
-//! What can go wrong with PostgreSQL, and what follows from it.
+//! Errors of PostgreSQL, and their consequences for a transaction.
 
-use journeyman_core::ports::{ProjectWriteError, StoreError, UpdateError};
+use journeyman_core::ports::{StoreError, UpdateError};
 use tokio_postgres::error::SqlState;
 
-/// Why a statement, or all of a transaction, did nothing.
+/// An error from a statement or a transaction.
 #[derive(Debug)]
 pub(crate) enum PgError {
-    /// The connection is gone, or none could be had: what was under way may or may not have happened.
+    /// The connection was lost, or none could be established. Running statements may or may not have taken effect.
     Lost(String),
-    /// The connection was lost during a transaction that wrote: it may have been committed.
+    /// The connection was lost during a commit, so the transaction may have been committed.
     Unsure(String),
-    /// The server said no.
+    /// The server returned an error.
     Refused(SqlState, String),
-    /// A row holds what this version does not know.
+    /// A row cannot be decoded.
     Corrupt(StoreError),
 }
 
 impl PgError {
-    /// The same once more may succeed: another transaction was in the way.
+    /// Returns whether the transaction failed because of a conflict with another one, so that a retry may succeed.
     pub(super) fn is_conflict(&self) -> bool {
         let conflicts = [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED];
         matches!(self, Self::Refused(state, _) if conflicts.contains(&state))
     }
 
-    /// A unique index refused a row: what is to be unique is taken.
-    pub(super) fn is_taken(&self) -> bool {
-        matches!(self, Self::Refused(state, _) if *state == SqlState::UNIQUE_VIOLATION)
-    }
-
-    /// As the error of statements that included a commit.
+    /// Converts an error of statements that include a commit: after a lost connection, the outcome is unknown.
     pub(super) fn of_commit(self) -> Self {
         match self {
             Self::Lost(text) => Self::Unsure(text),
@@ -37,7 +32,8 @@ impl PgError {
         }
     }
 
-    /// The server ends connections, because it stops or somebody asked it to.
+    /// Returns whether the connection was lost or refused, or the server ended it: because of a restart,
+    /// `pg_terminate_backend`, or an idle transaction.
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Self::Lost(_) => true,
@@ -58,7 +54,7 @@ impl PgError {
 impl From<tokio_postgres::Error> for PgError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
-            Some(said) => Self::Refused(said.code().clone(), said.message().to_owned()),
+            Some(error) => Self::Refused(error.code().clone(), error.message().to_owned()),
             None => Self::Lost(with_causes(&error)),
         }
     }
@@ -68,7 +64,7 @@ impl From<deadpool_postgres::PoolError> for PgError {
     fn from(error: deadpool_postgres::PoolError) -> Self {
         match error {
             deadpool_postgres::PoolError::Backend(error) => error.into(),
-            deadpool_postgres::PoolError::Timeout(_) => Self::Lost("no connection could be had in time".to_owned()),
+            deadpool_postgres::PoolError::Timeout(_) => Self::Lost("timed out while waiting for a connection".to_owned()),
             other => Self::Lost(other.to_string()),
         }
     }
@@ -98,13 +94,7 @@ impl From<PgError> for UpdateError {
     }
 }
 
-impl From<PgError> for ProjectWriteError {
-    fn from(error: PgError) -> Self {
-        Self::Store(error.into())
-    }
-}
-
-/// An error with what caused it; the driver's own text leaves that out.
+/// Returns the text of an error with its causes, which the driver's own text omits.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

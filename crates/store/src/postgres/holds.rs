@@ -21,7 +21,7 @@ use crate::rows::{self, to_json};
 pub(super) enum Probe {
     /// The project is not on hold.
     None,
-    /// This claim probes the project, and no other claim does.
+    /// Only this claim probes the project.
     Begun(Box<Hold>),
     /// Another claim probes the project.
     Taken,

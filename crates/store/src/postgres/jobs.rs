@@ -18,7 +18,7 @@ use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
 
-use super::accept::{Request, What};
+use super::accept::{Operation, Request};
 use super::error::PgError;
 use super::holds::Probe;
 use super::pipeline::{Call, call};
@@ -29,18 +29,19 @@ use crate::lists::{self, Listing};
 use crate::rows;
 use crate::watch::Watch;
 
-/// How long a waiter relies on being told: a notification may be lost with its connection.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The time after which a waiter wakes up without a notification, because notifications may be lost with a connection.
+const RECHECK: Duration = Duration::from_secs(5);
 
-/// A job's log is in two tables: lines of messages are made of the messages.
+/// Selects entries of a job's log. The table `log` has all entries except those of accepted messages, which
+/// [`rows::accepted_line`] derives from the messages that [`ACCEPTED`] selects.
 pub(super) const LOG: &str = "SELECT * FROM log WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 pub(super) const ACCEPTED: &str = "SELECT * FROM messages WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 
 /// Selects the job that [`ClaimQuery`] describes, skipping jobs that another worker is picking. The first part walks
 /// from project to project along the index over due jobs, so that the cost grows with the number of projects that have
 /// due jobs, not with the number of jobs. It reads a few jobs of each project, because other workers may be picking the
-/// first ones at this moment. If fewer are due by their time, it also looks for jobs that are due by their state, among
-/// those with a later time.
+/// first ones at the same time. If fewer are due by their time, it also looks for jobs that are due by their state,
+/// among those with a later time.
 pub(super) const DUE_JOB: &str = "
     WITH RECURSIVE owners (project) AS (
         (SELECT min(project) FROM jobs WHERE due_at IS NOT NULL)
@@ -84,7 +85,7 @@ pub(super) const DUE_JOB: &str = "
 impl PostgresStore {
     async fn read_log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let (number, most) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
-        // Both in one state of the database: a line must not be passed over because its table was read too early.
+        // One snapshot for both tables; otherwise an entry that is committed between the two queries could be skipped.
         let mut found = self
             .read_all(&[
                 call!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
@@ -103,7 +104,7 @@ impl PostgresStore {
 #[async_trait]
 impl JobStore for PostgresStore {
     async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
-        self.batches.add(Request { what: What::Create(Box::new(change)), guard, now }).await
+        self.batches.add(Request { operation: Operation::Create(Box::new(change)), guard, now }).await
     }
 
     async fn update_job(
@@ -114,7 +115,7 @@ impl JobStore for PostgresStore {
         decide: Decide,
         now: Timestamp,
     ) -> Result<Accepted, UpdateError> {
-        self.batches.add(Request { what: What::Update { id, project, decide }, guard, now }).await
+        self.batches.add(Request { operation: Operation::Update { id, project, decide }, guard, now }).await
     }
 
     async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {
@@ -129,7 +130,7 @@ impl JobStore for PostgresStore {
         let row = found.pop().and_then(|mut rows| rows.pop());
         let (mut picked, mut hold) = (None, None);
         if let Some(row) = row
-            && has_place(&session, &row, now).await?
+            && has_free_run(&session, &row, now).await?
         {
             let probe = if row.try_get::<_, Option<i64>>("probe_at").map_err(PgError::from)?.is_some() {
                 holds::begin_probe(&session, &row, query.now).await?
@@ -143,7 +144,7 @@ impl JobStore for PostgresStore {
                 hold = Some(*begun);
             }
         }
-        // What was picked is due; a refusal can only mean that there is nothing to do after all.
+        // The job is due, so a refusal can only mean that there is nothing to do.
         let Some(Ok(change)) = picked.as_ref().map(&mut claim) else {
             session.run(&[call!("ROLLBACK")]).await?;
             session.release();
@@ -156,7 +157,7 @@ impl JobStore for PostgresStore {
         let answers = session.run(&calls).await.map_err(PgError::of_commit)?;
         session.release();
         self.news.committed(&change.job);
-        // No other statement of a claim returns anything.
+        // Only the statement that delivers the message returns rows.
         let message = answers.iter().flatten().next().map(rows::message).transpose()?;
         Ok(Some(Picked { job: change.job, message, hold }))
     }
@@ -212,7 +213,7 @@ impl JobStore for PostgresStore {
     }
 
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
-        Box::new(Watch::new(self, &self.news.wakeups, job, Some(LOOK_AGAIN)))
+        Box::new(Watch::new(self, &self.news.wakeups, job, Some(RECHECK)))
     }
 
     fn work_version(&self) -> u64 {
@@ -224,9 +225,9 @@ impl JobStore for PostgresStore {
     }
 }
 
-/// Whether the project of the job in `row` may have one more run. Two workers that pick jobs of one project at the same
-/// moment see the same number: where there is a limit they count again, one after the other.
-async fn has_place(session: &Session, row: &Row, now: i64) -> Result<bool, PgError> {
+/// Returns whether the project of the job in `row` may have one more run. Two workers that pick jobs of a project at
+/// the same time see the same number of live runs, so they count again under a lock if the project has a limit.
+async fn has_free_run(session: &Session, row: &Row, now: i64) -> Result<bool, PgError> {
     let Some(most) = row.try_get::<_, Option<i64>>("most")? else { return Ok(true) };
     let project: String = row.try_get("project")?;
     let lock = call!("SELECT pg_advisory_xact_lock(hashtextextended('runs/' || $1, 0))", project.clone());
@@ -236,8 +237,8 @@ async fn has_place(session: &Session, row: &Row, now: i64) -> Result<bool, PgErr
     Ok(live.is_some_and(|live| live < most))
 }
 
-/// The newest jobs of a project; what was not asked for is a value that lets everything through. Case is that of ASCII
-/// letters, as in SQLite.
+/// Selects the newest jobs of a project; filters that are not set have values that match everything. Only ASCII letters
+/// match in either case, as in SQLite.
 macro_rules! list {
     ($columns:literal, $status:literal) => {
         concat!(
@@ -254,7 +255,7 @@ macro_rules! list {
 
 pub(super) const LIST: &str = concat!(list!("id, state", " AND $7 = ''"), " LIMIT $6");
 
-/// A text of its own, because only so its index is used.
+/// A separate query, because PostgreSQL would not use the index by status otherwise.
 pub(super) const LIST_OF_STATUS: &str = concat!(list!("id, state", " AND status = $7"), " LIMIT $6");
 
 /// The first part needs only the index; the second part reads the jobs that it finds, one after the other. `LIMIT $8`
@@ -270,7 +271,7 @@ pub(super) const SEARCH: &str = concat!(
 );
 
 fn list(filter: &JobFilter) -> Call {
-    let (place_at, place_id) = lists::beginning(filter);
+    let (before_at, before_id) = lists::beginning(filter);
     let listing = Listing::of(filter);
     let mut call = call!(
         match listing {
@@ -280,8 +281,8 @@ fn list(filter: &JobFilter) -> Call {
         },
         filter.project.to_string(),
         filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
-        place_at,
-        place_id,
+        before_at,
+        before_id,
         filter.title_contains.clone().unwrap_or_default(),
         i64::try_from(filter.limit).unwrap_or(i64::MAX),
         filter.status.map(|status| status.name()).unwrap_or_default(),
@@ -301,7 +302,7 @@ mod tests {
     use super::*;
     use crate::PostgresStore;
 
-    /// Jobs enough that a planner that could use no index would say so.
+    /// Inserts enough rows that the query planner prefers a suitable index.
     const FILL: &str = "
         SET search_path TO journeyman;
         INSERT INTO jobs (id, project, status, title, created_at, due_at, rests_since, state)
@@ -318,17 +319,17 @@ mod tests {
         ANALYZE jobs; ANALYZE messages; ANALYZE log; ANALYZE runs";
 
     #[tokio::test]
-    async fn hot_queries_look_into_indexes_and_go_through_no_table() {
+    async fn hot_queries_use_indexes_and_never_scan_a_table() {
         let server = Postgres::shared();
         let url = server.database();
         let database = url.rsplit('/').next().unwrap();
         PostgresStore::migrate(&url).await.unwrap();
         server.sql(database, FILL);
-        // Autovacuum does the same in time; afterwards an index-only scan need not read the table.
+        // Autovacuum does this sooner or later; after it, an index-only scan need not read the table.
         server.sql(database, "VACUUM ANALYZE journeyman.jobs");
         let big = i64::MAX.to_string();
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
-        // Each with the index that it is meant to use, and whether its rows must come in order out of it.
+        // Each query with its expected index, and whether the index must return the rows in order.
         let hot: [(&str, &str, &[&str], bool); 10] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
@@ -347,7 +348,7 @@ mod tests {
             ),
         ];
         for (query, index, values, in_order) in hot {
-            // As the store runs it: planned once, whatever the values.
+            // A prepared statement, as in the store: planned once for all values.
             let values = values.join(", ");
             let plan = server.sql(database, &format!("{SET_UP}; PREPARE q AS {query}; EXPLAIN EXECUTE q ({values})"));
             assert!(!plan.contains("Seq Scan on"), "{query}: {plan}");

@@ -32,6 +32,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0010_titles.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0011_answers.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0012_branches.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0013_versions.sql"), needs: 5 },
 ];
 
 /// Whoever migrates holds this lock, so that processes that start together do it once.

@@ -1,4 +1,4 @@
-//! Money that calls of models cost.
+//! The cost of model calls.
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, ProjectId};
@@ -9,9 +9,9 @@ use tokio_postgres::Row;
 use super::PostgresStore;
 use super::error::PgError;
 use super::pipeline::{Call, call};
-use crate::spending::{have_room, sums};
+use crate::spending::{check_budgets, sums};
 
-/// Adds to the three sums where none gets above what it may be; what each was before.
+/// Adds a cost to the three sums unless one would exceed its limit, and returns the previous sums.
 const SPEND: &str = "
     WITH asked (place, kind, subject, most) AS (
         VALUES (1, 'job', $2::text, $5::bigint), (2, 'day', $3::text, $6::bigint), (3, 'project', '', $7::bigint)
@@ -31,7 +31,7 @@ const SPEND: &str = "
 impl SpendingStore for PostgresStore {
     async fn spend(&self, spend: Spend) -> Result<(), SpendError> {
         let [job, day, project] = sums(&spend);
-        // One after the other: sums that are made for the first time have no row to lock yet.
+        // The lock serializes calls of a project: a sum that does not exist yet has no row to lock.
         let lock =
             call!("SELECT pg_advisory_xact_lock(hashtextextended('spending/' || $1, 0))", spend.project.to_string());
         let add = call!(
@@ -40,13 +40,13 @@ impl SpendingStore for PostgresStore {
             job.subject,
             day.subject,
             spend.micros,
-            job.most,
-            day.most,
-            project.most
+            job.limit,
+            day.limit,
+            project.limit
         );
         let answers = self.write(vec![lock, add]).await.map_err(StoreError::from)?;
         let held = answers.last().map(|rows| micros(rows)).transpose().map_err(StoreError::from)?.unwrap_or_default();
-        Ok(have_room(&spend, held)?)
+        Ok(check_budgets(&spend, held)?)
     }
 
     async fn spent(&self, project: ProjectId, job: JobId, day: i64) -> Result<[u64; 3], StoreError> {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use journeyman_core::idempotency::Remembered;
 use journeyman_core::ids::{JobId, ProjectId, RunId};
-use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::{Job, JobRecord};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::StoreError;
 use journeyman_core::rate::{RateKind, Window};
@@ -33,7 +33,7 @@ pub(super) struct Writes {
     used: BTreeMap<RunId, Usage>,
     log: Vec<(JobId, LogEntry)>,
     windows: BTreeMap<(ProjectId, &'static str), Window>,
-    keys: BTreeMap<(ProjectId, String), Remembered>,
+    keys: BTreeMap<(String, String), Remembered<JobRecord>>,
 }
 
 #[derive(Debug)]
@@ -86,8 +86,8 @@ impl Writes {
         self.windows.insert((project.clone(), kind.name()), window);
     }
 
-    pub(super) fn remember(&mut self, project: &ProjectId, key: &str, known: Remembered) {
-        self.keys.insert((project.clone(), key.to_owned()), known);
+    pub(super) fn remember(&mut self, scope: &str, key: &str, known: Remembered<JobRecord>) {
+        self.keys.insert((scope.to_owned(), key.to_owned()), known);
     }
 
     fn rows(&mut self, change: &Change) -> Result<(), StoreError> {
@@ -416,16 +416,16 @@ fn put_windows(windows: &BTreeMap<(ProjectId, &'static str), Window>) -> Call {
     )
 }
 
-fn put_keys(keys: &BTreeMap<(ProjectId, String), Remembered>) -> Result<Call, StoreError> {
+fn put_keys(keys: &BTreeMap<(String, String), Remembered<JobRecord>>) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO idempotency_keys (project, key, fingerprint, at, record)
          SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::text[])
          ON CONFLICT (project, key) DO UPDATE
          SET fingerprint = excluded.fingerprint, at = excluded.at, record = excluded.record",
-        column(keys.keys(), |(project, _)| project.to_string()),
+        column(keys.keys(), |(scope, _)| scope.clone()),
         column(keys.keys(), |(_, key)| key.clone()),
         column(keys.values(), |known| known.fingerprint.0.to_vec()),
         column(keys.values(), |known| known.at.as_micros()),
-        try_column(keys.values(), |known| to_json(&known.record))?,
+        try_column(keys.values(), |known| to_json(&known.answer))?,
     ))
 }

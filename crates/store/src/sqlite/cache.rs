@@ -119,7 +119,7 @@ mod tests {
             created_at: Timestamp::default(),
             state: JobState::Completed,
             waiting_since: Timestamp::default(),
-            warm: None,
+            preferred_worker: None,
             settled_at: None,
             last: None,
             queue: Vec::new(),

@@ -10,37 +10,10 @@ use rusqlite::{Connection, params};
 use super::SqliteStore;
 use super::rows::collect;
 use super::write::OpError;
-use crate::rows::{self, to_json};
+use crate::rows;
 
 #[async_trait]
 impl KeyStore for SqliteStore {
-    async fn create_key(&self, key: ApiKey, entry: AuditEntry) -> Result<(), StoreError> {
-        self.writer
-            .write(move |db| {
-                db.prepare_cached(
-                    "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at,
-                                       creator, owner)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-                )?
-                .execute(params![
-                    key.id.to_string(),
-                    key.hash.0,
-                    key.name,
-                    key.prefix,
-                    to_json(&key.scopes)?,
-                    key.projects.as_ref().map(to_json).transpose()?,
-                    key.expires_at.map(Timestamp::as_micros),
-                    key.allowed_ips.as_ref().map(to_json).transpose()?,
-                    key.created_at.as_micros(),
-                    key.creator,
-                    key.owner.map(|owner| owner.to_string())
-                ])?;
-                audit(db, &entry)?;
-                Ok::<(), OpError<StoreError>>(())
-            })
-            .await
-    }
-
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
         self.readers.find(|db| {
             let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = ?1")?;
@@ -55,20 +28,6 @@ impl KeyStore for SqliteStore {
                 let mut query = db.prepare_cached("SELECT * FROM keys ORDER BY created_at DESC, id DESC")?;
                 let mut rows = query.query([])?;
                 collect(&mut rows, |row| rows::key(row))
-            })
-            .await
-    }
-
-    async fn revoke_key(&self, id: KeyId, entry: AuditEntry) -> Result<bool, StoreError> {
-        self.writer
-            .write(move |db| {
-                let known = db.prepare_cached("SELECT 1 FROM keys WHERE id = ?1")?.exists([id.to_string()])?;
-                let revoke = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
-                let revoked = db.prepare_cached(revoke)?.execute(params![id.to_string(), entry.at.as_micros()])?;
-                if revoked > 0 {
-                    audit(db, &entry)?;
-                }
-                Ok::<bool, OpError<StoreError>>(known)
             })
             .await
     }

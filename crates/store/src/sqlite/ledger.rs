@@ -4,7 +4,7 @@ use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::job::{Job, JobRecord, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{RateCharge, UpdateError};
 use journeyman_core::rate::Window;
@@ -26,10 +26,10 @@ pub(super) struct Tables<'a>(pub(super) &'a Session<'a>);
 impl Ledger for Tables<'_> {
     type Error = OpError<UpdateError>;
 
-    fn remembered(&mut self, project: &ProjectId, key: &str) -> Op<Option<Remembered>> {
+    fn remembered(&mut self, scope: &str, key: &str) -> Op<Option<Remembered<JobRecord>>> {
         let mut query = self.0.prepare_cached("SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2")?;
-        let mut rows = query.query([project.as_str(), key])?;
-        Ok(rows.next()?.map(rows::remembered).transpose()?)
+        let mut rows = query.query([scope, key])?;
+        Ok(rows.next()?.map(rows::remembered_job).transpose()?)
     }
 
     fn window(&mut self, charge: &RateCharge) -> Op<Option<Window>> {
@@ -57,14 +57,14 @@ impl Ledger for Tables<'_> {
         Ok(rows.next()?.map(rows::job_id).transpose()?)
     }
 
-    fn remember(&mut self, claim: &Claim, known: Remembered) -> Op<()> {
-        let (project, record) = (claim.project.as_str(), to_json(&known.record)?);
+    fn remember(&mut self, claim: &Claim, known: Remembered<JobRecord>) -> Op<()> {
+        let (scope, record) = (claim.scope(), to_json(&known.answer)?);
         self.0
             .prepare_cached(
                 "INSERT OR REPLACE INTO idempotency_keys (project, key, fingerprint, at, record)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
-            .execute(params![project, claim.stored_key(), known.fingerprint.0, known.at.as_micros(), record])?;
+            .execute(params![scope, claim.stored_key(), known.fingerprint.0, known.at.as_micros(), record])?;
         Ok(())
     }
 
@@ -106,7 +106,7 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         job.created_at.as_micros(),
         job.due_at().map(Timestamp::as_micros),
         job.lease().map(|lease| lease.worker.to_string()),
-        job.prefers().map(|warm| warm.to_string()),
+        job.prefers().map(|worker| worker.to_string()),
         job.rests_since().map(Timestamp::as_micros),
         to_json(job)?,
         job.branch_name()
@@ -159,7 +159,7 @@ fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         job.status().name(),
         job.due_at().map(Timestamp::as_micros),
         job.lease().map(|lease| lease.worker.to_string()),
-        job.prefers().map(|warm| warm.to_string()),
+        job.prefers().map(|worker| worker.to_string()),
         job.rests_since().map(Timestamp::as_micros),
         to_json(job)?,
         job.avoids().map(|worker| worker.to_string()),

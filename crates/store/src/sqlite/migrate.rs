@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0010_titles.sql"),
     include_str!("../../migrations/sqlite/0011_answers.sql"),
     include_str!("../../migrations/sqlite/0012_branches.sql"),
+    include_str!("../../migrations/sqlite/0013_versions.sql"),
 ];
 
 /// The version of a schema that is up to date.

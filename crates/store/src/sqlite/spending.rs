@@ -1,4 +1,4 @@
-//! Money that calls of models cost.
+//! The cost of model calls.
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, ProjectId};
@@ -8,16 +8,16 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
 use super::write::OpError;
-use crate::spending::{Sum, have_room, sums};
+use crate::spending::{Sum, check_budgets, sums};
 
 #[async_trait]
 impl SpendingStore for SqliteStore {
     async fn spend(&self, spend: Spend) -> Result<(), SpendError> {
         self.writer
             .write(move |db| {
-                have_room(&spend, held(db, &spend)?).map_err(|over| OpError::Refused(SpendError::from(over)))?;
-                // What is over after its project was removed is nobody's.
-                // SQLite turns a sum that is too large for an integer into an inexact number.
+                check_budgets(&spend, held(db, &spend)?).map_err(|over| OpError::Refused(SpendError::from(over)))?;
+                // A call that ends after its project was deleted is not recorded.
+                // SQLite would turn a sum that is too large for an integer into an inexact number.
                 let text = "INSERT INTO spending (project, kind, subject, micros)
                      SELECT id, ?2, ?3, max(0, ?4) FROM projects WHERE id = ?1
                      ON CONFLICT DO UPDATE SET micros = CASE

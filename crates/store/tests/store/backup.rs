@@ -9,13 +9,13 @@ use journeyman_store::{
     BackupError, Exported, ExportedJob, MasterKey, PostgresOpenError, PostgresStore, Schema, SqliteStore, VaultError,
     check_empty_postgres, check_sqlite, export_postgres, export_sqlite, import_postgres,
 };
-use journeyman_testkit::Postgres;
+use journeyman_testkit::{Postgres, World};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::conformance::work_off;
 use crate::copy::{contents, fill};
-use crate::given::{House, World, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
+use crate::given::{House, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
 
 /// Returns a PostgreSQL store with data, and its URL.
 async fn lived_in() -> (House, String) {
@@ -90,7 +90,7 @@ async fn are_of_one_moment(house: &House, jobs: &[JobId]) {
 /// Asserts that work continues in a restored database: idempotency keys are known, numbering continues, and earlier
 /// leases expire.
 async fn goes_on(house: &House) {
-    house.world.pass(Duration::from_secs(60));
+    house.world.advance(Duration::from_secs(60));
     work_off(house).await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     assert!(house.engine.add_message(&shop(), id, prompt("b"), keyed("0", "b")).await.unwrap().replayed);

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use journeyman_core::admin::AdminRefusal;
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
-use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Outcome, Published, Report, TurnArtifacts, TurnBegun};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::{JobOptions, JobStatus};
@@ -13,12 +14,13 @@ use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::price::{Budgets, OverBudget, Scope as Purse};
 use journeyman_core::ports::{
-    AuditEntry, Cursor, JobFilter, PATIENCE, ProjectWriteError, Retention, Spend, SpendError, Swept, UpdateError,
+    AuditEntry, Cursor, JobFilter, PATIENCE, Retention, Spend, SpendError, Swept, UpdateError,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{NewPull, PullState};
 use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::{Clock, Timestamp};
+use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
 use crate::given::{House, all, free, keyed, new_job, project, prompt, shop, sqlite, worker};
@@ -43,8 +45,8 @@ pub(crate) async fn work_off(house: &House) {
         default_branch: None,
     };
     house.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
-    let kept = Kept { answer: Some("It is fixed.".to_owned()), ..Kept::default() };
-    let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], kept, ending: Ending::Done };
+    let artifacts = TurnArtifacts { answer: Some("It is fixed.".to_owned()), ..TurnArtifacts::default() };
+    let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], artifacts, ending: Ending::Done };
     house.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
     // A provider may report any number.
@@ -136,7 +138,7 @@ async fn the_same_key_is_answered_as_the_first_time_and_stores_nothing() {
         assert_eq!(house.store.messages(id).await.unwrap().len(), 2, "{}", house.name);
         let reused = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await;
         assert!(matches!(reused, Err(UpdateError::KeyReused(_))), "{}", house.name);
-        house.world.pass(Duration::from_secs(24 * 3600));
+        house.world.advance(Duration::from_secs(24 * 3600));
         house.store.sweep(house.world.now(), Retention::default(), 100).await.unwrap();
         house.engine.unarchive(&shop(), id).await.unwrap();
         let fresh = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await.unwrap();
@@ -173,7 +175,7 @@ async fn the_limit_counts_what_was_accepted_and_opens_after_an_hour() {
         let refused = house.engine.add_message(&shop(), id, prompt("b"), limited()).await;
         assert!(matches!(refused, Err(UpdateError::RateLimited(..))), "{}", house.name);
         assert_eq!(house.store.messages(id).await.unwrap().len(), 3, "{}: nothing was stored", house.name);
-        house.world.pass(Duration::from_secs(3600));
+        house.world.advance(Duration::from_secs(3600));
         house.engine.add_message(&shop(), id, prompt("b"), limited()).await.unwrap();
     }
 }
@@ -208,13 +210,13 @@ async fn who_waits_longest_is_served_first() {
         let mut made = Vec::new();
         for title in ["a", "b"] {
             made.push(house.engine.create_job(&project("shop"), new_job(title), free()).await.unwrap().record.id);
-            house.world.pass(Duration::from_secs(1));
+            house.world.advance(Duration::from_secs(1));
         }
         work_off(&house).await;
         house.engine.add_message(&shop(), made[0], prompt("more"), free()).await.unwrap();
         let next = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
         assert_eq!(next.job.id, made[1], "{}: the older job's follow-up came later", house.name);
-        house.world.pass(Duration::from_secs(1));
+        house.world.advance(Duration::from_secs(1));
         house.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap();
         let next = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
         assert_eq!(next.job.id, made[0], "{}", house.name);
@@ -228,7 +230,7 @@ async fn a_project_with_many_jobs_does_not_keep_others_waiting() {
         for _ in 0..5 {
             house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
         }
-        house.world.pass(Duration::from_secs(1));
+        house.world.advance(Duration::from_secs(1));
         for _ in 0..2 {
             house.engine.create_job(&project("quiet"), new_job("a"), free()).await.unwrap();
         }
@@ -253,7 +255,7 @@ async fn a_project_has_no_more_runs_than_its_limit() {
         }
         let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
         assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: one runs");
-        house.world.pass(LEASE);
+        house.world.advance(LEASE);
         let again = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert_ne!(again.job.id, first.job.id, "{name}: the one that waits goes before the one that was lost");
         house.engine.cancel(&shop(), again.job.id).await.unwrap();
@@ -272,9 +274,9 @@ async fn a_follow_up_waits_a_little_for_the_worker_that_has_the_workspace() {
         assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: worker 1 has it");
         work_off(&house).await;
         house.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
-        house.world.pass(PATIENCE);
+        house.world.advance(PATIENCE);
         let taken = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
-        assert_eq!((taken.job.id, taken.job.warm), (id, Some(worker(2))), "{name}: worker 1 did not come");
+        assert_eq!((taken.job.id, taken.job.preferred_worker), (id, Some(worker(2))), "{name}: worker 1 did not come");
     }
 }
 
@@ -447,7 +449,7 @@ async fn the_times_of_messages_have_the_order_of_the_messages() {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         house.world.set_back(Duration::from_secs(2));
         house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-        house.world.pass(Duration::from_secs(3));
+        house.world.advance(Duration::from_secs(3));
         house.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
         let messages = house.store.messages(id).await.unwrap();
         let times: Vec<_> = messages.iter().map(|message| message.created_at).collect();
@@ -462,7 +464,7 @@ async fn a_lost_lease_is_taken_over_and_its_token_is_worth_nothing() {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
         assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{}: the lease holds", house.name);
-        house.world.pass(LEASE);
+        house.world.advance(LEASE);
         let second = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert!(second.lease.token > first.lease.token, "{}", house.name);
         let entry = TranscriptEntry {
@@ -490,7 +492,7 @@ async fn what_rests_goes_after_its_time_and_nothing_else() {
             house.engine.report(claimed.job.id, claimed.lease.token, Report::Transcript(vec![entry])).await.unwrap();
         }
         house.engine.cancel(&shop(), old).await.unwrap();
-        house.world.pass(Duration::from_secs(100));
+        house.world.advance(Duration::from_secs(100));
         let young = create().await;
         house.engine.cancel(&shop(), young).await.unwrap();
         let line = AuditEntry {
@@ -500,7 +502,7 @@ async fn what_rests_goes_after_its_time_and_nothing_else() {
             subject: "c".into(),
             address: None,
         };
-        house.store.revoke_key(KeyId::from_uuid(Uuid::nil()), line).await.unwrap();
+        house.store.note(line).await.unwrap();
         let minute = Some(Duration::from_secs(60));
         let sweep = |retention| house.store.sweep(house.world.now(), retention, 10);
         assert_eq!(sweep(Retention::default()).await.unwrap(), Swept::default(), "{name}: everything is kept");
@@ -523,7 +525,7 @@ async fn what_rests_goes_after_its_time_and_nothing_else() {
         house.store.spend(spend(old, 7, 5, Budgets::default())).await.unwrap();
         let jobs = Retention { jobs: minute, ..Retention::default() };
         assert_eq!(sweep(jobs).await.unwrap(), Swept::default(), "{name}: it has come to rest just now");
-        house.world.pass(Duration::from_secs(60));
+        house.world.advance(Duration::from_secs(60));
         assert_eq!(sweep(jobs).await.unwrap(), Swept { jobs: 2, ..Swept::default() }, "{name}");
         for gone in [old, young] {
             assert_eq!(house.store.job(gone).await.unwrap(), None, "{name}");
@@ -544,19 +546,11 @@ async fn lists_are_stable_while_jobs_are_added() {
             let title = format!("Task {number} of 100%_done");
             made.push(house.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record.id);
             if number == 2 {
-                house.world.pass(Duration::from_secs(1));
+                house.world.advance(Duration::from_secs(1));
             }
         }
         made.reverse();
-        let filter = |after, limit| JobFilter {
-            project: shop(),
-            status: None,
-            created_after: None,
-            created_before: None,
-            title_contains: None,
-            after,
-            limit,
-        };
+        let filter = |after, limit| JobFilter { after, ..JobFilter::newest(shop(), limit) };
         let page = house.store.jobs(filter(None, 2)).await.unwrap();
         house.engine.create_job(&project("shop"), new_job("new"), free()).await.unwrap();
         let last = page.last().unwrap();
@@ -583,7 +577,7 @@ async fn lists_of_a_status_and_searches_have_the_same_order_and_the_same_bounds(
         for number in 0..6 {
             let title = if number % 2 == 0 { format!("Fix page {number}") } else { format!("Write {number}") };
             made.push(house.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record);
-            house.world.pass(Duration::from_secs(1));
+            house.world.advance(Duration::from_secs(1));
         }
         // Jobs 0 and 1 failed, 2 and 3 are archived, 4 and 5 are active.
         for record in &made[..4] {
@@ -592,15 +586,7 @@ async fn lists_of_a_status_and_searches_have_the_same_order_and_the_same_bounds(
         for record in &made[2..4] {
             house.engine.archive(&shop(), record.id).await.unwrap();
         }
-        let all = JobFilter {
-            project: shop(),
-            status: None,
-            created_after: None,
-            created_before: None,
-            title_contains: None,
-            after: None,
-            limit: 9,
-        };
+        let all = JobFilter::newest(shop(), 9);
         let text = |text: &str| Some(text.to_owned());
         let at = |number: usize| Some(made[number].created_at);
         let behind = |number: usize| Some(Cursor { created_at: made[number].created_at, id: made[number].id });
@@ -665,7 +651,7 @@ async fn a_run_that_is_taken_over_brings_its_message_too() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let lost = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        house.world.pass(LEASE + Duration::from_secs(1));
+        house.world.advance(LEASE + Duration::from_secs(1));
         let mut next = None;
         // The first claim may only clear the lost run away; the next attempt waits a moment.
         for _ in 0..5 {
@@ -673,7 +659,7 @@ async fn a_run_that_is_taken_over_brings_its_message_too() {
             if next.is_some() {
                 break;
             }
-            house.world.pass(Duration::from_secs(5));
+            house.world.advance(Duration::from_secs(5));
         }
         let next = next.expect("the run is taken over");
         assert_eq!((next.job.id, next.message.id), (id, lost.message.id), "{}", house.name);
@@ -691,7 +677,7 @@ async fn projects_and_their_secrets() {
         let made = house.store.create_project(project("library"), two).await.unwrap();
         assert_eq!(made.secret_names, ["A", "B"], "{name}");
         let again = house.store.create_project(project("library"), [].into()).await;
-        assert_eq!(again, Err(ProjectWriteError::Exists), "{name}");
+        assert_eq!(again, Err(AdminRefusal::ProjectExists.into()), "{name}");
         let changed = [("A".to_owned(), None), ("B".to_owned(), secret("3"))].into();
         let mut edited = made.clone();
         edited.settings.setup = Some("npm ci".to_owned());
@@ -703,17 +689,17 @@ async fn projects_and_their_secrets() {
         let secrets = house.store.secrets(library()).await.unwrap();
         assert_eq!(secrets.into_iter().collect::<Vec<_>>(), [("B".to_owned(), SecretValue("3".to_owned()))], "{name}");
         let id = house.engine.create_job(&project("library"), new_job("a"), free()).await.unwrap().record.id;
-        assert_eq!(house.store.delete_project(library()).await, Err(ProjectWriteError::Busy), "{name}");
+        assert_eq!(house.store.delete_project(library()).await, Err(AdminRefusal::ProjectBusy.into()), "{name}");
         house.engine.cancel(&library(), id).await.unwrap();
         house.store.delete_project(library()).await.unwrap();
         assert_eq!(house.store.job(id).await.unwrap(), None, "{name}");
         assert_eq!(house.store.messages(id).await.unwrap(), [], "{name}");
         assert!(house.store.secrets(library()).await.unwrap().is_empty(), "{name}");
-        assert_eq!(house.store.delete_project(library()).await, Err(ProjectWriteError::NotFound), "{name}");
+        assert_eq!(house.store.delete_project(library()).await, Err(AdminRefusal::NoProject.into()), "{name}");
         let late = house.engine.create_job(&project("library"), new_job("a"), free()).await;
         assert_eq!(late, Err(UpdateError::NoProject), "{name}");
         let missing = house.store.update_project(project("library"), [].into()).await;
-        assert_eq!(missing, Err(ProjectWriteError::NotFound), "{name}");
+        assert_eq!(missing, Err(AdminRefusal::NoProject.into()), "{name}");
     }
 }
 
@@ -735,6 +721,7 @@ async fn keys_and_their_audit_log() {
             revoked_at: None,
             creator: Some("cli".into()),
             owner: None,
+            version: 1,
         };
         let line = |at, action: &str| AuditEntry {
             at: Timestamp::from_micros(at),
@@ -749,10 +736,11 @@ async fn keys_and_their_audit_log() {
         for at in [20, 10] {
             house.store.key_used(key.id, Timestamp::from_micros(at)).await.unwrap();
         }
-        assert!(house.store.revoke_key(key.id, line(30, "key.revoked")).await.unwrap(), "{name}");
-        assert!(house.store.revoke_key(key.id, line(40, "key.revoked")).await.unwrap(), "{name}: again");
+        house.store.revoke_key(key.id, line(30, "key.revoked")).await.unwrap();
+        house.store.revoke_key(key.id, line(40, "key.revoked")).await.unwrap();
         let unknown = KeyId::from_uuid(Uuid::from_u128(8));
-        assert!(!house.store.revoke_key(unknown, line(50, "key.revoked")).await.unwrap(), "{name}");
+        let missing = house.store.revoke_key(unknown, line(50, "key.revoked")).await;
+        assert_eq!(missing, Err(AdminRefusal::NoKey.into()), "{name}");
         let kept = house.store.keys().await.unwrap().remove(0);
         let times = (kept.last_used_at.map(Timestamp::as_micros), kept.revoked_at.map(Timestamp::as_micros));
         assert_eq!(times, (Some(20), Some(30)), "{name}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::project::SecretValue;
 use journeyman_store::{CopyError, PostgresStore, Schema, copy_to_postgres};
-use journeyman_testkit::Postgres;
+use journeyman_testkit::{Postgres, Seeds as _};
 
 use crate::conformance::work_off;
 use crate::given::{House, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
@@ -60,7 +60,7 @@ async fn everything_is_there_and_work_goes_on() {
     let new = House::over("postgres", old.world.clone(), std::sync::Arc::new(store));
     assert_eq!(contents(&new).await, contents(&old).await);
     // Numbers go on behind those that were copied, and a key is known again.
-    new.world.pass(Duration::from_secs(60));
+    new.world.advance(Duration::from_secs(60));
     work_off(&new).await;
     let id = new.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let again = new.engine.add_message(&shop(), id, prompt("b"), keyed("0", "b")).await.unwrap();

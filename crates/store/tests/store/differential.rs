@@ -5,7 +5,7 @@ use std::time::Duration;
 use journeyman_core::engine::{Admission, Prompt};
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Token;
-use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Outcome, Published, Report, TurnArtifacts, TurnBegun};
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use proptest::prelude::*;
@@ -119,7 +119,7 @@ async fn carry_out(house: &House, plan: &[Step]) -> Vec<String> {
                 None => "no claim".to_owned(),
             },
             Step::Pass(seconds) => {
-                house.world.pass(Duration::from_secs(u64::from(*seconds)));
+                house.world.advance(Duration::from_secs(u64::from(*seconds)));
                 "time passed".to_owned()
             }
         };
@@ -142,7 +142,7 @@ async fn turn(house: &House, job: JobId, token: Token, publish: bool) -> Vec<Str
     let ended = Report::TurnEnded {
         head: commit("b"),
         commits: vec![commit("b")],
-        kept: Kept::default(),
+        artifacts: TurnArtifacts::default(),
         ending: Ending::Done,
     };
     let outcome = Outcome::Published { pushed: Some(commit("b")), pull: Published::Nothing };

@@ -11,9 +11,10 @@ use journeyman_core::ports::{JobStore, Retention, Store, StoreError, UpdateError
 use journeyman_core::project::SecretValue;
 use journeyman_core::time::Clock;
 use journeyman_store::{MasterKey, OpenError, SqliteStore, VaultError};
+use journeyman_testkit::{Seeds as _, World};
 use rusqlite::Connection;
 
-use crate::given::{House, World, free, master_key, new_job, project, prompt, shop, sqlite, worker};
+use crate::given::{House, free, master_key, new_job, project, prompt, shop, sqlite, worker};
 
 #[tokio::test]
 async fn what_was_accepted_is_there_after_reopening_beside_the_open_store() {
@@ -181,7 +182,7 @@ async fn a_sweep_gives_room_back_to_the_disk() {
     talkative(&house).await;
     let before = size(&house);
     assert!(before > 8 << 20, "{before}");
-    house.world.pass(Duration::from_secs(3600));
+    house.world.advance(Duration::from_secs(3600));
     let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
     let swept = house.store.sweep(house.world.now(), retention, 100).await.unwrap();
     assert_eq!(swept.transcripts, 32);
@@ -205,7 +206,7 @@ async fn a_database_of_an_earlier_version_gives_room_back_once_it_was_compacted(
     store.create_project(project("shop"), [].into()).await.unwrap();
     let house = House { dir: Some(dir), ..House::over("sqlite", world, store) };
     talkative(&house).await;
-    house.world.pass(Duration::from_secs(3600));
+    house.world.advance(Duration::from_secs(3600));
     let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
     house.store.sweep(house.world.now(), retention, 100).await.unwrap();
     assert!(size(&house) > 8 << 20, "it cannot give anything back yet");
@@ -219,7 +220,7 @@ async fn a_database_of_an_earlier_version_gives_room_back_once_it_was_compacted(
     let house = House { dir, ..House::over("sqlite", world, store) };
     assert_eq!(house.store.job(id).await.unwrap().unwrap().title, "kept");
     talkative(&house).await;
-    house.world.pass(Duration::from_secs(3600));
+    house.world.advance(Duration::from_secs(3600));
     house.store.sweep(house.world.now(), retention, 100).await.unwrap();
     assert!(size(&house) < 5 << 20, "{}", size(&house));
 }

@@ -1,8 +1,6 @@
 //! Things that tests begin with.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
 
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::idempotency::{Claim, Fingerprint};
@@ -10,55 +8,11 @@ use journeyman_core::ids::{ProjectId, WorkerId};
 use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::Store;
-use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
-use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_core::project::Project;
+use journeyman_core::time::Timestamp;
 use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
-use journeyman_testkit::Postgres;
+use journeyman_testkit::{Postgres, Seeds as _, World};
 use uuid::Uuid;
-
-/// A clock that is set by hand and ids that count.
-pub(crate) struct World {
-    micros: AtomicI64,
-    count: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl World {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            micros: AtomicI64::new(1_800_000_000_000_000),
-            count: AtomicU64::new(1),
-            bytes: AtomicU64::new(1),
-        })
-    }
-
-    /// Sets the clock back.
-    pub(crate) fn set_back(&self, time: Duration) {
-        self.micros.fetch_sub(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
-    }
-
-    pub(crate) fn pass(&self, time: Duration) {
-        self.micros.fetch_add(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for World {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.micros.load(Ordering::SeqCst))
-    }
-}
-
-impl IdGen for World {
-    fn uuid(&self, _: Timestamp) -> Uuid {
-        Uuid::from_u128(u128::from(self.count.fetch_add(1, Ordering::SeqCst)))
-    }
-
-    fn fill(&self, bytes: &mut [u8]) {
-        for byte in bytes {
-            *byte = self.bytes.fetch_add(1, Ordering::SeqCst).to_le_bytes()[0];
-        }
-    }
-}
 
 /// A store with the engine over it.
 pub(crate) struct House {
@@ -109,16 +63,7 @@ pub(crate) fn master_key() -> MasterKey {
 }
 
 pub(crate) fn project(id: &str) -> Project {
-    Project {
-        id: id.parse().unwrap(),
-        repository: format!("local:{id}"),
-        reference: None,
-        agent: DEFAULT_AGENT.to_owned(),
-        model: DEFAULT_MODEL.to_owned(),
-        created_at: Timestamp::from_micros(1),
-        settings: Settings::default(),
-        secret_names: Vec::new(),
-    }
+    Project::new(id.parse().unwrap(), format!("local:{id}"), Timestamp::from_micros(1))
 }
 
 pub(crate) fn shop() -> ProjectId {
@@ -145,7 +90,7 @@ pub(crate) fn free() -> Admission {
 pub(crate) fn keyed(key: &str, body: &str) -> Admission {
     let fingerprint = Fingerprint::of("POST", body.as_bytes());
     Admission {
-        idempotency: Some(Claim { project: shop(), caller: "ci".to_owned(), key: key.to_owned(), fingerprint }),
+        idempotency: Some(Claim { project: Some(shop()), caller: "ci".to_owned(), key: key.to_owned(), fingerprint }),
         limit: 0,
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::JobStatus;
-use journeyman_core::job::command::{Ending, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, NextAttempt, Outcome, Published, Report, TurnArtifacts, TurnBegun};
 use journeyman_core::ports::{AVOIDANCE, PATIENCE, PROBE_TIME};
 use journeyman_core::project::hold::{HoldCause, HoldFailure};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock;
+use journeyman_testkit::Seeds as _;
 
 use crate::given::{House, all, free, new_job, project, prompt, shop, worker};
 
@@ -57,12 +58,12 @@ async fn one_job_at_a_time_probes_a_project_on_hold() {
         assert!(claim(&house, 2).await.is_none(), "{name}: the project is on hold");
         assert_eq!(house.store.holds().await.unwrap()[&shop()].attempts, 1, "{name}");
 
-        house.world.pass(Duration::from_secs(2));
+        house.world.advance(Duration::from_secs(2));
         let probe = claim(&house, 2).await.expect("the probe is due");
         assert_eq!(probe.hold.as_ref().map(|hold| hold.reason.code), Some(ReasonCode::RepositoryUnreachable), "{name}");
         assert!(claim(&house, 1).await.is_none(), "{name}: one is enough");
         // The machine that runs the probe dies: another one may probe later.
-        house.world.pass(PROBE_TIME);
+        house.world.advance(PROBE_TIME);
         let probe = claim(&house, 1).await.expect("the next probe");
         hold(&house, &probe).await;
         assert_eq!(house.store.holds().await.unwrap()[&shop()].attempts, 2, "{name}");
@@ -111,13 +112,13 @@ async fn a_machine_that_may_be_the_cause_gets_the_job_only_when_no_other_takes_i
         create(&house).await;
         let claimed = claim(&house, 1).await.unwrap();
         wait(&house, &claimed, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
-        house.world.pass(Duration::from_secs(1));
+        house.world.advance(Duration::from_secs(1));
         assert!(claim(&house, 1).await.is_none(), "{name}: it waits for another machine");
         let other = claim(&house, 2).await.expect("another takes it");
         wait(&house, &other, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
-        house.world.pass(Duration::from_secs(2) + PATIENCE);
+        house.world.advance(Duration::from_secs(2) + PATIENCE);
         assert!(claim(&house, 2).await.is_none(), "{name}: another machine may be busy");
-        house.world.pass(AVOIDANCE);
+        house.world.advance(AVOIDANCE);
         assert!(claim(&house, 2).await.is_some(), "{name}: no other is there");
     }
 }
@@ -166,7 +167,7 @@ async fn a_receipt_names_the_message_whose_push_carried_its_commits() {
             let ended = Report::TurnEnded {
                 head: sha(digit),
                 commits: vec![sha(digit)],
-                kept: Kept::default(),
+                artifacts: TurnArtifacts::default(),
                 ending: Ending::Done,
             };
             let outcome = match digit {

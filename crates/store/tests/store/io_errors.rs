@@ -10,9 +10,9 @@ use std::process::{Command, Output};
 
 use journeyman_core::ports::{StoreError, UpdateError};
 use journeyman_store::SqliteStore;
-use journeyman_testkit::FailingDisk;
+use journeyman_testkit::{FailingDisk, Seeds as _, World};
 
-use crate::given::{House, World, free, keyed, master_key, new_job, project, prompt, shop};
+use crate::given::{House, free, keyed, master_key, new_job, project, prompt, shop};
 
 /// The variable with the database's folder, for the process that uses the failing disk.
 const FOLDER: &str = "JOURNEYMAN_TEST_FOLDER";

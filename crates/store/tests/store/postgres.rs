@@ -8,11 +8,11 @@ use std::time::Duration;
 use journeyman_core::engine::{Admission, Engine};
 use journeyman_core::ports::{Store, StoreError, UpdateError};
 use journeyman_store::{MasterKey, PostgresOpenError, PostgresStore, Schema, VaultError};
-use journeyman_testkit::Postgres;
+use journeyman_testkit::{Postgres, Seeds as _, World};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::given::{House, World, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, worker};
+use crate::given::{House, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -62,7 +62,7 @@ async fn the_limit_is_exact_on_two_machines_whose_clocks_differ() {
         assert_eq!((refused, sent.iter().filter(|sent| sent.is_ok()).count()), (30, 30), "hour {hour}");
         // Slightly more than an hour, so that the window has ended for the slow clock too.
         for clock in [&here.world, &behind] {
-            clock.pass(Duration::from_secs(3620));
+            clock.advance(Duration::from_secs(3620));
         }
     }
 }

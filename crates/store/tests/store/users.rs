@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::{KeyId, MessageId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash, Scope};
-use journeyman_core::ports::{AuditEntry, PasswordChange, Retention, SessionsToEnd, UserWriteError};
+use journeyman_core::ports::{AuditEntry, Retention, SessionsToEnd};
 use journeyman_core::pull::NewComment;
 use journeyman_core::time::Timestamp;
+use journeyman_core::user::decide::PasswordChange;
 use journeyman_core::user::{Identity, PasswordHash, Role, SESSION_IDLE, Session, SignInLink, TokenHash, User};
+use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
 use super::given::all;
@@ -30,6 +33,7 @@ fn user(number: u128, role: Role) -> User {
         created_at: at(1),
         signed_in_at: None,
         disabled_at: None,
+        version: 1,
     }
 }
 
@@ -65,7 +69,7 @@ async fn a_user_is_found_by_id_name_and_identity_and_each_is_there_once() {
             User { identity: Some(identity), ..user(2, Role::Viewer) },
         ] {
             let again = store.create_user(double, line(1, "user.created")).await;
-            assert_eq!(again, Err(UserWriteError::Exists), "{name}");
+            assert_eq!(again, Err(AdminRefusal::UserExists.into()), "{name}");
         }
         assert_eq!(store.users().await.unwrap(), [ada], "{name}");
         assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: what was refused is not noted");
@@ -80,14 +84,14 @@ async fn there_is_always_an_administrator() {
         store.set_role(id(1), Role::Member, line(2, "user.role")).await.expect("none was there before");
         store.create_user(user(2, Role::Administrator), line(1, "user.created")).await.unwrap();
         let refused = store.set_role(id(2), Role::Member, line(3, "user.role")).await;
-        assert_eq!(refused, Err(UserWriteError::LastAdministrator), "{name}");
+        assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}");
         let refused = store.set_disabled(id(2), true, line(3, "user.disabled")).await;
-        assert_eq!(refused, Err(UserWriteError::LastAdministrator), "{name}");
+        assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}");
         assert_eq!(store.user(id(2)).await.unwrap(), Some(user(2, Role::Administrator)), "{name}");
         store.create_user(user(3, Role::Administrator), line(4, "user.created")).await.unwrap();
         store.set_disabled(id(3), true, line(4, "user.disabled")).await.unwrap();
         let refused = store.set_role(id(2), Role::Viewer, line(4, "user.role")).await;
-        assert_eq!(refused, Err(UserWriteError::LastAdministrator), "{name}: the other may not sign in");
+        assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}: the other may not sign in");
         store.set_disabled(id(3), false, line(4, "user.enabled")).await.unwrap();
         store.set_role(id(2), Role::Member, line(5, "user.role")).await.unwrap();
         assert_eq!(store.user(id(2)).await.unwrap().unwrap().role, Role::Member, "{name}");
@@ -95,7 +99,7 @@ async fn there_is_always_an_administrator() {
             store.set_role(id(9), Role::Viewer, line(6, "user.role")).await,
             store.set_disabled(id(9), true, line(6, "user.disabled")).await,
         ] {
-            assert_eq!(unknown, Err(UserWriteError::NotFound), "{name}");
+            assert_eq!(unknown, Err(AdminRefusal::NoUser.into()), "{name}");
         }
         let actions = store.audit(None, 20).await.unwrap().len();
         assert_eq!(actions, 7, "{name}: what was refused is not noted");
@@ -160,15 +164,15 @@ async fn who_was_disabled_or_has_another_password_meanwhile_does_not_sign_in_nor
         assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}: whoever has seen it has nothing");
 
         let late = store.start_session(session(3, 1, 20), old(), line(20, "session.started")).await;
-        assert_eq!(late, Err(UserWriteError::Changed), "{name}: with the password of before");
+        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: with the password of before");
         let late = store.set_password(id(1), change(old(), "other"), line(20, "user.password")).await;
-        assert_eq!(late, Err(UserWriteError::Changed), "{name}: with the password of before");
+        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: with the password of before");
         store.set_disabled(id(1), true, line(21, "user.disabled")).await.unwrap();
         let new = || Some(PasswordHash("new".to_owned()));
         let late = store.start_session(session(3, 1, 22), new(), line(22, "session.started")).await;
-        assert_eq!(late, Err(UserWriteError::Changed), "{name}: disabled");
+        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: disabled");
         let late = store.set_password(id(1), change(new(), "other"), line(22, "user.password")).await;
-        assert_eq!(late, Err(UserWriteError::Changed), "{name}: disabled");
+        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: disabled");
         let found = store.user(id(1)).await.unwrap().unwrap();
         assert_eq!((found.disabled_at, found.password, found.role), (Some(at(21)), new(), Role::Member), "{name}");
     }
@@ -189,6 +193,7 @@ fn key(number: u8, owner: Option<UserId>, projects: bool) -> ApiKey {
         revoked_at: None,
         creator: Some("somebody".to_owned()),
         owner,
+        version: 1,
     }
 }
 
@@ -218,7 +223,7 @@ async fn keys_end_with_the_rights_of_their_owner() {
         store.set_role(id(1), Role::Viewer, line(5, "user.role")).await.unwrap();
         assert_eq!(revoked().await, [1, 2], "{name}: a viewer has none");
         let refused = store.set_disabled(id(2), true, line(6, "user.disabled")).await;
-        assert_eq!((refused, revoked().await), (Err(UserWriteError::LastAdministrator), vec![1, 2]), "{name}");
+        assert_eq!((refused, revoked().await), (Err(AdminRefusal::LastAdministrator.into()), vec![1, 2]), "{name}");
     }
 }
 
@@ -255,11 +260,11 @@ async fn a_link_is_used_once() {
         }
         assert_eq!(store.link(TokenHash([1; 32])).await.unwrap(), Some(link(1, None, 100)), "{name}");
         let over = store.use_link(TokenHash([3; 32]), first(1), line(20, "user.created")).await;
-        assert_eq!(over, Err(UserWriteError::LinkGone), "{name}: over");
+        assert_eq!(over, Err(AdminRefusal::LinkExpired.into()), "{name}: over");
         store.use_link(TokenHash([1; 32]), first(1), line(20, "user.created")).await.unwrap();
         for (byte, why) in [(1, "used"), (2, "there is an administrator"), (9, "unknown")] {
             let again = store.use_link(TokenHash([byte; 32]), first(2), line(21, "user.created")).await;
-            assert_eq!(again, Err(UserWriteError::LinkGone), "{name}: {why}");
+            assert_eq!(again, Err(AdminRefusal::LinkExpired.into()), "{name}: {why}");
         }
         assert_eq!(store.users().await.unwrap(), [first(1)], "{name}");
 
@@ -269,7 +274,7 @@ async fn a_link_is_used_once() {
         store.create_link(link(5, Some(id(1)), 100), line(41, "link.created")).await.unwrap();
         assert_eq!(store.link(TokenHash([4; 32])).await.unwrap(), None, "{name}: a newer one takes its place");
         let other = store.use_link(TokenHash([5; 32]), user(2, Role::Viewer), line(49, "user.password")).await;
-        assert_eq!(other, Err(UserWriteError::LinkGone), "{name}: of another");
+        assert_eq!(other, Err(AdminRefusal::LinkExpired.into()), "{name}: of another");
         assert!(store.link(TokenHash([5; 32])).await.unwrap().is_some(), "{name}: what is refused stays");
         let new = Some(PasswordHash("new".to_owned()));
         let changed = User { password: new.clone(), role: Role::Viewer, ..first(1) };

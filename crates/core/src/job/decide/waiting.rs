@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Plan;
 use crate::job::command::{NextAttempt, TurnBegun};
 use crate::job::event::{AfterRun, Counts, Event};
-use crate::job::{Delivery, Waiting};
+use crate::job::{InFlightMessage, Waiting};
 use crate::message::MessageStatus;
 use crate::retry::backoff;
 use crate::run::{Reason, RunStatus, Usage};
@@ -22,9 +22,9 @@ pub(super) struct Cause<'a> {
 
 impl Plan {
     /// Ends the attempt and makes the message wait, or fails the message at its deadline.
-    pub(super) fn wait(&mut self, delivery: &Delivery, cause: &Cause<'_>, next: NextAttempt, usage: Usage) {
+    pub(super) fn wait(&mut self, in_flight: &InFlightMessage, cause: &Cause<'_>, next: NextAttempt, usage: Usage) {
         let Cause { reason, since, patience } = *cause;
-        let before = delivery.waiting.as_ref().filter(|before| before.reason.code == reason.code);
+        let before = in_flight.waiting.as_ref().filter(|before| before.reason.code == reason.code);
         // If the clock was set back, the cause must not begin in the future.
         let since = before.map_or(since, |before| before.since).min(self.now);
         let deadline = since + patience;
@@ -32,7 +32,7 @@ impl Plan {
             let text = format!("{} (retried for {})", reason.text, in_words(patience));
             let reason = Reason::new(reason.code, text);
             self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, AfterRun::Ends);
-            self.conclude(delivery.message, MessageStatus::Failed, Some(reason));
+            self.conclude(in_flight.message, MessageStatus::Failed, Some(reason));
             return;
         }
         let attempts = before.map_or(0, |before| before.attempts).saturating_add(1);
@@ -44,7 +44,7 @@ impl Plan {
         let retry = AfterRun::Retry { not_before: next_attempt_at, counts: Counts::Nothing };
         self.finish_run(RunStatus::Failed, Some(reason.clone()), usage, retry);
         let waiting = Waiting { reason: reason.clone(), since, deadline, attempts };
-        self.emit(Event::MessageWaiting { message: delivery.message, waiting, next_attempt_at });
+        self.emit(Event::MessageWaiting { message: in_flight.message, waiting, next_attempt_at });
     }
 
     /// Records an earlier push whose response was lost: the turn begins on a branch that already has the job's
@@ -57,7 +57,7 @@ impl Plan {
 
     /// Records that the commits of earlier messages were pushed together with those of the current message.
     pub(super) fn publish_earlier(&mut self) {
-        let Some(message) = self.job.delivery().map(|delivery| delivery.message) else { return };
+        let Some(message) = self.job.in_flight().map(|in_flight| in_flight.message) else { return };
         if !self.job.unpublished.is_empty() {
             let earlier = self.job.unpublished.clone();
             let pr_link = self.job.pull.as_ref().map(|pull| pull.url.clone());

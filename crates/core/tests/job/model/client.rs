@@ -1,4 +1,4 @@
-//! What clients and the clock do.
+//! The actions of clients and of the clock.
 
 use journeyman_core::job::command::Command;
 use journeyman_core::job::decide::Rejected;
@@ -22,7 +22,7 @@ impl World {
         let place = if delivery == DeliveryMode::Interrupt { 0 } else { queue.len() };
         queue.insert(place, id(number));
         let done = self.command(&Command::AddMessage(message(u128::from(number), delivery)));
-        self.require(done.err() == refusal, "an archived job refuses, a busy one if asked to, no other");
+        self.require(done.err() == refusal, "only archived jobs, and busy jobs on request, reject");
         if done.is_ok() {
             self.sent = number;
             self.left.messages -= 1;
@@ -30,11 +30,11 @@ impl World {
         }
     }
 
-    /// A command that is idempotent: what changes nothing uses nothing up.
+    /// Executes an idempotent command. It counts as an intervention only if it changes the job.
     pub(super) fn intervene(&mut self, command: &Command) {
         let before = self.job.clone();
         let done = self.command(command);
-        self.require(done.is_ok(), "cancel and archive are never refused");
+        self.require(done.is_ok(), "cancel and archive are never rejected");
         if self.job != before {
             self.left.interventions -= 1;
         }

@@ -1,16 +1,18 @@
-//! What workers do, step by step, each of which may be the last before they sleep or die.
+//! The steps of workers. A worker may pause or die after each step.
 
 use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::step;
-use journeyman_core::job::command::{Claim, Command, Ending, Kept, NextAttempt, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{
+    Claim, Command, Ending, NextAttempt, Outcome, Published, Report, TurnArtifacts, TurnBegun,
+};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{JobState, Progress, Pull, Token, Work};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use uuid::Uuid;
 
 use super::normal::{commits, number_of, sha_of, token_of};
-use super::world::{Commits, Hand, World};
-use crate::job::given::{LEASE, START as NOW, kept};
+use super::world::{Commits, WorkerState, World};
+use crate::job::given::{LEASE, START as NOW, artifacts};
 
 impl World {
     pub(super) fn claim(&mut self, worker: usize) {
@@ -22,24 +24,24 @@ impl World {
         let first = self.job.0.queue.first().copied();
         let due = self.job.0.due_at().is_some_and(|at| at <= NOW);
         let taken = self.command(&self.claim_of(worker)).is_ok();
-        self.require(taken == due, "a job is claimed when it is due, and only then");
+        self.require(taken == due, "a job can be claimed exactly when it is due");
         if !taken {
             return;
         }
         self.left.mishaps -= u8::from(takes_over);
-        let JobState::Active(Work::Running { delivery, lease }) = &self.job.0.state else { return };
-        let (message, progress, token) = (delivery.message, delivery.progress.clone(), lease.token);
+        let JobState::Active(Work::Running { in_flight, lease }) = &self.job.0.state else { return };
+        let (message, progress, token) = (in_flight.message, in_flight.progress.clone(), lease.token);
         self.require(token > before && token == self.job.0.token, "each lease has a newer token");
         if let Some(place) = first.filter(|first| *first == message).map(number_of) {
             self.delivered.push(place);
         }
         let known = self.delivered.contains(&number_of(message));
         self.require(known, "messages are delivered in the order of the queue");
-        self.hands[worker] = match progress {
-            Progress::Prompting => Hand::Claimed { token },
+        self.workers[worker] = match progress {
+            Progress::Prompting => WorkerState::Claimed { token },
             Progress::Publishing { head, .. } => {
                 self.published_for_another = true;
-                Hand::Ended { token, head: commits(&head) }
+                WorkerState::Ended { token, head: commits(&head) }
             }
         };
     }
@@ -53,9 +55,9 @@ impl World {
         })
     }
 
-    /// Whether a worker that comes when the job is due moves it on: to a newer lease, or to its end. No bound counts
-    /// here, so a world in which all mishaps are used up and both workers are dead is no exception.
-    pub(super) fn can_go_on(&self) -> bool {
+    /// Returns whether a worker that claims the job when it is due advances it: to a newer lease, or to its end. The
+    /// bounds do not apply, so a world whose mishaps are used up and whose workers are both dead is no exception.
+    pub(super) fn can_continue(&self) -> bool {
         let Some(due) = self.job.0.due_at() else { return false };
         step(&self.job.0, &self.claim_of(0), due.max(NOW)).is_ok_and(|change| match change.job.state {
             JobState::Active(_) => change.job.lease().is_some_and(|lease| lease.token > self.job.0.token),
@@ -64,8 +66,8 @@ impl World {
     }
 
     pub(super) fn begin(&mut self, worker: usize) {
-        let Hand::Claimed { token } = self.hands[worker] else { return };
-        // What was recorded and not pushed is built upon, as `choose_branch` of the worker does.
+        let WorkerState::Claimed { token } = self.workers[worker] else { return };
+        // As in `choose_branch` of the worker, recorded commits that were not pushed are the base.
         let recorded = self.job.0.branch.as_ref().map(|branch| commits(&branch.head)).unwrap_or_default();
         let on_host = self.host.branch.clone();
         let base = if recorded.starts_with(&on_host) { recorded } else { on_host.clone() };
@@ -74,66 +76,71 @@ impl World {
         let turn =
             TurnBegun { branch: "b".into(), generation: 1, base: sha_of(&[]), head, pushed, default_branch: None };
         if self.report(worker, Report::TurnBegun(turn)).is_ok() {
-            self.hands[worker] = Hand::Begun { token, base };
+            self.workers[worker] = WorkerState::Begun { token, base };
         }
     }
 
     pub(super) fn end(&mut self, worker: usize, commit: bool, ending: Ending) {
-        let Hand::Begun { token, base } = self.hands[worker].clone() else { return };
-        let delivery = self.job.0.delivery().filter(|_| self.holds(token)).cloned();
+        let WorkerState::Begun { token, base } = self.workers[worker].clone() else { return };
+        let in_flight = self.job.0.in_flight().filter(|_| self.holds(token)).cloned();
         let mut head = base;
         let mut new = Vec::new();
-        let number = delivery.as_ref().map_or(0, |delivery| number_of(delivery.message));
+        let number = in_flight.as_ref().map_or(0, |in_flight| number_of(in_flight.message));
         if commit {
             head.push(number);
             new.push(sha_of(&head));
         }
-        let ended = Report::TurnEnded { head: sha_of(&head), commits: new, kept: kept("s"), ending };
+        let ended = Report::TurnEnded { head: sha_of(&head), commits: new, artifacts: artifacts("s"), ending };
         if self.report(worker, ended).is_ok() {
             if commit && !self.committed.contains(&number) {
                 self.committed.push(number);
             }
-            self.hands[worker] = Hand::Ended { token, head };
+            self.workers[worker] = WorkerState::Ended { token, head };
         }
     }
 
-    /// On the code host alone: nobody is told. Never by force, so a branch only grows.
+    /// Pushes to the code host without a report to the core. The push is never forced, so the branch only grows.
     pub(super) fn push(&mut self, worker: usize) {
-        let Hand::Ended { token, head } = self.hands[worker].clone() else { return };
+        let WorkerState::Ended { token, head } = self.workers[worker].clone() else { return };
         if head.starts_with(&self.host.branch) {
             self.host.branch.clone_from(&head);
         } else {
             let new = head.iter().copied().filter(|commit| !self.host.branch.contains(commit));
             let on_top: Commits = self.host.branch.iter().copied().chain(new).collect();
             if on_top != self.host.branch {
-                // Refused: something else is there. What is missing is put on top of it, recorded and tried again.
+                // The push is refused because the branch has other commits. Put the missing commits on top of them,
+                // record the result, and push again.
                 self.rebase(worker, on_top);
                 return;
             }
         }
-        self.hands[worker] = Hand::Pushed { token, head };
+        self.workers[worker] = WorkerState::Pushed { token, head };
     }
 
     pub(super) fn rebase(&mut self, worker: usize, head: Commits) {
-        let Some(token) = token_of(&self.hands[worker]) else { return };
-        let ending = self.job.0.delivery().and_then(|delivery| delivery.progress.ending()).unwrap_or_default();
-        let ended =
-            Report::TurnEnded { head: sha_of(&head), commits: vec![sha_of(&head)], kept: Kept::default(), ending };
+        let Some(token) = token_of(&self.workers[worker]) else { return };
+        let ending = self.job.0.in_flight().and_then(|message| message.progress.ending()).unwrap_or_default();
+        let ended = Report::TurnEnded {
+            head: sha_of(&head),
+            commits: vec![sha_of(&head)],
+            artifacts: TurnArtifacts::default(),
+            ending,
+        };
         if self.report(worker, ended).is_ok() {
-            self.hands[worker] = Hand::Ended { token, head };
+            self.workers[worker] = WorkerState::Ended { token, head };
         }
     }
 
-    /// Looks first, then opens; a code host refuses a second one for the same branch.
+    /// Opens a pull request if there is none; a code host refuses a second one for the same branch.
     pub(super) fn ensure(&mut self, worker: usize) {
-        let Hand::Pushed { token, head } = self.hands[worker].clone() else { return };
+        let WorkerState::Pushed { token, head } = self.workers[worker].clone() else { return };
         let opened = self.host.pulls == 0 && !head.is_empty();
         self.host.pulls += u8::from(opened);
-        self.hands[worker] = Hand::Ensured { token, head, opened };
+        self.workers[worker] = WorkerState::Ensured { token, head, opened };
     }
 
     pub(super) fn finish(&mut self, worker: usize) {
-        let Hand::Ensured { head, opened, .. } = self.hands[worker].clone() else { return };
+        let WorkerState::Ensured { head, opened, .. } = self.workers[worker].clone() else { return };
         let pull = Pull { number: 1, url: "http://pull/1".into() };
         let known = self.job.0.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
         // As the worker's `publish` does: a turn that changed nothing pushes nothing, but still ensures a pull request
@@ -169,25 +176,25 @@ impl World {
 
     pub(super) fn crash(&mut self, worker: usize) {
         self.left.mishaps -= 1;
-        self.hands[worker] = Hand::Idle;
+        self.workers[worker] = WorkerState::Idle;
     }
 
     pub(super) fn last_report(&mut self, worker: usize, outcome: Outcome) {
         let done = self.report(worker, Report::Finished { outcome, usage: Usage::default() });
-        self.require(done != Err(Rejected::OutOfOrder), "a report that fits is taken");
-        self.hands[worker] = Hand::Idle;
+        self.require(done != Err(Rejected::OutOfOrder), "a report that matches the progress is accepted");
+        self.workers[worker] = WorkerState::Idle;
     }
 
-    /// A worker's report; one that is refused ends what the worker does.
+    /// Sends a report. A rejected report ends the work of the worker.
     pub(super) fn report(&mut self, worker: usize, report: Report) -> Result<(), Rejected> {
-        let Some(token) = token_of(&self.hands[worker]) else { return Err(Rejected::StaleToken) };
+        let Some(token) = token_of(&self.workers[worker]) else { return Err(Rejected::StaleToken) };
         let holds = self.holds(token);
         let done = self.command(&Command::Report { token, report });
-        self.require(holds || done == Err(Rejected::StaleToken), "a stale token is refused");
-        self.require(!holds || done != Err(Rejected::StaleToken), "the newest token is taken");
+        self.require(holds || done == Err(Rejected::StaleToken), "a stale token is rejected");
+        self.require(!holds || done != Err(Rejected::StaleToken), "the newest token is accepted");
         if done == Err(Rejected::StaleToken) {
             self.stale_refused = true;
-            self.hands[worker] = Hand::Idle;
+            self.workers[worker] = WorkerState::Idle;
         }
         done
     }

@@ -1,4 +1,4 @@
-//! The world around a job, and what can happen in it.
+//! The world outside a job, and the actions that are possible in it.
 
 use std::hash::{Hash, Hasher};
 
@@ -11,25 +11,25 @@ use journeyman_core::message::{DeliveryMode, MessageStatus};
 use super::normal::{LAST_SEQ, id, normal, number_of};
 use crate::job::given::{LEASE, START as NOW, created};
 
-/// How much may happen.
+/// The limits on what may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Bounds {
-    /// Messages, the first with the job.
+    /// The number of messages, including the first one, which creates the job.
     pub(super) messages: u8,
-    /// Crashes, takeovers, failures and hand-backs together.
+    /// The number of crashes, takeovers, failures, outages and hand-backs together.
     pub(super) mishaps: u8,
-    /// Withdrawals, cancellations and archivings together.
+    /// The number of withdrawals, cancels and archives together.
     pub(super) interventions: u8,
 }
 
-/// A branch as the numbers of the messages whose commits are on it, oldest first.
+/// A branch, as the numbers of the messages whose commits are on it, oldest first.
 pub(super) type Commits = Vec<u8>;
 
-/// What a worker believes it is doing.
+/// The state of a worker, as the worker knows it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Hand {
+pub(super) enum WorkerState {
     Idle,
-    /// It was given a run.
+    /// The worker has a run.
     Claimed {
         token: Token,
     },
@@ -38,7 +38,7 @@ pub(super) enum Hand {
         token: Token,
         base: Commits,
     },
-    /// The turn is over, its head is recorded.
+    /// The turn has ended, and its head is recorded.
     Ended {
         token: Token,
         head: Commits,
@@ -48,7 +48,7 @@ pub(super) enum Hand {
         token: Token,
         head: Commits,
     },
-    /// The pull request is there; `opened` by this worker.
+    /// The pull request exists; `opened` is true if this worker opened it.
     Ensured {
         token: Token,
         head: Commits,
@@ -56,14 +56,14 @@ pub(super) enum Hand {
     },
 }
 
-/// What is on the code host.
+/// The content of the code host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct CodeHost {
     pub(super) branch: Commits,
     pub(super) pulls: u8,
 }
 
-/// A job without what only counts up, so that states that behave alike are one.
+/// A job without counters, so that states that behave alike are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Normal(pub(super) Job);
 
@@ -77,22 +77,22 @@ impl Hash for Normal {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) job: Normal,
-    pub(super) hands: [Hand; 2],
+    pub(super) workers: [WorkerState; 2],
     pub(super) host: CodeHost,
     pub(super) left: Bounds,
-    /// Messages accepted so far.
+    /// The number of accepted messages.
     pub(super) sent: u8,
-    /// Messages in the order in which runs first took them.
+    /// The messages in the order in which runs first took them.
     pub(super) delivered: Vec<u8>,
-    /// Messages whose turn ended with a commit.
+    /// The messages whose turn ended with a commit.
     pub(super) committed: Vec<u8>,
-    /// How each message ended.
+    /// The final status of each message.
     pub(super) finals: [Option<MessageStatus>; 3],
-    /// Whether the last step was a report with a stale token.
+    /// `true` if the last step was a report with a stale token.
     pub(super) stale_refused: bool,
-    /// Whether the last step began to publish what another worker had ended.
+    /// `true` if the last step was a claim of a job whose turn another worker had ended.
     pub(super) published_for_another: bool,
-    /// Messages whose receipt says that they had no effect.
+    /// The messages whose receipt says that they had no effect.
     pub(super) denied: Vec<u8>,
     /// The first rule that a step has broken.
     pub(super) broken: Option<&'static str>,
@@ -110,7 +110,7 @@ pub(super) enum Action {
     Claim(usize),
     Heartbeat(usize),
     Begin(usize),
-    /// The turn ends, with a commit or without, because it was asked to or by itself.
+    /// The turn ends, with or without a commit, by request or by itself.
     End {
         worker: usize,
         commit: bool,
@@ -119,7 +119,7 @@ pub(super) enum Action {
     Push(usize),
     Ensure(usize),
     Finish(usize),
-    /// The run fails; whether it may be tried again.
+    /// The run fails; `true` if it may be retried.
     Fail(usize, bool),
     HandBack(usize),
     /// The run encounters a cause outside its message. (At the deadline it fails like [`Action::Fail`].)
@@ -131,7 +131,7 @@ impl World {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             job: Normal(normal(created().job)),
-            hands: [Hand::Idle, Hand::Idle],
+            workers: [WorkerState::Idle, WorkerState::Idle],
             host: CodeHost::default(),
             left: Bounds { messages: bounds.messages - 1, ..bounds },
             sent: 1,
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// What may happen next; an action that is refused leads back to the same state.
+    /// Lists the actions that may happen next. A rejected action leads to the same state.
     pub(super) fn actions(&self, actions: &mut Vec<Action>) {
         if self.left.messages > 0 {
             let modes = [DeliveryMode::Queue, DeliveryMode::Interrupt, DeliveryMode::Reject];
@@ -156,26 +156,26 @@ impl World {
             actions.extend([Action::Cancel, Action::Archive]);
         }
         actions.extend([Action::Unarchive, Action::Wait]);
-        let asked_to_stop = self.job.0.delivery().is_some_and(|delivery| delivery.stop);
-        for (worker, hand) in self.hands.iter().enumerate() {
-            match hand {
-                Hand::Idle => actions.push(Action::Claim(worker)),
-                Hand::Claimed { .. } => actions.push(Action::Begin(worker)),
-                Hand::Begun { .. } => {
+        let asked_to_stop = self.job.0.in_flight().is_some_and(|message| message.stop);
+        for (worker, state) in self.workers.iter().enumerate() {
+            match state {
+                WorkerState::Idle => actions.push(Action::Claim(worker)),
+                WorkerState::Claimed { .. } => actions.push(Action::Begin(worker)),
+                WorkerState::Begun { .. } => {
                     let end = |asked| [true, false].map(|commit| Action::End { worker, commit, asked });
                     actions.extend(end(false));
                     if asked_to_stop {
                         actions.extend(end(true));
                     }
                 }
-                Hand::Ended { .. } => actions.push(Action::Push(worker)),
-                Hand::Pushed { .. } => actions.push(Action::Ensure(worker)),
-                Hand::Ensured { .. } => actions.push(Action::Finish(worker)),
+                WorkerState::Ended { .. } => actions.push(Action::Push(worker)),
+                WorkerState::Pushed { .. } => actions.push(Action::Ensure(worker)),
+                WorkerState::Ensured { .. } => actions.push(Action::Finish(worker)),
             }
-            if *hand != Hand::Idle {
+            if *state != WorkerState::Idle {
                 actions.push(Action::Heartbeat(worker));
             }
-            if *hand != Hand::Idle && self.left.mishaps > 0 {
+            if *state != WorkerState::Idle && self.left.mishaps > 0 {
                 actions.extend([Action::Crash(worker), Action::HandBack(worker)]);
                 actions.extend([Action::Fail(worker, true), Action::Fail(worker, false)]);
                 actions.push(Action::Hold(worker));
@@ -186,8 +186,8 @@ impl World {
     pub(super) fn act(&mut self, action: Action) {
         (self.stale_refused, self.published_for_another) = (false, false);
         self.carry_out(action);
-        // Workers are alike: which of them does a thing makes no difference.
-        self.hands.sort_unstable();
+        // Workers are interchangeable, so their order does not matter.
+        self.workers.sort_unstable();
         self.forget_old_tokens();
     }
 
@@ -203,12 +203,12 @@ impl World {
             Action::Archive => self.intervene(&Command::Archive),
             Action::Unarchive => {
                 let done = self.command(&Command::Unarchive);
-                self.require(done.is_ok(), "unarchive is never refused");
+                self.require(done.is_ok(), "unarchive is never rejected");
             }
             Action::Wait => self.wait(),
             Action::Claim(worker) => self.claim(worker),
             Action::Heartbeat(worker) => {
-                // One that is refused shows in the worker's hand.
+                // A rejected report changes the worker's state.
                 let _ = self.report(worker, Report::Heartbeat { lease_until: NOW + LEASE });
             }
             Action::Begin(worker) => self.begin(worker),
@@ -225,12 +225,12 @@ impl World {
         }
     }
 
-    /// A command to the real core, and the rules that hold for every step.
+    /// Sends a command to the real core, and checks the rules that hold for every step.
     pub(super) fn command(&mut self, command: &Command) -> Result<(), Rejected> {
         let Change { job, rows, log } = step(&self.job.0, command, NOW)?;
         let gapless = log.iter().map(|entry| entry.seq).eq(LAST_SEQ + 1..=job.last_seq);
-        self.require(gapless, "the log goes on without gaps");
-        self.require(job.token >= self.job.0.token, "tokens grow");
+        self.require(gapless, "the log has no gaps");
+        self.require(job.token >= self.job.0.token, "tokens never decrease");
         for row in rows {
             match row {
                 Row::MessageDelivered { id, .. } => {
@@ -249,11 +249,11 @@ impl World {
                     let place = usize::from(number_of(id)) - 1;
                     self.require(
                         self.finals[place] == Some(MessageStatus::Failed),
-                        "only what was given up is published later",
+                        "only failed messages are published later",
                     );
-                    self.require(self.finals[usize::from(number_of(with)) - 1].is_none(), "with a message under way");
+                    self.require(self.finals[usize::from(number_of(with)) - 1].is_none(), "the later one is active");
                     let is_there = self.host.branch.contains(&number_of(id));
-                    self.require(is_there, "what is published with a later message is on the branch");
+                    self.require(is_there, "commits that are published with a later message are on the branch");
                 }
                 Row::InsertMessage(_) | Row::InsertRun(_) | Row::RunEnded { .. } | Row::RunUsed { .. } => {}
             }

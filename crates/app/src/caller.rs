@@ -1,0 +1,162 @@
+//! The caller of a use case, and its permissions.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use journeyman_core::ids::{ProjectId, UserId};
+use journeyman_core::key::{ApiKey, Scope};
+use journeyman_core::message::Origin;
+use journeyman_core::ports::AuditEntry;
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::{Role, User};
+
+use crate::{Error, RefusalKind};
+
+/// The caller of a use case.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The key or person.
+    pub actor: Actor,
+    /// The IP address that the request came from.
+    pub address: Option<IpAddr>,
+    /// The origin of the caller's messages.
+    pub origin: Origin,
+}
+
+/// The key or person that calls.
+#[derive(Debug, Clone)]
+pub enum Actor {
+    /// An API key.
+    Key(Arc<ApiKey>),
+    /// A signed-in user of the dashboard.
+    User(Arc<User>),
+    /// Somebody with access to the database, through the command line.
+    CommandLine,
+}
+
+impl Caller {
+    /// Returns the caller of the command line, who may do everything.
+    #[must_use]
+    pub const fn command_line() -> Self {
+        Self { actor: Actor::CommandLine, address: None, origin: Origin::Api }
+    }
+
+    /// Returns a signed-in user.
+    #[must_use]
+    pub const fn user(user: Arc<User>, address: Option<IpAddr>) -> Self {
+        Self { actor: Actor::User(user), address, origin: Origin::Dashboard }
+    }
+
+    /// Returns the name that others see.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match &self.actor {
+            Actor::Key(key) => &key.name,
+            Actor::User(user) => &user.name,
+            Actor::CommandLine => "cli",
+        }
+    }
+
+    /// Returns the ID for the audit log, and for the creator of keys.
+    #[must_use]
+    pub fn id(&self) -> String {
+        match &self.actor {
+            Actor::Key(key) => key.id.to_string(),
+            Actor::User(user) => user.id.to_string(),
+            Actor::CommandLine => "cli".to_owned(),
+        }
+    }
+
+    /// Returns the user whose rights the caller has, if there is one.
+    #[must_use]
+    pub fn owner(&self) -> Option<UserId> {
+        match &self.actor {
+            Actor::Key(key) => key.owner,
+            Actor::User(user) => Some(user.id),
+            Actor::CommandLine => None,
+        }
+    }
+
+    /// Returns whether the caller may see a project.
+    #[must_use]
+    pub fn sees(&self, project: &ProjectId) -> bool {
+        match &self.actor {
+            Actor::Key(key) => key.sees(project),
+            Actor::User(_) | Actor::CommandLine => true,
+        }
+    }
+
+    /// Returns whether the caller may manage projects and all keys.
+    #[must_use]
+    pub fn is_administrator(&self) -> bool {
+        match &self.actor {
+            Actor::Key(key) => key.projects.is_none(),
+            Actor::User(user) => user.role == Role::Administrator,
+            Actor::CommandLine => true,
+        }
+    }
+
+    /// Returns whether the caller may change anything.
+    #[must_use]
+    pub fn can_write(&self) -> bool {
+        match &self.actor {
+            Actor::Key(key) => key.scopes.contains(&Scope::Write),
+            Actor::User(user) => user.role.scope() == Scope::Write,
+            Actor::CommandLine => true,
+        }
+    }
+
+    /// Checks that the caller may change something.
+    ///
+    /// # Errors
+    /// [`RefusalKind::ReadOnly`].
+    pub fn needs_write(&self) -> Result<(), Error> {
+        if self.can_write() {
+            return Ok(());
+        }
+        let text = match self.actor {
+            Actor::Key(_) => "this API key may only read; this operation needs the scope \"write\"",
+            _ => "you may look at everything here; to change something you need the role member",
+        };
+        Err(Error::refused(RefusalKind::ReadOnly, text))
+    }
+
+    /// Checks that the caller may manage projects and all keys. A key that is limited to some projects may not: with a
+    /// new key, or with a project whose repository it changes, it could reach projects that it may not see.
+    ///
+    /// # Errors
+    /// [`RefusalKind::ReadOnly`] or [`RefusalKind::NotAdministrator`].
+    pub fn needs_administrator(&self) -> Result<(), Error> {
+        self.needs_write()?;
+        if self.is_administrator() {
+            return Ok(());
+        }
+        let text = match self.actor {
+            Actor::Key(_) => {
+                "this API key is limited to some projects; managing keys and projects needs one that sees all"
+            }
+            _ => "only an administrator may do this",
+        };
+        Err(Error::refused(RefusalKind::NotAdministrator, text))
+    }
+
+    /// Checks that the caller may see a project.
+    ///
+    /// # Errors
+    /// [`RefusalKind::ProjectNotFound`], as for a project that does not exist.
+    pub fn needs_project(&self, project: &ProjectId) -> Result<(), Error> {
+        if self.sees(project) { Ok(()) } else { Err(Error::project_not_found()) }
+    }
+
+    /// Returns an audit entry about an action of the caller.
+    #[must_use]
+    pub fn audit(&self, at: Timestamp, action: &str, subject: impl ToString) -> AuditEntry {
+        AuditEntry {
+            at,
+            actor: self.id(),
+            action: action.to_owned(),
+            subject: subject.to_string(),
+            address: self.address.map(|address| address.to_string()),
+        }
+    }
+}

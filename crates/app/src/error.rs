@@ -1,0 +1,117 @@
+//! The errors of use cases.
+
+use journeyman_core::admin::{AdminError, AdminRefusal};
+use journeyman_core::ports::{StoreError, UpdateError};
+use journeyman_core::run::ReasonCode;
+
+/// An error of a use case. Nothing was changed, unless the store's error says otherwise.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The request is not valid or not permitted.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// A change of a project, key or user was refused in its transaction.
+    #[error(transparent)]
+    Admin(AdminRefusal),
+    /// A change of a job was refused in its transaction.
+    #[error(transparent)]
+    Update(UpdateError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another part of the server failed; the details are for the log.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// A refused request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    /// The kind, for programs.
+    pub kind: RefusalKind,
+    /// The reason and what to do about it, for people.
+    pub text: String,
+}
+
+/// The kind of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// A field is missing or not valid.
+    Invalid,
+    /// The prompt is empty or not valid text.
+    InvalidPrompt,
+    /// The prompt is too long.
+    PromptTooLong,
+    /// The agent is not configured.
+    UnknownAgent,
+    /// The agent does not ask for the permissions that the project refuses.
+    UnsupportedPolicy,
+    /// Only an administrator may use a repository at this address.
+    RepositoryAddressRefused,
+    /// The repository cannot be read, for this reason.
+    RepositoryUnreadable(ReasonCode),
+    /// The caller may only read.
+    ReadOnly,
+    /// The caller may not manage projects and keys.
+    NotAdministrator,
+    /// The project does not exist, or the caller may not see it.
+    ProjectNotFound,
+    /// The job does not exist in the project.
+    JobNotFound,
+    /// The message does not exist in the job.
+    MessageNotFound,
+    /// The key does not exist, or is not the caller's.
+    KeyNotFound,
+    /// The password is not acceptable.
+    WeakPassword,
+}
+
+impl Error {
+    /// Returns a refusal.
+    #[must_use]
+    pub fn refused(kind: RefusalKind, text: impl Into<String>) -> Self {
+        Self::Refused(Refusal { kind, text: text.into() })
+    }
+
+    /// Returns the error for an invalid field.
+    #[must_use]
+    pub fn invalid(text: impl Into<String>) -> Self {
+        Self::refused(RefusalKind::Invalid, text)
+    }
+
+    /// Returns the error for a project that does not exist or is not visible.
+    #[must_use]
+    pub fn project_not_found() -> Self {
+        Self::refused(RefusalKind::ProjectNotFound, "there is no such project")
+    }
+
+    /// Returns the error for a job that does not exist in the project.
+    #[must_use]
+    pub fn job_not_found() -> Self {
+        Self::refused(RefusalKind::JobNotFound, "there is no such job in this project")
+    }
+}
+
+impl From<AdminError> for Error {
+    fn from(error: AdminError) -> Self {
+        match error {
+            AdminError::Refused(AdminRefusal::NoProject) => Self::project_not_found(),
+            AdminError::Refused(AdminRefusal::NoKey) => Self::refused(RefusalKind::KeyNotFound, "there is no such key"),
+            AdminError::Refused(AdminRefusal::InvalidProject(text)) => Self::invalid(text),
+            AdminError::Refused(refusal) => Self::Admin(refusal),
+            AdminError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<UpdateError> for Error {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::Store(error) => Self::Store(error),
+            UpdateError::NoProject => Self::project_not_found(),
+            UpdateError::NotFound => Self::job_not_found(),
+            error => Self::Update(error),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Use cases about jobs.
+
+use journeyman_core::branch::check_ref_name;
+use journeyman_core::engine::{Admission, Control, NewJob, Prompt};
+use journeyman_core::ids::{JobId, MessageId, ProjectId};
+use journeyman_core::job::JobOptions;
+use journeyman_core::message::{DeliveryMode, InvalidPrompt, MessageStatus, check_prompt};
+use journeyman_core::ports::Accepted;
+
+use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
+
+/// The maximum length of names and titles in a request, in characters.
+const NAME_CHARS: usize = 200;
+
+/// A request for a new job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobRequest {
+    /// The first message.
+    pub prompt: String,
+    /// The ref to start from, instead of the project's.
+    pub reference: Option<String>,
+    /// The branch to push to, instead of a generated one.
+    pub branch: Option<String>,
+    /// The model, instead of the project's.
+    pub model: Option<String>,
+    /// The agent, instead of the project's.
+    pub agent: Option<String>,
+    /// The title, instead of one made from the prompt.
+    pub title: Option<String>,
+    /// Whether the pull request is a draft, instead of the project's setting.
+    pub draft: Option<bool>,
+}
+
+/// A request to send a message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MessageRequest {
+    /// The text.
+    pub prompt: String,
+    /// The treatment of a busy job.
+    pub delivery: DeliveryMode,
+}
+
+impl UseCases {
+    /// Creates a job with its first message. The answer is durable; the agent works later.
+    ///
+    /// # Errors
+    /// The request is not valid or not permitted, a limit is used up, or the store failed.
+    pub async fn create_job(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        request: JobRequest,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Accepted, Error> {
+        caller.needs_write()?;
+        let project = self.known_project(caller, project).await?;
+        let new = new_job(caller, request)?;
+        self.check_agent(new.agent.as_deref().unwrap_or(&project.agent), &project.settings.sandbox)?;
+        let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
+        let admission = Admission { idempotency: claim(caller, Some(project.id.clone()), idempotency), limit };
+        Ok(self.parts().engine.create_job(&project, new, admission).await?)
+    }
+
+    /// Sends a message to a job. The answer is durable; the agent works later.
+    ///
+    /// # Errors
+    /// As [`UseCases::create_job`], or the job does not accept the message.
+    pub async fn send_message(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        job: JobId,
+        request: MessageRequest,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Accepted, Error> {
+        caller.needs_write()?;
+        let project = self.known_project(caller, project).await?;
+        let prompt = prompt(caller, request.prompt, request.delivery)?;
+        let limit = project.settings.limits.message_per_hour.unwrap_or(self.parts().message_per_hour);
+        let admission = Admission { idempotency: claim(caller, Some(project.id.clone()), idempotency), limit };
+        Ok(self.parts().engine.add_message(&project.id, job, prompt, admission).await?)
+    }
+
+    /// Withdraws a queued message, and returns the job's record. Withdrawing it again changes nothing.
+    ///
+    /// # Errors
+    /// The job or the message does not exist, the message was delivered already, or the store failed.
+    pub async fn withdraw(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        job: JobId,
+        message: MessageId,
+    ) -> Result<Accepted, Error> {
+        caller.needs_write()?;
+        caller.needs_project(project)?;
+        let store = &self.parts().store;
+        let found = store.job(job).await?.filter(|job| job.project == *project).ok_or_else(Error::job_not_found)?;
+        let known = store.message(message).await?.filter(|message| message.job == job);
+        let missing = || Error::refused(RefusalKind::MessageNotFound, "there is no such message in this job");
+        if known.ok_or_else(missing)?.status == MessageStatus::Withdrawn {
+            return Ok(Accepted { record: found.record(), replayed: false, rate: None, job: Some(found) });
+        }
+        Ok(self.parts().engine.withdraw(project, job, message).await?)
+    }
+
+    /// Cancels, archives, unarchives or retries a job.
+    ///
+    /// # Errors
+    /// The job does not exist, the project is not visible, or the store failed.
+    pub async fn control_job(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        job: JobId,
+        control: Control,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Accepted, Error> {
+        caller.needs_write()?;
+        caller.needs_project(project)?;
+        let claim = claim(caller, Some(project.clone()), idempotency);
+        Ok(self.parts().engine.control(project, job, control, claim).await?)
+    }
+}
+
+fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
+    for (field, name) in [("ref", &request.reference), ("branch", &request.branch)] {
+        if let Some(name) = name {
+            check_ref_name(name).map_err(|error| Error::invalid(format!("{field}: {error}")))?;
+        }
+    }
+    for (field, text) in [("model", &request.model), ("agent", &request.agent), ("title", &request.title)] {
+        let is_valid = |text: &String| {
+            !text.trim().is_empty() && text.chars().count() <= NAME_CHARS && !text.chars().any(char::is_control)
+        };
+        if text.as_ref().is_some_and(|text| !is_valid(text)) {
+            let text = format!("{field}: must have 1 to {NAME_CHARS} characters, and no control characters");
+            return Err(Error::invalid(text));
+        }
+    }
+    Ok(NewJob {
+        prompt: prompt(caller, request.prompt, DeliveryMode::Queue)?,
+        reference: request.reference,
+        model: request.model,
+        agent: request.agent,
+        options: JobOptions { branch: request.branch, draft: request.draft, title: request.title },
+    })
+}
+
+fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> Result<Prompt, Error> {
+    check_prompt(&text).map_err(|error| {
+        let kind = match error {
+            InvalidPrompt::Empty | InvalidPrompt::Nul => RefusalKind::InvalidPrompt,
+            InvalidPrompt::TooLong(_) => RefusalKind::PromptTooLong,
+        };
+        Error::refused(kind, error.to_string())
+    })?;
+    Ok(Prompt { text, origin: caller.origin, author: Some(caller.name().to_owned()), delivery })
+}

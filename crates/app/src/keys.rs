@@ -1,0 +1,107 @@
+//! Use cases about keys. An administrator manages all keys; a member manages own keys, which name their projects.
+
+use std::sync::Arc;
+
+use journeyman_core::admin::{Once, Precondition, Subject};
+use journeyman_core::ids::KeyId;
+use journeyman_core::key::{ApiKey, KeyHash, NewKey, decide};
+use journeyman_core::ports::{Administered, StoreError};
+use journeyman_core::user::Role;
+
+use crate::{Actor, Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
+
+/// A new key, and its secret, which is not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatedKey {
+    /// The key.
+    pub key: ApiKey,
+    /// The secret.
+    pub secret: String,
+}
+
+impl UseCases {
+    /// Returns the keys that the caller manages, newest first.
+    ///
+    /// # Errors
+    /// The caller manages no keys, or the store failed.
+    pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, Error> {
+        needs_key_manager(caller)?;
+        let mut keys = self.parts().store.keys().await?;
+        keys.retain(|key| manages(caller, key));
+        Ok(keys)
+    }
+
+    /// Returns the key with this hash, which may be a second old.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn known_key(&self, hash: KeyHash) -> Result<Option<Arc<ApiKey>>, StoreError> {
+        self.known().key(&*self.parts().store, hash, self.parts().engine.now()).await
+    }
+
+    /// Creates a key. `answer` renders the answer that is stored, encrypted, for the idempotency key.
+    ///
+    /// # Errors
+    /// The caller may not create such a key, a choice is not valid, or the store failed.
+    pub async fn create_key(
+        &self,
+        caller: &Caller,
+        new: NewKey,
+        idempotency: Option<Idempotency>,
+        answer: impl FnOnce(&CreatedKey) -> String,
+    ) -> Result<Answered<CreatedKey>, Error> {
+        needs_key_manager(caller)?;
+        if !caller.is_administrator() && new.projects.is_none() {
+            let text = "projects: name those that the key is for; only an administrator makes keys for all of them";
+            return Err(Error::refused(RefusalKind::NotAdministrator, text));
+        }
+        for project in new.projects.iter().flatten() {
+            if self.parts().store.project(project.clone()).await?.is_none() {
+                let text = format!("projects: there is no project {project}; GET /v2/projects lists the projects");
+                return Err(Error::refused(RefusalKind::ProjectNotFound, text));
+            }
+        }
+        let made = new.make((&caller.id(), caller.owner()), self.parts().engine.now(), &*self.parts().ids);
+        let (key, secret) = made.map_err(|error| Error::invalid(error.to_string()))?;
+        let created = CreatedKey { key, secret };
+        let audit = self.audit(caller, "key.created", created.key.id);
+        let once = claim(caller, None, idempotency).map(|claim| Once { claim, answer: answer(&created) });
+        let key = created.key.clone();
+        let decide = Box::new(move |_: &_| Ok(decide::create(key.clone(), audit.clone())));
+        match self.administer(Subject::Key(created.key.id), once, decide).await? {
+            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
+            Administered::Done(_) => Ok(Answered::New(created)),
+        }
+    }
+
+    /// Revokes a key. Revoking it again changes nothing.
+    ///
+    /// # Errors
+    /// The key does not exist or is not the caller's, it has another version, or the store failed.
+    pub async fn revoke_key(&self, caller: &Caller, id: KeyId, precondition: Precondition) -> Result<(), Error> {
+        needs_key_manager(caller)?;
+        if !caller.is_administrator() {
+            let keys = self.parts().store.keys().await?;
+            if !keys.iter().any(|key| key.id == id && manages(caller, key)) {
+                return Err(Error::refused(RefusalKind::KeyNotFound, "there is no such key"));
+            }
+        }
+        let audit = self.audit(caller, "key.revoked", id);
+        let decide = Box::new(move |state: &_| decide::revoke(state, &precondition, audit.clone()));
+        self.administer(Subject::Key(id), None, decide).await?;
+        Ok(())
+    }
+}
+
+fn manages(caller: &Caller, key: &ApiKey) -> bool {
+    caller.is_administrator() || key.creator == Some(caller.id())
+}
+
+fn needs_key_manager(caller: &Caller) -> Result<(), Error> {
+    match &caller.actor {
+        Actor::User(user) if user.role == Role::Member => Ok(()),
+        // Listing keys needs no scope for changes.
+        _ if caller.is_administrator() => Ok(()),
+        _ => caller.needs_administrator(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Use cases: what callers can do with jobs, projects, keys and users.
+//!
+//! A use case checks the permission of its [`Caller`] and the validity of the request, and then makes one decision in
+//! one transaction, together with its audit entry and its idempotency key. The decisions themselves are pure functions
+//! in `journeyman-core`. The HTTP interface, the dashboard and the command line are thin layers over this crate.
+
+mod caller;
+mod error;
+mod jobs;
+mod keys;
+mod known;
+mod projects;
+mod users;
+
+use std::sync::Arc;
+
+use journeyman_core::admin::{AdminError, Once, Subject};
+use journeyman_core::agent::Agents;
+use journeyman_core::engine::Engine;
+use journeyman_core::idempotency::{Claim, Fingerprint};
+use journeyman_core::ids::ProjectId;
+use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin, Forges, Store};
+use journeyman_core::time::IdGen;
+
+pub use caller::{Actor, Caller};
+pub use error::{Error, Refusal, RefusalKind};
+pub use jobs::{JobRequest, MessageRequest};
+pub use keys::CreatedKey;
+pub use known::{FRESH, Known};
+pub use projects::{ProjectEdit, Tested};
+pub use users::NewPassword;
+
+/// The ports and settings of the use cases.
+pub struct Parts {
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// Changes jobs.
+    pub engine: Engine,
+    /// Checks and prepares repositories.
+    pub forges: Arc<dyn Forges>,
+    /// The source of IDs and secrets.
+    pub ids: Arc<dyn IdGen>,
+    /// The configured agents.
+    pub agents: Arc<Agents>,
+    /// The limit of new jobs per project and hour, unless the project sets another; 0: no limit.
+    pub create_per_hour: u32,
+    /// The limit of messages per project and hour, likewise.
+    pub message_per_hour: u32,
+}
+
+/// The use cases. Cheap to clone.
+#[derive(Clone)]
+pub struct UseCases(Arc<Inner>);
+
+struct Inner {
+    parts: Parts,
+    known: Known,
+}
+
+/// The idempotency key of a request, and the hash of what it asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The key that the client chose.
+    pub key: String,
+    /// The hash of the operation and the body.
+    pub fingerprint: Fingerprint,
+}
+
+/// A result that may come from an earlier request with the same idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answered<T> {
+    /// The request was carried out now.
+    New(T),
+    /// An earlier request was carried out; this is its stored answer.
+    Replayed(String),
+}
+
+impl UseCases {
+    /// Returns the use cases over these ports.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(Inner { parts, known: Known::default() }))
+    }
+
+    fn parts(&self) -> &Parts {
+        &self.0.parts
+    }
+
+    /// Returns the cache of keys and projects that requests carry.
+    #[must_use]
+    pub fn known(&self) -> &Known {
+        &self.0.known
+    }
+
+    fn audit(&self, caller: &Caller, action: &str, subject: impl ToString) -> AuditEntry {
+        caller.audit(self.parts().engine.now(), action, subject)
+    }
+
+    /// Carries out a change of projects, keys or users, and drops what this process has cached of them.
+    async fn administer(
+        &self,
+        subject: Subject,
+        once: Option<Once>,
+        decide: DecideAdmin,
+    ) -> Result<Administered, AdminError> {
+        let done = self.parts().store.administer(subject, once, self.parts().engine.now(), decide).await;
+        self.0.known.forget();
+        done
+    }
+}
+
+fn claim(caller: &Caller, project: Option<ProjectId>, idempotency: Option<Idempotency>) -> Option<Claim> {
+    idempotency.map(|Idempotency { key, fingerprint }| Claim { project, caller: caller.id(), key, fingerprint })
+}

@@ -1,0 +1,284 @@
+//! Use cases about projects.
+
+use std::sync::Arc;
+
+use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::ids::ProjectId;
+use journeyman_core::ports::{Administered, ForgeError};
+use journeyman_core::project::decide::{self, Proposal, check_change};
+use journeyman_core::project::{Project, RestrictedHost, SandboxSettings, SecretChanges};
+
+use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
+
+/// Makes a proposal from the current project. It may be called several times, with a newer project each time.
+pub type ProjectEdit = Box<dyn Fn(Project) -> Result<Proposal, String> + Send + Sync>;
+
+/// The number of attempts for a change whose project is changed at the same time.
+const ATTEMPTS: u32 = 5;
+
+/// A repository that was tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tested;
+
+impl UseCases {
+    /// Returns the projects that the caller may see, by ID.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn projects(&self, caller: &Caller) -> Result<Vec<Project>, Error> {
+        let mut projects = self.parts().store.projects().await?;
+        projects.retain(|project| caller.sees(&project.id));
+        Ok(projects)
+    }
+
+    /// Returns a project as the store has it.
+    ///
+    /// # Errors
+    /// The project does not exist or is not visible, or the store failed.
+    pub async fn project(&self, caller: &Caller, id: &ProjectId) -> Result<Project, Error> {
+        caller.needs_project(id)?;
+        self.parts().store.project(id.clone()).await?.ok_or_else(Error::project_not_found)
+    }
+
+    /// Returns a project, which may be a second old.
+    ///
+    /// # Errors
+    /// As [`UseCases::project`].
+    pub async fn known_project(&self, caller: &Caller, id: &ProjectId) -> Result<Arc<Project>, Error> {
+        caller.needs_project(id)?;
+        let now = self.parts().engine.now();
+        let found = self.known().project(&*self.parts().store, id.clone(), now).await?;
+        found.ok_or_else(Error::project_not_found)
+    }
+
+    /// Creates a project, and its repository on the built-in code host if that does not exist. `answer` renders the
+    /// answer that is stored for the idempotency key.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, a field is not valid, the project exists, or the store failed.
+    pub async fn create_project(
+        &self,
+        caller: &Caller,
+        (new, secrets): Proposal,
+        idempotency: Option<Idempotency>,
+        answer: impl FnOnce(&Project) -> String,
+    ) -> Result<Answered<Project>, Error> {
+        caller.needs_administrator()?;
+        self.check_new(&new)?;
+        let claim = claim(caller, None, idempotency);
+        // A replay is answered before anything is prepared, and without the check whether the project exists.
+        if claim.is_none() && self.parts().store.project(new.id.clone()).await?.is_some() {
+            return Err(Error::Admin(AdminRefusal::ProjectExists));
+        }
+        let host = self.admit(caller, &new.repository).await?;
+        self.parts().forges.prepare(&new).await.map_err(not_prepared)?;
+        let audit = self.audit(caller, "project.created", subject(&new.id, host.as_ref()));
+        let id = new.id.clone();
+        let proposal = (new, secrets);
+        let preview = decide::create(&Default::default(), proposal.clone(), audit.clone()).map_err(Error::Admin)?;
+        let preview = preview.project().cloned();
+        let once = claim.zip(preview.as_ref().map(answer)).map(|(claim, answer)| Once { claim, answer });
+        let decide = Box::new(move |state: &_| decide::create(state, proposal.clone(), audit.clone()));
+        match self.administer(Subject::Project(id), once, decide).await? {
+            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
+            Administered::Done(change) => change.project().cloned().map(Answered::New).ok_or_else(no_row),
+        }
+    }
+
+    /// Changes a project. Concurrent changes of different fields are all kept, because `edit` is applied to the locked
+    /// row.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project does not exist or has another version, a field is not valid, or
+    /// the store failed.
+    pub async fn change_project(
+        &self,
+        caller: &Caller,
+        id: &ProjectId,
+        precondition: Precondition,
+        edit: ProjectEdit,
+    ) -> Result<Project, Error> {
+        caller.needs_project(id)?;
+        caller.needs_administrator()?;
+        let edit: Arc<dyn Fn(Project) -> Result<Proposal, String> + Send + Sync> = Arc::from(edit);
+        let mut attempt = 1;
+        loop {
+            match self.try_change(caller, id, &precondition, &edit).await {
+                Err(Error::Admin(AdminRefusal::ProjectChanged)) if attempt < ATTEMPTS => attempt += 1,
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_change(
+        &self,
+        caller: &Caller,
+        id: &ProjectId,
+        precondition: &Precondition,
+        edit: &Arc<dyn Fn(Project) -> Result<Proposal, String> + Send + Sync>,
+    ) -> Result<Project, Error> {
+        let current = self.parts().store.project(id.clone()).await?.ok_or_else(Error::project_not_found)?;
+        precondition.check(current.version).map_err(Error::Admin)?;
+        let (proposed, secrets) = edit(current.clone()).map_err(Error::invalid)?;
+        self.check_edited(&current, &proposed, &secrets)?;
+        // The new repository is checked and prepared before the transaction, which must not wait for the network. If
+        // the repository differs in the transaction, this is repeated.
+        let mut host = None;
+        if proposed.repository != current.repository {
+            host = self.admit(caller, &proposed.repository).await?;
+            self.parts().forges.prepare(&proposed).await.map_err(not_prepared)?;
+        }
+        let audit = self.audit(caller, "project.changed", subject(id, host.as_ref()));
+        let (edit, precondition, repository) = (Arc::clone(edit), precondition.clone(), proposed.repository);
+        let decide = Box::new(move |state: &_| {
+            decide::change(state, &precondition, |project| edit(project), &repository, audit.clone())
+        });
+        match self.administer(Subject::Project(id.clone()), None, decide).await? {
+            Administered::Done(change) => change.project().cloned().ok_or_else(no_row),
+            Administered::Replayed(_) => Err(no_row()),
+        }
+    }
+
+    /// Deletes a project with its jobs, their logs, and its secrets. The repository stays.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project does not exist, has another version or active jobs, or the store
+    /// failed.
+    pub async fn delete_project(
+        &self,
+        caller: &Caller,
+        id: &ProjectId,
+        precondition: Precondition,
+    ) -> Result<(), Error> {
+        caller.needs_project(id)?;
+        caller.needs_administrator()?;
+        let audit = self.audit(caller, "project.deleted", id);
+        let decide = Box::new(move |state: &_| decide::delete(state, &precondition, audit.clone()));
+        self.administer(Subject::ProjectWithJobs(id.clone()), None, decide).await?;
+        Ok(())
+    }
+
+    /// Tests whether the repository of a project to be created can be read with its credential. Stores nothing.
+    ///
+    /// # Errors
+    /// As [`UseCases::create_project`], or the repository cannot be read.
+    pub async fn test_new_project(&self, caller: &Caller, (new, secrets): Proposal) -> Result<Tested, Error> {
+        caller.needs_administrator()?;
+        self.check_new(&new)?;
+        if self.parts().store.project(new.id.clone()).await?.is_some() {
+            return Err(Error::Admin(AdminRefusal::ProjectExists));
+        }
+        self.test(caller, &new, &secrets).await
+    }
+
+    /// Tests whether the repository of a project can be read after a change. Stores nothing.
+    ///
+    /// # Errors
+    /// As [`UseCases::change_project`], or the repository cannot be read.
+    pub async fn test_project(&self, caller: &Caller, id: &ProjectId, edit: ProjectEdit) -> Result<Tested, Error> {
+        caller.needs_project(id)?;
+        caller.needs_administrator()?;
+        let current = self.parts().store.project(id.clone()).await?.ok_or_else(Error::project_not_found)?;
+        let (proposed, secrets) = edit(current.clone()).map_err(Error::invalid)?;
+        check_change(&current, &proposed, &secrets).map_err(Error::invalid)?;
+        self.test(caller, &proposed, &secrets).await
+    }
+
+    async fn test(&self, caller: &Caller, project: &Project, secrets: &SecretChanges) -> Result<Tested, Error> {
+        if let Some(host) = self.admit(caller, &project.repository).await? {
+            // The test connects to the host, so the audit entry is written first.
+            let audit = self.audit(caller, "repository.tested", subject(&project.id, Some(&host)));
+            self.parts().store.note(audit).await?;
+        }
+        let unreadable = |reason: journeyman_core::run::Reason| {
+            Error::refused(RefusalKind::RepositoryUnreadable(reason.code), reason.text)
+        };
+        self.parts().forges.check(project, secrets).await.map_err(unreadable)?;
+        Ok(Tested)
+    }
+
+    fn check_new(&self, new: &Project) -> Result<(), Error> {
+        self.check_agent(&new.agent, &new.settings.sandbox)
+    }
+
+    fn check_edited(&self, current: &Project, proposed: &Project, secrets: &SecretChanges) -> Result<(), Error> {
+        check_change(current, proposed, secrets).map_err(Error::invalid)?;
+        // Other fields can be changed even if the agent was removed from the configuration meanwhile.
+        if proposed.agent != current.agent || proposed.settings.sandbox != current.settings.sandbox {
+            self.check_agent(&proposed.agent, &proposed.settings.sandbox)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses an agent that is not configured, or that does not ask for the permissions that the project refuses.
+    pub(crate) fn check_agent(&self, agent: &str, sandbox: &SandboxSettings) -> Result<(), Error> {
+        let agents = &self.parts().agents;
+        let Some(spec) = agents.get(agent) else {
+            let known = agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let text = format!("agent: no agent {agent:?} is configured on this server; it knows {known}");
+            return Err(Error::refused(RefusalKind::UnknownAgent, text));
+        };
+        spec.check_permissions(agent, sandbox)
+            .map_err(|error| Error::refused(RefusalKind::UnsupportedPolicy, error.to_string()))
+    }
+
+    /// Checks the host of a new repository, and returns the host if the audit log must name it: link-local addresses and
+    /// metadata services of clouds, which only an administrator may use.
+    async fn admit(&self, caller: &Caller, repository: &str) -> Result<Option<RestrictedHost>, Error> {
+        admitted(caller.is_administrator(), self.parts().forges.restricted_host(repository).await)
+    }
+}
+
+fn admitted(is_administrator: bool, found: Option<RestrictedHost>) -> Result<Option<RestrictedHost>, Error> {
+    match found {
+        Some(host) if !is_administrator => Err(Error::refused(
+            RefusalKind::RepositoryAddressRefused,
+            format!(
+                "the repository is at {host}; only an administrator may use such a host, because requests to it may \
+                 expose credentials of the server. Use the repository's public address, or ask an administrator"
+            ),
+        )),
+        found => Ok(found),
+    }
+}
+
+/// Returns the subject of an audit entry about a project.
+fn subject(project: &ProjectId, host: Option<&RestrictedHost>) -> String {
+    match host {
+        Some(host) => format!("{project} (repository at {host})"),
+        None => project.to_string(),
+    }
+}
+
+fn not_prepared(error: ForgeError) -> Error {
+    Error::Internal(format!("a repository on the built-in code host could not be created: {error}"))
+}
+
+fn no_row() -> Error {
+    Error::Internal("a change of a project stored no project".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::project::repository_host;
+
+    use super::*;
+
+    fn restricted(repository: &str) -> Option<RestrictedHost> {
+        repository_host(repository).and_then(|host| host.restricted())
+    }
+
+    #[test]
+    fn only_an_administrator_may_use_a_restricted_host_and_the_audit_log_names_it() {
+        let metadata = restricted("http://0xa9fea9fe/x");
+        assert_eq!(admitted(true, metadata.clone()), Ok(metadata.clone()));
+        let Err(Error::Refused(refusal)) = admitted(false, metadata.clone()) else { panic!("it is admitted") };
+        assert_eq!(refusal.kind, RefusalKind::RepositoryAddressRefused);
+        assert!(refusal.text.contains("169.254.169.254") && refusal.text.contains("administrator"), "{refusal}");
+        assert_eq!(admitted(false, restricted("https://github.com/a/b")), Ok(None));
+        let shop = "shop".parse().expect("an ID");
+        let named = subject(&shop, metadata.as_ref());
+        assert_eq!(named, "shop (repository at 169.254.169.254, a cloud metadata service)");
+        assert_eq!(subject(&shop, None), "shop");
+    }
+}

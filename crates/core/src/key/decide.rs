@@ -1,0 +1,24 @@
+//! Decisions on keys.
+
+use super::ApiKey;
+use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
+use crate::ports::AuditEntry;
+
+/// Stores a new key.
+#[must_use]
+pub fn create(key: ApiKey, audit: AuditEntry) -> AdminChange {
+    AdminChange::new([AdminRow::Key(ApiKey { version: 1, ..key })], audit)
+}
+
+/// Revokes a key. Revoking it again changes nothing.
+///
+/// # Errors
+/// The key does not exist, or has another version.
+pub fn revoke(state: &AdminState, precondition: &Precondition, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+    let key = state.key.as_ref().ok_or(AdminRefusal::NoKey)?;
+    if key.revoked_at.is_some() {
+        return Ok(AdminChange::nothing());
+    }
+    precondition.check(key.version)?;
+    Ok(AdminChange::new([AdminRow::Key(key.revoked(audit.at))], audit))
+}

@@ -1,0 +1,41 @@
+//! The stores of projects and of their holds.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use super::StoreError;
+use crate::ids::ProjectId;
+use crate::project::hold::{Hold, HoldFailure};
+use crate::project::{Project, SecretValue};
+use crate::time::Timestamp;
+
+/// Projects and their secrets.
+#[async_trait]
+pub trait ProjectStore: Send + Sync {
+    /// One project.
+    async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError>;
+
+    /// All projects by id.
+    async fn projects(&self) -> Result<Vec<Project>, StoreError>;
+
+    /// A project's secrets, in the clear.
+    async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
+}
+
+/// Projects on hold.
+#[async_trait]
+pub trait HoldStore: Send + Sync {
+    /// Puts a project on hold, or updates its hold as [`Hold::after`] describes, and returns the resulting hold. `None`
+    /// if the project does not exist.
+    async fn hold_project(&self, id: ProjectId, failure: HoldFailure) -> Result<Option<Hold>, StoreError>;
+
+    /// Ends a project's hold. Idempotent.
+    async fn release_project(&self, id: ProjectId) -> Result<(), StoreError>;
+
+    /// Makes the next probe of a project on hold due at `now`.
+    async fn probe_project(&self, id: ProjectId, now: Timestamp) -> Result<(), StoreError>;
+
+    /// Returns the projects that are on hold.
+    async fn holds(&self) -> Result<BTreeMap<ProjectId, Hold>, StoreError>;
+}

@@ -1,0 +1,156 @@
+//! Decisions on users, their sessions, and their sign-in links.
+
+use super::{PasswordHash, Role, Session, TokenHash, User};
+use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
+use crate::key::ApiKey;
+use crate::ports::{AuditEntry, SessionsToEnd};
+
+/// Stores a new user.
+///
+/// # Errors
+/// A user with the same name or identity exists.
+pub fn create(state: &AdminState, user: User, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+    if state.name_is_taken {
+        return Err(AdminRefusal::UserExists);
+    }
+    Ok(AdminChange::new([AdminRow::User(User { version: 1, ..user })], audit))
+}
+
+/// Gives a user another role. Keys that may do more than the role are revoked: all keys of a viewer, and those for all
+/// projects of a member.
+///
+/// # Errors
+/// The user does not exist, has another version, or is the last administrator.
+pub fn set_role(
+    state: &AdminState,
+    precondition: &Precondition,
+    role: Role,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let user = found(state, precondition)?;
+    keep_an_administrator(state, user, role == Role::Administrator)?;
+    let exceeds = |key: &&ApiKey| match role {
+        Role::Administrator => false,
+        Role::Member => key.projects.is_none(),
+        Role::Viewer => true,
+    };
+    let revoked = state.keys.iter().filter(exceeds).map(|key| AdminRow::Key(key.revoked(audit.at)));
+    let changed = User { role, version: user.version + 1, ..user.clone() };
+    let rows: Vec<AdminRow> = [AdminRow::User(changed)].into_iter().chain(revoked).collect();
+    Ok(AdminChange::new(rows, audit))
+}
+
+/// Disables a user, which ends the sessions, deletes the links and revokes the keys; or enables the user again.
+///
+/// # Errors
+/// The user does not exist, has another version, or is the last administrator.
+pub fn set_disabled(
+    state: &AdminState,
+    precondition: &Precondition,
+    disabled: bool,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let user = found(state, precondition)?;
+    keep_an_administrator(state, user, !disabled)?;
+    let changed = User { disabled_at: disabled.then_some(audit.at), version: user.version + 1, ..user.clone() };
+    let mut rows = vec![AdminRow::User(changed)];
+    if disabled {
+        rows.push(AdminRow::SessionsEnded(SessionsToEnd::AllOf(user.id)));
+        rows.push(AdminRow::LinksDeleted(user.id));
+        rows.extend(state.keys.iter().map(|key| AdminRow::Key(key.revoked(audit.at))));
+    }
+    Ok(AdminChange::new(rows, audit))
+}
+
+/// A new password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PasswordChange {
+    /// The hash of the current password, which the user has proved to know.
+    pub from: Option<PasswordHash>,
+    /// The hash of the new password.
+    pub to: PasswordHash,
+    /// The session that continues; all others end.
+    pub keep: TokenHash,
+}
+
+/// Changes a password. The user's links and all sessions but one end.
+///
+/// # Errors
+/// The password has changed, or the user may not sign in.
+pub fn set_password(
+    state: &AdminState,
+    change: PasswordChange,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let user = unchanged(state, change.from.as_ref())?;
+    let rows = [
+        AdminRow::User(User { password: Some(change.to), version: user.version + 1, ..user.clone() }),
+        AdminRow::SessionsEnded(SessionsToEnd::OthersOf(user.id, change.keep)),
+        AdminRow::LinksDeleted(user.id),
+    ];
+    Ok(AdminChange::new(rows, audit))
+}
+
+/// Starts a session.
+///
+/// # Errors
+/// The password has changed since it was checked, or the user may not sign in.
+pub fn start_session(
+    state: &AdminState,
+    session: Session,
+    password: Option<&PasswordHash>,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let user = unchanged(state, password)?;
+    let signed_in = User { signed_in_at: Some(session.created_at), ..user.clone() };
+    Ok(AdminChange::new([AdminRow::User(signed_in), AdminRow::Session(session)], audit))
+}
+
+/// Uses a link. `user` has the new password. For a user's link, only the password is stored, and the user's sessions and
+/// other links end. For the link of the first administrator, `user` is stored as a new administrator.
+///
+/// # Errors
+/// The link cannot be used (any more), or the name is in use.
+pub fn use_link(state: &AdminState, user: &User, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+    let link = state.link.as_ref().filter(|link| link.expires_at > audit.at).ok_or(AdminRefusal::LinkExpired)?;
+    let used = AdminRow::LinkDeleted(link.hash);
+    if link.user.is_none() {
+        if state.has_other_administrator {
+            return Err(AdminRefusal::LinkExpired);
+        }
+        if state.name_is_taken {
+            return Err(AdminRefusal::UserExists);
+        }
+        return Ok(AdminChange::new([AdminRow::User(User { version: 1, ..user.clone() }), used], audit));
+    }
+    let owner = state.user.as_ref().filter(|owner| link.user == Some(owner.id) && owner.id == user.id);
+    let owner = owner.filter(|owner| owner.disabled_at.is_none()).ok_or(AdminRefusal::LinkExpired)?;
+    let rows = [
+        AdminRow::User(User { password: user.password.clone(), version: owner.version + 1, ..owner.clone() }),
+        AdminRow::SessionsEnded(SessionsToEnd::AllOf(owner.id)),
+        AdminRow::LinksDeleted(owner.id),
+        used,
+    ];
+    Ok(AdminChange::new(rows, audit))
+}
+
+fn found<'a>(state: &'a AdminState, precondition: &Precondition) -> Result<&'a User, AdminRefusal> {
+    let user = state.user.as_ref().ok_or(AdminRefusal::NoUser)?;
+    precondition.check(user.version)?;
+    Ok(user)
+}
+
+/// Returns the user if they may sign in and the password is still `password`.
+fn unchanged<'a>(state: &'a AdminState, password: Option<&PasswordHash>) -> Result<&'a User, AdminRefusal> {
+    let user = state.user.as_ref().filter(|user| user.disabled_at.is_none() && user.password.as_ref() == password);
+    user.ok_or(AdminRefusal::UserChanged)
+}
+
+/// Refuses a change after which no administrator may sign in.
+fn keep_an_administrator(state: &AdminState, user: &User, stays: bool) -> Result<(), AdminRefusal> {
+    let is_administrator = user.role == Role::Administrator && user.disabled_at.is_none();
+    if is_administrator && !stays && !state.has_other_administrator {
+        return Err(AdminRefusal::LastAdministrator);
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Changes of projects, keys and users.
+
+use async_trait::async_trait;
+use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject};
+use journeyman_core::idempotency::{Claim, Remembered};
+use journeyman_core::ids::{JobId, ProjectId, UserId};
+use journeyman_core::key::ApiKey;
+use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, SessionsToEnd};
+use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::{Role, User};
+
+use super::{MemoryStore, Tables};
+use crate::admin::{AdminTables, Answers, administer};
+
+#[async_trait]
+impl AdminStore for MemoryStore {
+    async fn administer(
+        &self,
+        subject: Subject,
+        once: Option<Once>,
+        now: Timestamp,
+        mut decide: DecideAdmin,
+    ) -> Result<Administered, AdminError> {
+        administer(&mut *self.tables(), &Answers::Plain, &subject, once.as_ref(), now, &mut decide)
+    }
+}
+
+impl AdminTables for Tables {
+    type Error = AdminError;
+
+    fn remembered(&mut self, claim: &Claim) -> Result<Option<Remembered<String>>, AdminError> {
+        Ok(self.answers.get(&(claim.scope().to_owned(), claim.stored_key())).cloned())
+    }
+
+    fn load(&mut self, subject: &Subject) -> Result<AdminState, AdminError> {
+        let mut state = AdminState::default();
+        match subject {
+            Subject::Project(id) => state.project = self.projects.get(id).cloned(),
+            Subject::ProjectWithJobs(id) => {
+                state.project = self.projects.get(id).cloned();
+                state.has_active_jobs = self.jobs.values().any(|job| job.project == *id && job.due_at().is_some());
+            }
+            Subject::Key(id) => state.key = self.keys.get(id).cloned(),
+            Subject::User(id) => self.load_user(&mut state, *id),
+            Subject::NewUser(name, identity) => {
+                let has_identity = |user: &User| identity.is_some() && user.identity == *identity;
+                state.name_is_taken = self.users.values().any(|user| user.name == *name || has_identity(user));
+            }
+            Subject::Link(hash, name) => {
+                state.link = self.links.get(hash).cloned();
+                match state.link.as_ref().and_then(|link| link.user) {
+                    Some(id) => self.load_user(&mut state, id),
+                    None => state.has_other_administrator = self.users.values().any(is_administrator),
+                }
+                state.name_is_taken = self.users.values().any(|user| user.name == *name);
+            }
+        }
+        Ok(state)
+    }
+
+    fn write(&mut self, row: &AdminRow) -> Result<(), AdminError> {
+        match row.clone() {
+            AdminRow::Project(project, secrets) => self.put_project(*project, secrets),
+            AdminRow::ProjectDeleted(id) => self.delete_project(&id),
+            AdminRow::Key(key) => self.put_key(key),
+            AdminRow::User(user) => drop(self.users.insert(user.id, user)),
+            AdminRow::Session(session) => drop(self.sessions.insert(session.hash, session)),
+            AdminRow::SessionsEnded(which) => self.end_sessions(which),
+            AdminRow::LinkDeleted(hash) => drop(self.links.remove(&hash)),
+            AdminRow::LinksDeleted(user) => self.links.retain(|_, link| link.user != Some(user)),
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, entry: &AuditEntry) -> Result<(), AdminError> {
+        Self::note(self, entry.clone());
+        Ok(())
+    }
+
+    fn remember(&mut self, claim: &Claim, answer: Remembered<String>) -> Result<(), AdminError> {
+        self.answers.insert((claim.scope().to_owned(), claim.stored_key()), answer);
+        Ok(())
+    }
+}
+
+impl Tables {
+    fn load_user(&self, state: &mut AdminState, id: UserId) {
+        state.user = self.users.get(&id).cloned();
+        state.has_other_administrator = self.users.values().any(|other| other.id != id && is_administrator(other));
+        let own = |key: &&ApiKey| key.owner == Some(id) && key.revoked_at.is_none();
+        state.keys = self.keys.values().filter(own).cloned().collect();
+    }
+
+    fn put_project(&mut self, mut project: Project, secrets: SecretChanges) {
+        for (name, value) in secrets {
+            match value {
+                Some(value) => self.secrets.insert((project.id.clone(), name), value),
+                None => self.secrets.remove(&(project.id.clone(), name)),
+            };
+        }
+        let own = self.secrets.keys().filter(|(id, _)| *id == project.id);
+        project.secret_names = own.map(|(_, name)| name.clone()).collect();
+        self.projects.insert(project.id.clone(), project);
+    }
+
+    fn delete_project(&mut self, id: &ProjectId) {
+        let jobs: Vec<JobId> = self.jobs.values().filter(|job| job.project == *id).map(|job| job.id).collect();
+        self.remove(&jobs);
+        self.idempotency.retain(|(scope, _), _| scope != id.as_str());
+        self.rates.retain(|(project, _), _| project != id);
+        self.spending.retain(|(project, ..), _| project != id);
+        self.secrets.retain(|(project, _), _| project != id);
+        self.holds.remove(id);
+        self.projects.remove(id);
+    }
+
+    fn put_key(&mut self, key: ApiKey) {
+        let last_used_at = self.keys.get(&key.id).and_then(|known| known.last_used_at);
+        self.keys.insert(key.id, ApiKey { last_used_at, ..key });
+    }
+
+    pub(super) fn end_sessions(&mut self, which: SessionsToEnd) {
+        self.sessions.retain(|hash, session| match which {
+            SessionsToEnd::One(ended) => *hash != ended,
+            SessionsToEnd::AllOf(user) => session.user != user,
+            SessionsToEnd::OthersOf(user, kept) => session.user != user || *hash == kept,
+        });
+    }
+}
+
+fn is_administrator(user: &User) -> bool {
+    user.role == Role::Administrator && user.disabled_at.is_none()
+}

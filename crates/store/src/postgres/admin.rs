@@ -1,0 +1,324 @@
+//! The statements of administrative changes: of projects, keys and users.
+//!
+//! A change takes two round trips: one locks and loads the rows of its subject, the other writes and commits. An
+//! idempotency key adds one.
+
+use async_trait::async_trait;
+use journeyman_core::admin::{AdminChange, AdminError, AdminRow, AdminState, Once, Subject};
+use journeyman_core::idempotency::{Claim, Remembered};
+use journeyman_core::ids::{ProjectId, UserId};
+use journeyman_core::key::ApiKey;
+use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, SessionsToEnd, StoreError};
+use journeyman_core::project::Project;
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::{Session as SignedIn, TokenHash, User};
+
+use super::PostgresStore;
+use super::accept::lock_number;
+use super::connect::PLAN_FOR_MANY;
+use super::error::PgError;
+use super::keys::audit;
+use super::pipeline::{Call, call};
+use super::projects::PROJECT;
+use super::session::Session;
+use crate::admin::Answers;
+use crate::rows::{self, to_json};
+use crate::vault;
+
+/// The lock for all changes of users, because the rule that an administrator always exists concerns all users.
+const USERS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('users', 0))";
+
+#[async_trait]
+impl AdminStore for PostgresStore {
+    async fn administer(
+        &self,
+        subject: Subject,
+        once: Option<Once>,
+        now: Timestamp,
+        mut decide: DecideAdmin,
+    ) -> Result<Administered, AdminError> {
+        let answers = Answers::Sealed { key: &self.master_key, ids: &*self.ids };
+        let session = Session::open(&self.pool).await.map_err(StoreError::from)?;
+        let decided = async {
+            if let Some(once) = &once
+                && let Some(answer) = answers.replay(&once.claim, begin_once(&session, &once.claim).await?, now)?
+            {
+                return Ok(Err(answer));
+            }
+            let is_begun = once.is_some();
+            let state = load(&session, &subject, is_begun).await?;
+            decide(&state).map(Ok).map_err(AdminError::Refused)
+        };
+        let change = match decided.await {
+            Ok(Ok(change)) => change,
+            other => {
+                session.run(&[call!("ROLLBACK")]).await.map_err(StoreError::from)?;
+                session.release();
+                return other.map(|answer| match answer {
+                    Ok(change) => Administered::Done(change),
+                    Err(answer) => Administered::Replayed(answer),
+                });
+            }
+        };
+        let mut calls = self.writes(&change)?;
+        if let Some(once) = &once {
+            calls.push(remember(&once.claim, answers.seal(once, now)?));
+        }
+        calls.push(call!("COMMIT"));
+        let deletes = change.rows.iter().any(|row| matches!(row, AdminRow::ProjectDeleted(_)));
+        let written = if deletes { session.run_long(&calls).await } else { session.run(&calls).await };
+        written.map_err(|error| StoreError::from(PgError::of_commit(error)))?;
+        session.release();
+        Ok(Administered::Done(change))
+    }
+}
+
+/// Begins the transaction, takes the lock of an idempotency key, and returns the stored answer.
+async fn begin_once(session: &Session, claim: &Claim) -> Result<Option<Remembered<String>>, StoreError> {
+    let (scope, key) = (claim.scope().to_owned(), claim.stored_key());
+    let calls = [
+        call!("BEGIN"),
+        call!("SELECT pg_advisory_xact_lock($1)", lock_number("idempotency", &scope, &key)),
+        call!("SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2", scope, key),
+    ];
+    let answers = session.run(&calls).await?;
+    Ok(answers.last().and_then(|rows| rows.first()).map(rows::remembered).transpose()?)
+}
+
+/// Locks and loads the rows of a subject, in a new transaction unless one has begun.
+async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<AdminState, StoreError> {
+    let mut calls = if is_begun { Vec::new() } else { vec![call!("BEGIN")] };
+    let first = calls.len() + 1;
+    calls.extend(match subject {
+        // New jobs lock the row with FOR KEY SHARE, which this lock permits.
+        Subject::Project(id) => project_calls("SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE", id),
+        Subject::ProjectWithJobs(id) => {
+            let mut calls = project_calls("SELECT id FROM projects WHERE id = $1 FOR UPDATE", id);
+            let active = "SELECT 1 FROM jobs WHERE project = $1 AND due_at IS NOT NULL LIMIT 1";
+            calls.push(call!(active, id.to_string()));
+            calls
+        }
+        Subject::Key(id) => {
+            let lock = lock_number("key", "", &id.to_string());
+            vec![
+                call!("SELECT pg_advisory_xact_lock($1)", lock),
+                call!("SELECT * FROM keys WHERE id = $1 FOR UPDATE", id.to_string()),
+            ]
+        }
+        Subject::User(id) => user_calls(*id),
+        Subject::NewUser(name, identity) => {
+            let (issuer, subject) = identity.clone().map(|known| (known.issuer, known.subject)).unzip();
+            let taken = "SELECT 1 FROM users WHERE name = $1 OR (issuer = $2 AND subject = $3)";
+            vec![call!(USERS_LOCK), call!(taken, name.clone(), issuer, subject)]
+        }
+        Subject::Link(hash, name) => vec![
+            call!(USERS_LOCK),
+            call!("SELECT * FROM links WHERE hash = $1", hash.0.to_vec()),
+            call!("SELECT 1 FROM users WHERE name = $1", name.clone()),
+            call!(OTHER_ADMINISTRATOR, String::new()),
+            call!("SELECT users.* FROM users JOIN links ON owner = id WHERE hash = $1", hash.0.to_vec()),
+        ],
+    });
+    let answers = session.run(&calls).await?;
+    let rows = |index: usize| answers.get(first + index).map(Vec::as_slice).unwrap_or_default();
+    let is_any = |index: usize| !rows(index).is_empty();
+    let mut state = AdminState::default();
+    match subject {
+        // The row is read after its lock was taken, so that the read sees the last committed version.
+        Subject::Project(_) | Subject::ProjectWithJobs(_) => {
+            state.project = rows(1).first().map(rows::project).transpose()?;
+            state.has_active_jobs = is_any(2);
+        }
+        Subject::Key(_) => state.key = rows(0).first().map(rows::key).transpose()?,
+        Subject::User(_) => {
+            state.user = rows(0).first().map(rows::user).transpose()?;
+            state.has_other_administrator = is_any(1);
+            state.keys = rows(2).iter().map(rows::key).collect::<Result<_, PgError>>()?;
+        }
+        Subject::NewUser(..) => state.name_is_taken = is_any(0),
+        Subject::Link(..) => {
+            state.link = rows(0).first().map(rows::link).transpose()?;
+            state.name_is_taken = is_any(1);
+            state.has_other_administrator = is_any(2);
+            state.user = rows(3).first().map(rows::user).transpose()?;
+        }
+    }
+    Ok(state)
+}
+
+/// Selects a row if there is an enabled administrator other than the user `$1`.
+const OTHER_ADMINISTRATOR: &str =
+    "SELECT 1 FROM users WHERE role = 'administrator' AND disabled_at IS NULL AND id <> $1 LIMIT 1";
+
+fn project_calls(lock: &'static str, id: &ProjectId) -> Vec<Call> {
+    // The advisory lock also covers a project that does not exist yet.
+    let number = lock_number("project", id.as_str(), "");
+    vec![call!("SELECT pg_advisory_xact_lock($1)", number), call!(lock, id.to_string()), call!(PROJECT, id.to_string())]
+}
+
+fn user_calls(id: UserId) -> Vec<Call> {
+    vec![
+        call!(USERS_LOCK),
+        call!("SELECT * FROM users WHERE id = $1", id.to_string()),
+        call!(OTHER_ADMINISTRATOR, id.to_string()),
+        call!("SELECT * FROM keys WHERE owner = $1 AND revoked_at IS NULL FOR UPDATE", id.to_string()),
+    ]
+}
+
+impl PostgresStore {
+    fn writes(&self, change: &AdminChange) -> Result<Vec<Call>, StoreError> {
+        let mut calls = Vec::new();
+        for row in &change.rows {
+            match row {
+                AdminRow::Project(project, secrets) => {
+                    calls.push(put_project(project)?);
+                    let sealed = vault::seal_all(&self.master_key, &*self.ids, &project.id, secrets.clone())?;
+                    calls.extend(sealed.into_iter().map(|(name, value)| put_secret(&project.id, name, value)));
+                }
+                AdminRow::ProjectDeleted(id) => calls.extend(delete_project(id)),
+                AdminRow::Key(key) => calls.push(put_key(key)?),
+                AdminRow::User(user) => calls.push(put_user(user)),
+                AdminRow::Session(session) => calls.push(put_session(session)),
+                AdminRow::SessionsEnded(which) => calls.push(end_sessions(*which)),
+                AdminRow::LinkDeleted(TokenHash(hash)) => {
+                    calls.push(call!("DELETE FROM links WHERE hash = $1", hash.to_vec()));
+                }
+                AdminRow::LinksDeleted(user) => {
+                    calls.push(call!("DELETE FROM links WHERE owner = $1", user.to_string()));
+                }
+            }
+        }
+        calls.extend(change.audit.iter().map(audit));
+        Ok(calls)
+    }
+}
+
+fn remember(claim: &Claim, known: Remembered<String>) -> Call {
+    call!(
+        "INSERT INTO idempotency_keys (project, key, fingerprint, at, record) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (project, key) DO UPDATE
+         SET fingerprint = excluded.fingerprint, at = excluded.at, record = excluded.record",
+        claim.scope().to_owned(),
+        claim.stored_key(),
+        known.fingerprint.0.to_vec(),
+        known.at.as_micros(),
+        known.answer,
+    )
+}
+
+fn put_project(project: &Project) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT (id) DO UPDATE
+         SET repository = $2, ref = $3, agent = $4, model = $5, settings = $7, concurrent_runs = $8, version = $9",
+        project.id.to_string(),
+        project.repository.clone(),
+        project.reference.clone(),
+        project.agent.clone(),
+        project.model.clone(),
+        project.created_at.as_micros(),
+        to_json(&project.settings)?,
+        project.settings.limits.concurrent_runs.map(i64::from),
+        number(project.version),
+    ))
+}
+
+fn put_secret(project: &ProjectId, name: String, value: Option<Vec<u8>>) -> Call {
+    let project = project.to_string();
+    match value {
+        Some(value) => call!(
+            "INSERT INTO project_secrets (project, name, value) VALUES ($1, $2, $3)
+             ON CONFLICT (project, name) DO UPDATE SET value = excluded.value",
+            project,
+            name,
+            value
+        ),
+        None => call!("DELETE FROM project_secrets WHERE project = $1 AND name = $2", project, name),
+    }
+}
+
+fn delete_project(id: &ProjectId) -> Vec<Call> {
+    let id = || id.to_string();
+    vec![
+        // A project may have many rows, so the deletion may take long.
+        call!("SET LOCAL statement_timeout = '10min'"),
+        call!(PLAN_FOR_MANY[0]),
+        call!(PLAN_FOR_MANY[1]),
+        call!("DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
+        call!("DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
+        call!("DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
+        call!("DELETE FROM jobs WHERE project = $1", id()),
+        call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
+        call!("DELETE FROM rate_windows WHERE project = $1", id()),
+        call!("DELETE FROM spending WHERE project = $1", id()),
+        call!("DELETE FROM projects WHERE id = $1", id()),
+    ]
+}
+
+fn put_key(key: &ApiKey) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
+                           owner, revoked_at, version)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         ON CONFLICT (id) DO UPDATE SET revoked_at = $12, version = $13",
+        key.id.to_string(),
+        key.hash.0.to_vec(),
+        key.name.clone(),
+        key.prefix.clone(),
+        to_json(&key.scopes)?,
+        key.projects.as_ref().map(to_json).transpose()?,
+        key.expires_at.map(Timestamp::as_micros),
+        key.allowed_ips.as_ref().map(to_json).transpose()?,
+        key.created_at.as_micros(),
+        key.creator.clone(),
+        key.owner.map(|owner| owner.to_string()),
+        key.revoked_at.map(Timestamp::as_micros),
+        number(key.version),
+    ))
+}
+
+fn put_user(user: &User) -> Call {
+    call!(
+        "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at, version)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         ON CONFLICT (id) DO UPDATE
+         SET role = $3, password = $4, signed_in_at = $8, disabled_at = $9, version = $10",
+        user.id.to_string(),
+        user.name.clone(),
+        user.role.name(),
+        user.password.as_ref().map(|hash| hash.0.clone()),
+        user.identity.as_ref().map(|identity| identity.issuer.clone()),
+        user.identity.as_ref().map(|identity| identity.subject.clone()),
+        user.created_at.as_micros(),
+        user.signed_in_at.map(Timestamp::as_micros),
+        user.disabled_at.map(Timestamp::as_micros),
+        number(user.version),
+    )
+}
+
+fn put_session(session: &SignedIn) -> Call {
+    call!(
+        "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser) VALUES ($1, $2, $3, $4, $5, $6)",
+        session.hash.0.to_vec(),
+        session.user.to_string(),
+        session.created_at.as_micros(),
+        session.seen_at.as_micros(),
+        session.address.clone(),
+        session.browser.clone(),
+    )
+}
+
+fn end_sessions(which: SessionsToEnd) -> Call {
+    match which {
+        SessionsToEnd::One(hash) => call!("DELETE FROM sessions WHERE hash = $1", hash.0.to_vec()),
+        SessionsToEnd::AllOf(user) => call!("DELETE FROM sessions WHERE owner = $1", user.to_string()),
+        SessionsToEnd::OthersOf(user, hash) => {
+            call!("DELETE FROM sessions WHERE owner = $1 AND hash <> $2", user.to_string(), hash.0.to_vec())
+        }
+    }
+}
+
+fn number(version: u64) -> i64 {
+    i64::try_from(version).unwrap_or(i64::MAX)
+}

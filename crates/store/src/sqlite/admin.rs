@@ -1,0 +1,288 @@
+//! Changes of projects, keys and users, as statements.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject};
+use journeyman_core::idempotency::{Claim, Remembered};
+use journeyman_core::ids::{ProjectId, UserId};
+use journeyman_core::key::ApiKey;
+use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
+use journeyman_core::project::Project;
+use journeyman_core::time::{IdGen, Timestamp};
+use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
+use rusqlite::params;
+
+use super::SqliteStore;
+use super::keys::audit;
+use super::projects::PROJECT;
+use super::rows::{ReadError, collect};
+use super::users::end_sessions;
+use super::write::{OpError, Session};
+use crate::admin::{AdminTables, Answers, administer};
+use crate::rows::{self, to_json};
+use crate::vault::{self, MasterKey, Sealed};
+
+type Op<T> = Result<T, OpError<AdminError>>;
+
+impl From<AdminError> for OpError<AdminError> {
+    fn from(error: AdminError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+#[async_trait]
+impl AdminStore for SqliteStore {
+    async fn administer(
+        &self,
+        subject: Subject,
+        once: Option<Once>,
+        now: Timestamp,
+        mut decide: DecideAdmin,
+    ) -> Result<Administered, AdminError> {
+        let (key, ids) = (self.master_key.clone(), Arc::clone(&self.ids));
+        self.writer
+            .write(move |db| {
+                let answers = Answers::Sealed { key: &key, ids: &*ids };
+                let mut tables = Tables { db, key: &key, ids: &*ids };
+                administer(&mut tables, &answers, &subject, once.as_ref(), now, &mut decide)
+            })
+            .await
+    }
+}
+
+/// The tables, inside a transaction. SQLite has one writer, which is the lock of every subject.
+struct Tables<'a> {
+    db: &'a Session<'a>,
+    key: &'a MasterKey,
+    ids: &'a dyn IdGen,
+}
+
+impl AdminTables for Tables<'_> {
+    type Error = OpError<AdminError>;
+
+    fn remembered(&mut self, claim: &Claim) -> Op<Option<Remembered<String>>> {
+        let mut query = self.db.prepare_cached("SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2")?;
+        let mut found = query.query([claim.scope(), &claim.stored_key()])?;
+        Ok(found.next()?.map(rows::remembered).transpose()?)
+    }
+
+    fn load(&mut self, subject: &Subject) -> Op<AdminState> {
+        let mut state = AdminState::default();
+        match subject {
+            Subject::Project(id) => state.project = self.project(id)?,
+            Subject::ProjectWithJobs(id) => {
+                state.project = self.project(id)?;
+                let active = "SELECT 1 FROM jobs WHERE project = ?1 AND due_at IS NOT NULL LIMIT 1";
+                state.has_active_jobs = self.db.prepare_cached(active)?.exists([id.as_str()])?;
+            }
+            Subject::Key(id) => {
+                state.key = self.one("SELECT * FROM keys WHERE id = ?1", [id.to_string()], |row| rows::key(row))?;
+            }
+            Subject::User(id) => self.load_user(&mut state, *id)?,
+            Subject::NewUser(name, identity) => {
+                let (issuer, subject) = identity.as_ref().map(|known| (&known.issuer, &known.subject)).unzip();
+                let text = "SELECT 1 FROM users WHERE name = ?1 OR (issuer = ?2 AND subject = ?3)";
+                state.name_is_taken = self.db.prepare_cached(text)?.exists(params![name, issuer, subject])?;
+            }
+            Subject::Link(hash, name) => {
+                let link: Option<SignInLink> =
+                    self.one("SELECT * FROM links WHERE hash = ?1", params![hash.0], |row| rows::link(row))?;
+                match link.as_ref().and_then(|link| link.user) {
+                    Some(id) => self.load_user(&mut state, id)?,
+                    None => {
+                        state.has_other_administrator = self.has_administrator("")?;
+                        let taken = "SELECT 1 FROM users WHERE name = ?1";
+                        state.name_is_taken = self.db.prepare_cached(taken)?.exists([name])?;
+                    }
+                }
+                state.link = link;
+            }
+        }
+        Ok(state)
+    }
+
+    fn write(&mut self, row: &AdminRow) -> Op<()> {
+        match row {
+            AdminRow::Project(project, secrets) => {
+                let sealed = vault::seal_all(self.key, self.ids, &project.id, secrets.clone())?;
+                self.put_project(project, &sealed)
+            }
+            AdminRow::ProjectDeleted(id) => self.delete_project(id),
+            AdminRow::Key(key) => self.put_key(key),
+            AdminRow::User(user) => self.put_user(user),
+            AdminRow::Session(session) => self.put_session(session),
+            AdminRow::SessionsEnded(which) => {
+                end_sessions(self.db, *which)?;
+                Ok(())
+            }
+            AdminRow::LinkDeleted(TokenHash(hash)) => self.execute("DELETE FROM links WHERE hash = ?1", [hash]),
+            AdminRow::LinksDeleted(user) => self.execute("DELETE FROM links WHERE owner = ?1", [user.to_string()]),
+        }
+    }
+
+    fn note(&mut self, entry: &AuditEntry) -> Op<()> {
+        Ok(audit(self.db, entry)?)
+    }
+
+    fn remember(&mut self, claim: &Claim, known: Remembered<String>) -> Op<()> {
+        self.execute(
+            "INSERT OR REPLACE INTO idempotency_keys (project, key, fingerprint, at, record)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![claim.scope(), claim.stored_key(), known.fingerprint.0, known.at.as_micros(), known.answer],
+        )
+    }
+}
+
+impl Tables<'_> {
+    fn execute(&self, text: &str, values: impl rusqlite::Params) -> Op<()> {
+        self.db.prepare_cached(text)?.execute(values)?;
+        Ok(())
+    }
+
+    fn one<T>(
+        &self,
+        text: &str,
+        values: impl rusqlite::Params,
+        read: impl FnOnce(&rusqlite::Row<'_>) -> Result<T, ReadError>,
+    ) -> Op<Option<T>> {
+        let mut query = self.db.prepare_cached(text)?;
+        let mut found = query.query(values)?;
+        Ok(found.next()?.map(read).transpose()?)
+    }
+
+    fn project(&self, id: &ProjectId) -> Op<Option<Project>> {
+        self.one(PROJECT, [id.as_str()], |row| rows::project(row))
+    }
+
+    fn load_user(&self, state: &mut AdminState, id: UserId) -> Op<()> {
+        let id = id.to_string();
+        state.user = self.one("SELECT * FROM users WHERE id = ?1", [&id], |row| rows::user(row))?;
+        state.has_other_administrator = self.has_administrator(&id)?;
+        let mut query = self.db.prepare_cached("SELECT * FROM keys WHERE owner = ?1 AND revoked_at IS NULL")?;
+        state.keys = collect(&mut query.query([&id])?, |row| rows::key(row))?;
+        Ok(())
+    }
+
+    /// Returns whether there is an enabled administrator other than the user with the ID `but`.
+    fn has_administrator(&self, but: &str) -> Op<bool> {
+        let text = "SELECT 1 FROM users WHERE role = 'administrator' AND disabled_at IS NULL AND id <> ?1";
+        Ok(self.db.prepare_cached(text)?.exists([but])?)
+    }
+
+    fn put_project(&self, project: &Project, secrets: &Sealed) -> Op<()> {
+        // REPLACE would delete the row first, and its secrets with it.
+        self.execute(
+            "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT (id) DO UPDATE
+             SET repository = ?2, ref = ?3, agent = ?4, model = ?5, settings = ?7, concurrent_runs = ?8, version = ?9",
+            params![
+                project.id.as_str(),
+                project.repository,
+                project.reference,
+                project.agent,
+                project.model,
+                project.created_at.as_micros(),
+                to_json(&project.settings)?,
+                project.settings.limits.concurrent_runs,
+                number(project.version),
+            ],
+        )?;
+        for (name, value) in secrets {
+            match value {
+                Some(value) => self.execute(
+                    "INSERT OR REPLACE INTO project_secrets (project, name, value) VALUES (?1, ?2, ?3)",
+                    params![project.id.as_str(), name, value],
+                )?,
+                None => self.execute(
+                    "DELETE FROM project_secrets WHERE project = ?1 AND name = ?2",
+                    [project.id.as_str(), name],
+                )?,
+            }
+        }
+        Ok(())
+    }
+
+    fn delete_project(&self, id: &ProjectId) -> Op<()> {
+        for delete in [
+            "DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+            "DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+            "DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+            "DELETE FROM jobs WHERE project = ?1",
+            "DELETE FROM idempotency_keys WHERE project = ?1",
+            "DELETE FROM rate_windows WHERE project = ?1",
+            "DELETE FROM spending WHERE project = ?1",
+            "DELETE FROM projects WHERE id = ?1",
+        ] {
+            self.execute(delete, [id.as_str()])?;
+        }
+        self.db.removed_jobs();
+        Ok(())
+    }
+
+    fn put_key(&self, key: &ApiKey) -> Op<()> {
+        self.execute(
+            "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
+                               owner, revoked_at, version)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+             ON CONFLICT (id) DO UPDATE SET revoked_at = ?12, version = ?13",
+            params![
+                key.id.to_string(),
+                key.hash.0,
+                key.name,
+                key.prefix,
+                to_json(&key.scopes)?,
+                key.projects.as_ref().map(to_json).transpose()?,
+                key.expires_at.map(Timestamp::as_micros),
+                key.allowed_ips.as_ref().map(to_json).transpose()?,
+                key.created_at.as_micros(),
+                key.creator,
+                key.owner.map(|owner| owner.to_string()),
+                key.revoked_at.map(Timestamp::as_micros),
+                number(key.version),
+            ],
+        )
+    }
+
+    fn put_user(&self, user: &User) -> Op<()> {
+        self.execute(
+            "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at,
+                                version)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+             ON CONFLICT (id) DO UPDATE
+             SET role = ?3, password = ?4, signed_in_at = ?8, disabled_at = ?9, version = ?10",
+            params![
+                user.id.to_string(),
+                user.name,
+                user.role.name(),
+                user.password.as_ref().map(|hash| &hash.0),
+                user.identity.as_ref().map(|identity| &identity.issuer),
+                user.identity.as_ref().map(|identity| &identity.subject),
+                user.created_at.as_micros(),
+                user.signed_in_at.map(Timestamp::as_micros),
+                user.disabled_at.map(Timestamp::as_micros),
+                number(user.version),
+            ],
+        )
+    }
+
+    fn put_session(&self, session: &SignedIn) -> Op<()> {
+        self.execute(
+            "INSERT INTO sessions (hash, owner, created_at, seen_at, address, browser)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![
+                session.hash.0,
+                session.user.to_string(),
+                session.created_at.as_micros(),
+                session.seen_at.as_micros(),
+                session.address,
+                session.browser,
+            ],
+        )
+    }
+}
+
+fn number(version: u64) -> i64 {
+    i64::try_from(version).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,48 @@
+//! Code hosts that exist only in memory.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use journeyman_core::ports::{Forge, ForgeError, Forges};
+use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::run::{Reason, ReasonCode};
+
+/// Code hosts whose repositories can all be read, except [`FakeForges::MISSING`] and [`FakeForges::BROKEN`]. Jobs cannot
+/// work on them.
+#[derive(Debug, Default)]
+pub struct FakeForges;
+
+impl FakeForges {
+    /// A repository that does not exist.
+    pub const MISSING: &str = "https://gone.example/a.git";
+    /// A repository whose preparation fails.
+    pub const BROKEN: &str = "local:broken";
+    /// A name with a link-local address.
+    pub const LINK_LOCAL: &str = "links.example";
+}
+
+#[async_trait]
+impl Forges for FakeForges {
+    async fn of(&self, _: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
+        Err(ForgeError::Refused("there is no code host in this test".to_owned()))
+    }
+
+    async fn check(&self, project: &Project, _: &SecretChanges) -> Result<(), Reason> {
+        match project.repository.as_str() {
+            Self::MISSING => Err(Reason::new(ReasonCode::RepositoryNotFound, "there is none")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
+        match project.repository.as_str() {
+            Self::BROKEN => Err(ForgeError::Refused("a full disk".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    async fn addresses(&self, name: &str) -> Vec<IpAddr> {
+        if name == Self::LINK_LOCAL { vec![[169, 254, 7, 7].into()] } else { Vec::new() }
+    }
+}

@@ -1,0 +1,136 @@
+//! Rows that tests begin with: projects, keys and users, stored through the decisions of the core, without a caller.
+
+use async_trait::async_trait;
+use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, Precondition, Subject};
+use journeyman_core::ids::{KeyId, ProjectId, UserId};
+use journeyman_core::key::{self, ApiKey};
+use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
+use journeyman_core::project::{self, Project, SecretChanges};
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::decide::PasswordChange;
+use journeyman_core::user::{self, PasswordHash, Role, Session, TokenHash, User};
+
+/// Administrative changes of any store.
+#[async_trait]
+pub trait Seeds {
+    /// Stores a new project.
+    async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, AdminError>;
+    /// Replaces the fields of a project.
+    async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, AdminError>;
+    /// Deletes a project.
+    async fn delete_project(&self, id: ProjectId) -> Result<(), AdminError>;
+    /// Stores a new key.
+    async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Revokes a key.
+    async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Stores a new user.
+    async fn create_user(&self, user: User, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Gives a user another role.
+    async fn set_role(&self, id: UserId, role: Role, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Disables or enables a user.
+    async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Changes a password.
+    async fn set_password(&self, id: UserId, change: PasswordChange, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Starts a session.
+    async fn start_session(
+        &self,
+        session: Session,
+        password: Option<PasswordHash>,
+        audit: AuditEntry,
+    ) -> Result<(), AdminError>;
+    /// Uses a sign-in link.
+    async fn use_link(&self, link: TokenHash, user: User, audit: AuditEntry) -> Result<(), AdminError>;
+}
+
+#[async_trait]
+impl<T: AdminStore + ?Sized> Seeds for T {
+    async fn create_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, AdminError> {
+        let subject = Subject::Project(project.id.clone());
+        let stored = change(self, subject, move |state| {
+            project::decide::create(state, (project.clone(), secrets.clone()), no_audit()).map(without_audit)
+        });
+        stored.await?.project().cloned().ok_or(AdminError::Refused(AdminRefusal::NoProject))
+    }
+
+    async fn update_project(&self, project: Project, secrets: SecretChanges) -> Result<Project, AdminError> {
+        let (subject, repository) = (Subject::Project(project.id.clone()), project.repository.clone());
+        let stored = change(self, subject, move |state| {
+            let edit = |_: Project| Ok((project.clone(), secrets.clone()));
+            project::decide::change(state, &Precondition::None, edit, &repository, no_audit()).map(without_audit)
+        });
+        stored.await?.project().cloned().ok_or(AdminError::Refused(AdminRefusal::NoProject))
+    }
+
+    async fn delete_project(&self, id: ProjectId) -> Result<(), AdminError> {
+        let delete = |state: &_| project::decide::delete(state, &Precondition::None, no_audit()).map(without_audit);
+        change(self, Subject::ProjectWithJobs(id), delete).await.map(drop)
+    }
+
+    async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), AdminError> {
+        let subject = Subject::Key(key.id);
+        change(self, subject, move |_| Ok(key::decide::create(key.clone(), audit.clone()))).await.map(drop)
+    }
+
+    async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<(), AdminError> {
+        let revoke = move |state: &_| key::decide::revoke(state, &Precondition::None, audit.clone());
+        change(self, Subject::Key(id), revoke).await.map(drop)
+    }
+
+    async fn create_user(&self, user: User, audit: AuditEntry) -> Result<(), AdminError> {
+        let subject = Subject::NewUser(user.name.clone(), user.identity.clone());
+        change(self, subject, move |state| user::decide::create(state, user.clone(), audit.clone())).await.map(drop)
+    }
+
+    async fn set_role(&self, id: UserId, role: Role, audit: AuditEntry) -> Result<(), AdminError> {
+        let set = move |state: &_| user::decide::set_role(state, &Precondition::None, role, audit.clone());
+        change(self, Subject::User(id), set).await.map(drop)
+    }
+
+    async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), AdminError> {
+        let set = move |state: &_| user::decide::set_disabled(state, &Precondition::None, disabled, audit.clone());
+        change(self, Subject::User(id), set).await.map(drop)
+    }
+
+    async fn set_password(&self, id: UserId, password: PasswordChange, audit: AuditEntry) -> Result<(), AdminError> {
+        let set = move |state: &_| user::decide::set_password(state, password.clone(), audit.clone());
+        change(self, Subject::User(id), set).await.map(drop)
+    }
+
+    async fn start_session(
+        &self,
+        session: Session,
+        password: Option<PasswordHash>,
+        audit: AuditEntry,
+    ) -> Result<(), AdminError> {
+        let user = session.user;
+        let start =
+            move |state: &_| user::decide::start_session(state, session.clone(), password.as_ref(), audit.clone());
+        change(self, Subject::User(user), start).await.map(drop)
+    }
+
+    async fn use_link(&self, link: TokenHash, user: User, audit: AuditEntry) -> Result<(), AdminError> {
+        let subject = Subject::Link(link, user.name.clone());
+        change(self, subject, move |state| user::decide::use_link(state, &user, audit.clone())).await.map(drop)
+    }
+}
+
+async fn change<S: AdminStore + ?Sized>(
+    store: &S,
+    subject: Subject,
+    decide: impl FnMut(&journeyman_core::admin::AdminState) -> Result<AdminChange, AdminRefusal> + Send + 'static,
+) -> Result<AdminChange, AdminError> {
+    let decide: DecideAdmin = Box::new(decide);
+    match store.administer(subject, None, Timestamp::default(), decide).await? {
+        Administered::Done(change) => Ok(change),
+        Administered::Replayed(_) => Ok(AdminChange::nothing()),
+    }
+}
+
+fn no_audit() -> AuditEntry {
+    let (at, text) = (Timestamp::default(), String::new);
+    AuditEntry { at, actor: text(), action: text(), subject: text(), address: None }
+}
+
+fn without_audit(change: AdminChange) -> AdminChange {
+    AdminChange { audit: Vec::new(), ..change }
+}
