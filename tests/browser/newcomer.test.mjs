@@ -29,7 +29,7 @@ test("without a session every page leads to the page to sign in, which names the
   await stage.open(page, "/projects/shop/jobs?status=failed");
   assert.equal(new URL(page.url()).pathname, "/login");
   assert.equal(new URL(page.url()).searchParams.get("next"), "/projects/shop/jobs?status=failed");
-  await page.getByRole("status").getByText(/Nobody .* yet.+The server printed a link/).waitFor();
+  await page.getByRole("status").getByText(/has no administrator yet.+The server printed a link/).waitFor();
 });
 
 step("a weak password is refused with a reason, and the name is kept", async () => {
@@ -41,7 +41,7 @@ step("a weak password is refused with a reason, and the name is kept", async () 
   await page.getByRole("button", { name: "Create the administrator" }).click();
   const reason = page.getByRole("alert");
   await reason.waitFor();
-  assert.match(await reason.textContent(), /this password .+: take another/i);
+  assert.match(await reason.textContent(), /this password .+: choose another/i);
   assert.equal(await page.getByLabel("Name").inputValue(), "ada");
   assert.equal(await page.getByLabel("Password").inputValue(), "", "the password came back in the page");
   await shot(page, "newcomer-weak-password");
@@ -98,7 +98,7 @@ step("git pushes to the address that the settings tell, with the key as the pass
 step("a job is sent from the form with Ctrl+Enter", async () => {
   await page.getByRole("link", { name: "Jobs", exact: true }).click();
   await page.getByRole("link", { name: "New job" }).first().click();
-  const prompt = page.getByLabel("What is to be done?");
+  const prompt = page.getByLabel("Task");
   await prompt.fill([
     "Add a greeting",
     "[[say Let me look at **the code** first.]]",
@@ -265,7 +265,7 @@ withKey("search and filter of jobs are in the address, and work together", async
   assert.equal(await page.locator("#jobs > li").count(), 1);
   await page.getByRole("link", { name: "Failed", exact: true }).click();
   await page.waitForURL(/status=failed&q=program/);
-  await page.getByRole("heading", { name: "No such jobs" }).waitFor();
+  await page.getByRole("heading", { name: "No matching jobs" }).waitFor();
   await page.getByRole("link", { name: "Completed", exact: true }).click();
   await page.waitForURL(/status=completed&q=program/);
   await page.getByRole("link", { name: "Sent by a program" }).waitFor();

@@ -161,7 +161,7 @@ test("jobs of all kinds come to be", async () => { jobs = await furnish(); });
 
 const at = (job, tab = "") => `/projects/shop/jobs/${jobs[job].id}${tab}`;
 look("projects", "/projects");
-look("project-new-remote", "/projects/new", { do: (page) => page.getByText("Elsewhere").click() });
+look("project-new-remote", "/projects/new", { do: (page) => page.getByText("Remote").click() });
 look("jobs", "/projects/shop/jobs");
 look("jobs-none", "/projects/fresh/jobs");
 look("jobs-not-found", "/projects/shop/jobs?q=nothing&status=failed");
@@ -337,7 +337,7 @@ test("without scripts somebody signs in, sends a job, reads, answers, and merges
   await page.getByLabel("Name").fill("plain");
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByLabel("What is to be done?").fill("Without scripts [[say I am done with it.]] [[write plain.txt|x]]");
+  await page.getByLabel("Task").fill("Without scripts [[say I am done with it.]] [[write plain.txt|x]]");
   await page.getByRole("button", { name: "Send job" }).click();
   const completed = (text) => until(`the job is completed, and its page has: ${text}`, async () => {
     await page.reload();
@@ -410,10 +410,10 @@ test("of a long conversation the page has a part, and what was before is a link 
   assert.ok(count > 50 && count <= 400, `${count} items`);
   assert.equal(await page.getByText("Look at file 0", { exact: true }).count(), 0);
   const first = await items.first().getAttribute("id");
-  await page.getByRole("link", { name: "Show what was before" }).click();
+  await page.getByRole("link", { name: "Show earlier events" }).click();
   await page.waitForURL(/before=/);
   assert.ok(Number((await items.last().getAttribute("id")).slice(1)) < Number(first.slice(1)), "what is shown is not earlier");
-  await page.getByRole("link", { name: "Show what came after" }).click();
+  await page.getByRole("link", { name: "Show later events" }).click();
   await until("the newest part is shown again", async () => await page.getByLabel("Message to the agent").count() === 1);
 });
 
@@ -423,7 +423,7 @@ test("whoever reads a long conversation backwards misses nothing and reads nothi
   for (let pages = 0; where && pages < 100; pages += 1) {
     const text = await (await service.get(where, { cookie: admin })).text();
     seen.unshift(...[...text.matchAll(/<div class="prose"[^>]*>(.*?)<\/div>/gs)].flatMap((part) => [...part[1].matchAll(/Said (\d+)\./g)]).map((match) => Number(match[1])).sort((a, b) => a - b));
-    where = text.match(/<p class="earlier"><a href="([^"]+)">Show what was before/)?.[1];
+    where = text.match(/<p class="earlier"><a href="([^"]+)">Show earlier events/)?.[1];
   }
   assert.deepEqual(seen, Array.from({ length: TURNS }, (_, number) => number));
 });

@@ -1,11 +1,12 @@
-// What the pages do beyond what the server sends: copy buttons, times that go on, keys, and following a conversation.
-// Nothing here is needed to use them.
+// Progressive enhancements: copy buttons, relative times that stay current, keyboard shortcuts, and scrolling along
+// with a conversation. The pages work without this script.
 "use strict";
 
-// The page says that it is busy in its own way (html[aria-busy]).
+// The stylesheet has its own progress indicator (html[aria-busy]).
 Turbo.config.drive.progressBarDelay = 2147483647;
 
-// Times are written by the server as distances from then; they go on here, with the reader's own clock in the tooltip.
+// The server renders times relative to the request. This script keeps them current, and shows the reader's local time
+// in the tooltip. The units are those of `words::distance` on the server.
 function distance(seconds) {
   if (seconds < 5) return "now";
   if (seconds < 60) return `${Math.floor(seconds)} s`;
@@ -16,21 +17,21 @@ function distance(seconds) {
   return days < 730 ? `${Math.floor(days / 30)} mo` : `${Math.floor(days / 365)} y`;
 }
 
-function tick(root) {
+function updateTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     const seconds = (Date.now() - at) / 1000;
-    // What is to come is rounded up, as the server does.
+    // Times in the future are rounded up, as on the server.
     const unit = -seconds < 3600 ? 60 : -seconds < 86400 ? 3600 : 86400;
     const ahead = Math.max(-seconds, Math.floor((-seconds + unit / 100 + 1) / unit) * unit);
-    const word = distance(seconds < 0 ? ahead : seconds);
-    const text = word === "now" ? word : seconds < 0 ? `in ${word}` : `${word} ago`;
+    const relative = distance(seconds < 0 ? ahead : seconds);
+    const text = relative === "now" ? relative : seconds < 0 ? `in ${relative}` : `${relative} ago`;
     if (time.textContent !== text) time.textContent = text;
     time.title = at.toLocaleString();
   }
 }
 
-// Rows of tabs that are wider than the window begin where one is.
+// Scrolls rows of tabs that are wider than the window to the current tab.
 function showTab() {
   for (const tab of document.querySelectorAll(":is(.tabs, .sidenav, .mainnav, .subnav) > [aria-current]")) {
     const row = tab.parentElement;
@@ -40,14 +41,14 @@ function showTab() {
 }
 addEventListener("resize", showTab);
 
-function begin(root) {
+function enhance(root) {
   for (const button of root.querySelectorAll(".copy[hidden]")) button.hidden = false;
-  tick(root);
+  updateTimes(root);
 }
 
-document.addEventListener("turbo:load", () => { begin(document); showTab(); follow(true); });
-document.addEventListener("turbo:render", () => begin(document));
-setInterval(() => tick(document), 10000);
+document.addEventListener("turbo:load", () => { enhance(document); showTab(); follow(true); });
+document.addEventListener("turbo:render", () => enhance(document));
+setInterval(() => updateTimes(document), 10000);
 
 document.addEventListener("click", async (event) => {
   const copy = event.target.closest(".copy");
@@ -58,7 +59,7 @@ document.addEventListener("click", async (event) => {
     setTimeout(() => copy.classList.remove("copied"), 2000);
   }
   if (event.target.closest("#follow")) scrollTo({ top: document.body.scrollHeight, behavior: "smooth" });
-  // An open menu closes when something else is meant.
+  // A click outside closes open menus.
   for (const open of document.querySelectorAll("details.menu[open], details.confirm[open]")) {
     if (!open.contains(event.target)) open.open = false;
   }
@@ -77,47 +78,48 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// What the reader has unfolded stays so when the element is sent anew.
+// Keeps the state of expanded elements when the server sends them again.
 document.addEventListener("turbo:before-morph-attribute", (event) => {
   if (event.target.matches("details") && event.detail.attributeName === "open") event.preventDefault();
 });
 
-// And what they are writing; until it is sent.
+// Keeps the text in text areas until the form is submitted.
 document.addEventListener("turbo:before-morph-element", (event) => {
   if (event.target.matches?.("textarea")) event.preventDefault();
 });
 document.addEventListener("turbo:submit-end", (event) => {
-  // A button with an address of its own has sent something else.
+  // A button with the attribute formaction has submitted something other than the text.
   const other = event.detail.formSubmission.submitter?.hasAttribute("formaction");
   if (event.detail.success && !other && event.target.querySelector("[data-submit]")) event.target.reset();
 });
 
-// A browser opens six connections to a server: a page that nobody looks at lets go of its stream, and reads itself anew when
-// somebody does.
-const UNSEEN = 15000;
-let unseen;
+// Browsers open at most six connections to a server. A hidden page therefore closes its stream after a while (in
+// milliseconds), and reloads when it becomes visible again.
+const HIDDEN_TIMEOUT = 15000;
+let hiddenTimer;
 
 document.addEventListener("visibilitychange", () => {
-  clearTimeout(unseen);
+  clearTimeout(hiddenTimer);
   if (document.hidden) {
-    unseen = setTimeout(() => {
+    hiddenTimer = setTimeout(() => {
       for (const source of document.querySelectorAll("turbo-stream-source")) {
         source.remove();
         document.documentElement.dataset.stale = "";
       }
-    }, UNSEEN);
+    }, HIDDEN_TIMEOUT);
   } else if ("stale" in document.documentElement.dataset) {
     delete document.documentElement.dataset.stale;
     Turbo.session.refresh(location.href);
   }
 });
 
-// Whoever is at the end of a conversation stays there while it goes on; whoever is not is offered the way.
-const NEAR = 160;
+// If the reader is at the end of a conversation, the page scrolls along with new content; otherwise it shows a button
+// that leads to the end. The margin is in pixels.
+const END_MARGIN = 160;
 let atEnd = true;
 
 function isAtEnd() {
-  return innerHeight + scrollY >= document.body.scrollHeight - NEAR;
+  return innerHeight + scrollY >= document.body.scrollHeight - END_MARGIN;
 }
 
 function follow(first) {
@@ -142,7 +144,7 @@ document.addEventListener("turbo:before-stream-render", (event) => {
     await render(stream);
     const thread = document.getElementById("thread");
     if (!thread) return;
-    begin(document);
+    enhance(document);
     const button = document.getElementById("follow");
     if (wasAtEnd) scrollTo({ top: document.body.scrollHeight });
     else if (button && ["append", "replace"].includes(stream.getAttribute("action"))) button.hidden = false;

@@ -1,4 +1,4 @@
-//! Styles, scripts and the icon, part of the program, each at an address that changes with its content.
+//! Styles, scripts and the icon. They are compiled into the program; each has a URL that changes with its content.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const STYLES: &str = concat!(
     include_str!("../assets/css/diff.css"),
 );
 
-/// Names, types and contents.
+/// The name, media type and content of each asset.
 const FILES: [(&str, &str, &str); 4] = [
     ("journeyman.css", "text/css; charset=utf-8", STYLES),
     ("journeyman.js", "text/javascript; charset=utf-8", include_str!("../assets/journeyman.js")),
@@ -34,7 +34,7 @@ const FILES: [(&str, &str, &str); 4] = [
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 
-/// The files of this build.
+/// The assets of this build.
 #[derive(Clone)]
 pub(crate) struct Assets(Arc<[Asset]>);
 
@@ -42,22 +42,22 @@ struct Asset {
     name: &'static str,
     kind: &'static str,
     plain: &'static str,
-    packed: Bytes,
+    gzipped: Bytes,
     query: String,
 }
 
 impl Assets {
-    /// Those that were compiled in.
+    /// Returns the assets that are compiled in.
     pub(crate) fn bundled() -> Self {
         let asset = |(name, kind, plain): (&'static str, &'static str, &'static str)| {
             let digest = Sha256::digest(plain);
             let version: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-            Asset { name, kind, plain, packed: packed(plain), query: format!("v={version}") }
+            Asset { name, kind, plain, gzipped: gzip(plain), query: format!("v={version}") }
         };
         Self(FILES.into_iter().map(asset).collect())
     }
 
-    /// The address for a page.
+    /// Returns the URL of an asset, with its version; empty if there is no such asset.
     pub(crate) fn href(&self, name: &str) -> String {
         let found = self.find(name);
         found.map_or_else(String::new, |asset| format!("/assets/{}?{}", asset.name, asset.query))
@@ -68,20 +68,20 @@ impl Assets {
     }
 }
 
-fn packed(plain: &str) -> Bytes {
+fn gzip(plain: &str) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Into memory: nothing can fail, and without it the file is sent as it is.
-    let packed = encoder.write_all(plain.as_bytes()).and_then(|()| encoder.finish());
-    packed.unwrap_or_default().into()
+    // Writing to memory cannot fail. If it did, the asset would be sent without compression.
+    let gzipped = encoder.write_all(plain.as_bytes()).and_then(|()| encoder.finish());
+    gzipped.unwrap_or_default().into()
 }
 
-/// `GET /assets/{name}`: open to all, for it tells nothing.
+/// Returns the route `GET /assets/{name}`, which needs no session because assets contain no data.
 pub(crate) fn routes() -> Router<Shared> {
     Router::new().route("/assets/{name}", get(asset))
 }
 
-/// May be kept for a year, but only under the address of this very content. While two versions of the server run side by
-/// side, one is asked for the other's.
+/// Sends an asset. Browsers may cache it for a year if the URL has the current version. With any other URL they
+/// must revalidate: during an upgrade, this process gets requests for the assets of the other version.
 async fn asset(
     State(shared): State<Shared>,
     Path(name): Path<String>,
@@ -91,12 +91,12 @@ async fn asset(
     let Some(asset) = shared.assets.find(&name) else { return StatusCode::NOT_FOUND.into_response() };
     let current = query.as_deref() == Some(&asset.query);
     let caching = if current { "public, max-age=31536000, immutable" } else { "no-cache" };
-    let kept = [(CONTENT_TYPE, asset.kind), (CACHE_CONTROL, caching), (VARY, "accept-encoding")];
+    let own = [(CONTENT_TYPE, asset.kind), (CACHE_CONTROL, caching), (VARY, "accept-encoding")];
     let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if accepted.contains("gzip") && !asset.packed.is_empty() {
-        return (kept, [(CONTENT_ENCODING, "gzip")], asset.packed.clone()).into_response();
+    if accepted.contains("gzip") && !asset.gzipped.is_empty() {
+        return (own, [(CONTENT_ENCODING, "gzip")], asset.gzipped.clone()).into_response();
     }
-    (kept, asset.plain).into_response()
+    (own, asset.plain).into_response()
 }
 
 #[cfg(test)]
@@ -104,14 +104,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_vendored_is_what_its_readme_says() {
+    fn the_vendored_turbo_has_the_checksum_in_its_readme() {
         let digest = Sha256::digest(include_str!("../assets/vendor/turbo/turbo.js"));
         let sum: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(include_str!("../assets/vendor/turbo/README.md").contains(&sum), "{sum}");
     }
 
     #[test]
-    fn no_style_or_script_asks_another_host_for_anything() {
+    fn no_style_or_script_loads_anything_from_another_host() {
         for (name, _, content) in FILES.into_iter().filter(|(name, ..)| *name != "turbo.js") {
             for bad in ["@import", "url(", "http://", "https://", "eval(", "innerHTML"] {
                 let place = content.find(bad).map(|at| &content[at..(at + 60).min(content.len())]);

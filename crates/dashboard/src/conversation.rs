@@ -1,8 +1,8 @@
-//! From the lines of a job's log to what people read: pieces of text joined, the words on one tool call gathered, and one
-//! block for each thing that happened.
+//! Conversion of a job's log to the blocks of its conversation: pieces of text are joined, and all events of a tool
+//! call become one block.
 //!
-//! A block is known by the number of its first line, so that a page and the stream that keeps it up to date name it alike
-//! as long as they begin at the same line.
+//! The sequence number of its first event identifies a block. So a page and the stream that updates it use the same
+//! IDs, provided that both begin at the same event.
 
 mod line;
 mod tool;
@@ -17,21 +17,21 @@ use serde_json::Value;
 pub(crate) use self::line::Line;
 pub(crate) use self::tool::{Part, Tool, patch};
 
-/// Characters of a text that are shown; more of an agent's message goes into the next block.
-const MOST_CHARS: usize = 200_000;
+/// The size in bytes from which on a block gets no more text. Further text of the agent begins a new block.
+const MAX_TEXT_BYTES: usize = 200_000;
 
-/// Something that happened.
+/// A block of the conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Block {
-    /// The number of its first line.
+    /// The sequence number of its first event.
     pub(crate) seq: u64,
-    /// When that was.
+    /// The time of its first event.
     pub(crate) at: Timestamp,
     pub(crate) kind: Kind,
 }
 
 impl Block {
-    /// What the element is called on the page.
+    /// Returns the ID of the block's element on the page.
     pub(crate) fn id(&self) -> String {
         match &self.kind {
             Kind::Turn(message) => format!("m-{message}"),
@@ -40,23 +40,24 @@ impl Block {
     }
 }
 
+/// The content of a block.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
-    /// A message was delivered.
+    /// A message that was delivered to the agent.
     Turn(MessageId),
-    /// The agent said something.
+    /// Text of the agent.
     Said(String),
-    /// It thought something; until when.
+    /// A thought of the agent, with the time of its last part.
     Thought(String, Timestamp),
-    /// It used a tool.
+    /// A tool call.
     Tool(Tool),
-    /// Its plan, as it is now.
+    /// The current plan of the agent.
     Plan(Vec<Step>),
-    /// Something to be told in a line.
+    /// An event that is shown in one line.
     Line(Line),
 }
 
-/// A step of a plan.
+/// A step of the agent's plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) text: String,
@@ -64,39 +65,39 @@ pub(crate) struct Step {
     pub(crate) status: &'static str,
 }
 
-/// What a line did to the blocks.
+/// The effect of an event on the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touched {
-    /// There is one more, with this number.
+    /// Added a block with this number.
     New(u64),
-    /// One has changed.
+    /// Changed the block with this number.
     Changed(u64),
-    /// Nothing that is shown.
+    /// Changed no block.
     Nothing,
 }
 
-/// Blocks by their numbers, and where what comes next belongs.
+/// The blocks by number, and the state for the next event.
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
     blocks: BTreeMap<u64, Block>,
     tools: HashMap<(String, String), u64>,
     plans: HashMap<String, u64>,
-    /// The reason that was told last: a job fails with that of its run, which need not be told twice.
-    told: Option<String>,
+    /// The last reason shown. A job fails with the reason of its run, which is not shown twice.
+    last_reason: Option<String>,
 }
 
 impl Fold {
-    /// The block with that number.
+    /// Returns the block with this number.
     pub(crate) fn block(&self, seq: u64) -> Option<&Block> {
         self.blocks.get(&seq)
     }
 
-    /// All blocks, in their order.
+    /// Returns all blocks in order.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.blocks.values()
     }
 
-    /// Drops all blocks but the newest: what a stream needs no more.
+    /// Removes all blocks except the `newest` ones. A stream no longer needs the others.
     pub(crate) fn keep(&mut self, newest: usize) {
         while self.blocks.len() > newest {
             let Some((first, _)) = self.blocks.pop_first() else { return };
@@ -105,19 +106,19 @@ impl Fold {
         }
     }
 
-    /// Takes the next line.
+    /// Adds the next event of the log.
     pub(crate) fn add(&mut self, entry: &LogEntry) -> Touched {
         let run = entry.run_id.map(|run| run.to_string()).unwrap_or_default();
         let text = || entry.data["text"].as_str().unwrap_or_default();
         match entry.kind.as_str() {
             "run.started" => self.run_started(entry),
-            "agent.message" => self.spoken(entry, text(), Kind::Said),
-            "agent.thought" => self.spoken(entry, text(), |text| Kind::Thought(text, entry.at)),
+            "agent.message" => self.append_text(entry, text(), Kind::Said),
+            "agent.thought" => self.append_text(entry, text(), |text| Kind::Thought(text, entry.at)),
             "agent.plan" => self.plan(entry, run),
             "agent.tool_call" => self.tool(entry, run),
-            _ => match line::of(entry, self.told.as_deref()) {
+            _ => match line::of(entry, self.last_reason.as_deref()) {
                 Some((line, reason)) => {
-                    self.told = reason.or(self.told.take());
+                    self.last_reason = reason.or(self.last_reason.take());
                     self.put(entry, Kind::Line(line))
                 }
                 None => Touched::Nothing,
@@ -139,16 +140,16 @@ impl Fold {
         }
     }
 
-    /// Text that goes on where the newest block is of its kind.
-    fn spoken(&mut self, entry: &LogEntry, text: &str, kind: impl FnOnce(String) -> Kind) -> Touched {
+    /// Appends text to the newest block if that is of the same kind; otherwise adds a block.
+    fn append_text(&mut self, entry: &LogEntry, text: &str, kind: impl FnOnce(String) -> Kind) -> Touched {
         let kind = kind(text.to_owned());
         if let Some((seq, block)) = self.blocks.iter_mut().next_back() {
             match (&mut block.kind, &kind) {
-                (Kind::Said(said), Kind::Said(more)) if said.len() < MOST_CHARS => {
+                (Kind::Said(said), Kind::Said(more)) if said.len() < MAX_TEXT_BYTES => {
                     said.push_str(more);
                     return Touched::Changed(*seq);
                 }
-                (Kind::Thought(thought, until), Kind::Thought(more, at)) if thought.len() < MOST_CHARS => {
+                (Kind::Thought(thought, until), Kind::Thought(more, at)) if thought.len() < MAX_TEXT_BYTES => {
                     thought.push_str(more);
                     *until = *at;
                     return Touched::Changed(*seq);
@@ -197,10 +198,10 @@ mod tests {
 
     use super::*;
 
-    fn fold(lines: &[(&str, Value)]) -> (Fold, Vec<Touched>) {
+    fn fold(events: &[(&str, Value)]) -> (Fold, Vec<Touched>) {
         let mut fold = Fold::default();
-        let touched = lines.iter().enumerate().map(|(place, (kind, data))| {
-            let seq = place as u64 + 1;
+        let touched = events.iter().enumerate().map(|(index, (kind, data))| {
+            let seq = index as u64 + 1;
             let at = Timestamp::from_micros(i64::try_from(seq).expect("small"));
             fold.add(&LogEntry { seq, kind: (*kind).to_owned(), at, run_id: None, data: data.clone() })
         });
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_text_are_one_block_until_something_else_comes() {
+    fn pieces_of_text_are_joined_until_another_event_comes() {
         let text = |text: &str| json!({ "text": text });
         let (fold, touched) = fold(&[
             ("agent.message", text("a")),
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn words_on_one_call_are_one_block() {
+    fn all_events_of_a_tool_call_are_one_block() {
         let (fold, touched) = fold(&[
             ("agent.tool_call", json!({"toolCallId": "1", "title": "cargo test", "status": "pending"})),
             ("agent.tool_call", json!({"toolCallId": "2", "title": "ls", "status": "pending"})),
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_replaced_where_it_stands() {
+    fn a_new_plan_replaces_the_old_one_in_its_block() {
         let plan = |status: &str| json!({"entries": [{"content": "one", "status": status}]});
         let (fold, touched) = fold(&[("agent.plan", plan("pending")), ("agent.plan", plan("completed"))]);
         assert_eq!(touched, [Touched::New(1), Touched::Changed(1)]);
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_attempt_is_the_message_and_others_are_lines() {
+    fn the_first_attempt_is_a_turn_and_others_are_lines() {
         let id = "msg_00000000000000000000000000000001";
         let (fold, _) = fold(&[
             ("run.started", json!({"messageId": id, "attempt": 1})),
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_told_once() {
+    fn a_reason_is_shown_once() {
         let reason = json!({"reason": {"code": "cancelled", "text": "it was cancelled"}});
         let mut finished = reason.clone();
         finished["status"] = json!("failed");
@@ -267,11 +268,11 @@ mod tests {
         assert_eq!(touched, [Touched::New(1), Touched::Nothing]);
         assert_eq!(fold.blocks().count(), 1);
         let (_, touched) = super::tests::fold(&[("job.failed", reason)]);
-        assert_eq!(touched, [Touched::New(1)], "of a job that no run had");
+        assert_eq!(touched, [Touched::New(1)], "a job that fails without a run");
     }
 
     #[test]
-    fn what_is_dropped_is_begun_anew() {
+    fn an_event_of_a_removed_block_begins_a_new_block() {
         let call = |status: &str| json!({"toolCallId": "1", "status": status});
         let (mut fold, _) = fold(&[("agent.tool_call", call("pending")), ("agent.message", json!({"text": "a"}))]);
         fold.keep(1);

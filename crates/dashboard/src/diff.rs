@@ -1,7 +1,7 @@
-//! A diff as git writes it, taken apart for display.
+//! Parsing and display of git's diffs.
 //!
-//! Invariant: within a hunk, what a line is follows from the counts in the hunk's header. A removed line `-- a/x` looks
-//! like the header of a file and is not one.
+//! Invariant: within a hunk, the counts in the hunk's header determine which lines belong to it. A removed line
+//! `-- a/x` looks like the header of a file, but is not one.
 
 mod blocks;
 mod names;
@@ -19,26 +19,26 @@ pub(crate) use self::shown::{DiffShown, DiffView};
 
 use crate::visible;
 
-/// A file with more changed lines than this is folded at first.
+/// The number of changed lines above which a file is initially collapsed.
 const FOLDED_OVER: usize = 500;
 
-/// What happened to a file.
+/// The kind of change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It is new.
+    /// The file is new.
     Added,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
-    /// It was there before and is still.
+    /// The file exists on both sides at the same path.
     Modified,
-    /// It was elsewhere.
+    /// The file had another path.
     Renamed,
-    /// It was made of another that is still there.
+    /// The file is a copy of another file, which still exists.
     Copied,
 }
 
 impl Change {
-    /// A word for the file's head; none for the usual case.
+    /// Returns the label in the file's header; `None` for a modified file.
     pub(crate) const fn label(self) -> Option<&'static str> {
         match self {
             Self::Added => Some("added"),
@@ -50,23 +50,23 @@ impl Change {
     }
 }
 
-/// What a line is.
+/// The kind of a line in a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineClass {
     /// The header of a hunk.
     Hunk,
-    /// Unchanged.
+    /// An unchanged line.
     Context,
-    /// Only in the new file.
+    /// A line that is only in the new file.
     Added,
-    /// Only in the old file.
+    /// A line that is only in the old file.
     Removed,
-    /// A remark of git's, such as that there is no newline at the end.
+    /// A note by git, such as that there is no newline at the end of the file.
     Note,
 }
 
 impl LineClass {
-    /// The class in the stylesheet.
+    /// Returns the class in the stylesheet.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Hunk => "hunk",
@@ -77,7 +77,7 @@ impl LineClass {
         }
     }
 
-    /// What stands before the line.
+    /// Returns the sign before the line.
     pub(crate) const fn sign(self) -> &'static str {
         match self {
             Self::Added => "+",
@@ -87,21 +87,21 @@ impl LineClass {
     }
 }
 
-/// One line of a diff.
+/// A line of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// What it is.
+    /// The kind of the line.
     pub(crate) class: LineClass,
-    /// Its number in the old file.
+    /// The line number in the old file.
     pub(crate) old_no: Option<u32>,
-    /// Its number in the new file.
+    /// The line number in the new file.
     pub(crate) new_no: Option<u32>,
-    /// Without the sign before it and the newline after it.
+    /// The text without the leading sign and the trailing newline.
     pub(crate) text: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// The text without the carriage return at the end of a line of Windows, unless that may be what was changed.
+    /// Returns the text without a trailing carriage return. Changed lines keep it, because it may be the change.
     pub(crate) fn content(&self) -> &'a str {
         match self.class {
             LineClass::Added | LineClass::Removed => self.text,
@@ -110,54 +110,54 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What a diff says of one file.
+/// The diff of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileDiff<'a> {
-    /// Where it is, or was if it is gone.
+    /// The path of the file; the former path if the file was deleted.
     pub(crate) path: String,
-    /// Where it was, if elsewhere.
+    /// The former path of a renamed file, or the source of a copy.
     pub(crate) old_path: Option<String>,
-    /// What happened to it.
+    /// The kind of change.
     pub(crate) change: Change,
-    /// Its mode before, if that changed.
+    /// The old mode, if the mode changed.
     pub(crate) old_mode: Option<&'a str>,
-    /// Its mode after, if that changed.
+    /// The new mode, if the mode changed.
     pub(crate) new_mode: Option<&'a str>,
-    /// How many lines were added.
+    /// The number of added lines.
     pub(crate) added: usize,
-    /// How many were removed.
+    /// The number of removed lines.
     pub(crate) removed: usize,
-    /// Whether it is not text.
+    /// True for a binary file.
     pub(crate) binary: bool,
-    /// Its lines, hunks one after the other.
+    /// The lines of all hunks, including the hunk headers.
     pub(crate) lines: Vec<Line<'a>>,
-    /// How many further lines there was no room for.
+    /// The number of lines that were left out because the diff has too many.
     pub(crate) left_out: usize,
 }
 
 impl FileDiff<'_> {
-    /// The path as a page shows it.
+    /// Returns the path with hidden characters made visible.
     pub(crate) fn shown_path(&self) -> Cow<'_, str> {
         visible::line(&self.path)
     }
 
-    /// The former path as a page shows it.
+    /// Returns the former path with hidden characters made visible.
     pub(crate) fn shown_old_path(&self) -> Option<Cow<'_, str>> {
         self.old_path.as_deref().map(visible::line)
     }
 
-    /// The change of its mode as a page shows it: `100644 → 100755`.
+    /// Returns the change of the mode, such as `100644 → 100755`.
     pub(crate) fn shown_modes(&self) -> Option<String> {
         let modes = format!("{} → {}", self.old_mode?, self.new_mode?);
         Some(visible::line(&modes).into_owned())
     }
 
-    /// Whether it is shown at first.
+    /// Returns true if the file is initially expanded.
     pub(crate) fn unfolded(&self) -> bool {
         self.added + self.removed <= FOLDED_OVER
     }
 
-    /// What to say where there are no lines.
+    /// Returns the text for a file without lines.
     pub(crate) fn without_lines(&self) -> Option<&'static str> {
         if self.binary {
             return Some("Binary file, not shown.");

@@ -1,44 +1,68 @@
-//! Why a page could not be given, and the page that says so; and the few words in which a page says that something was
-//! done.
+//! Errors of pages, the error page, and the confirmations after an action.
 //!
-//! Invariant: what a store or repository failed with is for the log; the page does not repeat it.
+//! Invariant: the details of store and repository errors go to the log and never to a page.
 
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use journeyman_core::ports::{PullPagesError, StoreError};
+use journeyman_app::{Error, RefusalKind};
+use journeyman_core::admin::AdminRefusal;
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
 
 use crate::frame::Frame;
-use crate::interface::Refusal;
 use crate::{Shared, visible, words};
 
-/// Why a page could not be given.
+/// An error that a handler returns in place of a page.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The viewer may not change anything.
+    /// The viewer's role is read-only.
     #[error("you may look at everything here; to change something you need the role member")]
     ReadOnly,
-    /// The viewer may not do this.
+    /// The action is reserved for administrators.
     #[error("only an administrator may do this")]
     NotAdministrator,
-    /// There is none.
+    /// The requested object does not exist; the text is its kind.
     #[error("there is no such {0}")]
     NotFound(&'static str),
-    /// There is no list, for there is nothing to list from.
-    #[error("this project has no repository on the built-in code host; its pull requests are where its repository is")]
+    /// The project's repository is not on the built-in code host, so there are no pull requests to list.
+    #[error("this project has no repository on the built-in code host; see its pull requests on its code host")]
     NotHosted,
-    /// The interface said no.
+    /// A use case refused the request, or failed.
     #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The port said no.
+    Case(Error),
+    /// The form was not filled in as it asks.
+    #[error("{0}")]
+    Form(String),
+    /// The port for pull requests returned an error.
     #[error(transparent)]
     Pulls(#[from] PullPagesError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A template failed, or something else of ours.
+    /// A template or another internal step failed.
     #[error("the page could not be rendered: {0}")]
     Render(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Store(error) => Self::Store(error),
+            error => Self::Case(error),
+        }
+    }
+}
+
+/// Returns the text of a refusal, to show it in the form that was sent.
+///
+/// # Errors
+/// The error is a failure of the server, and not a refusal.
+pub(crate) fn refusal(error: Error) -> Result<String, Failure> {
+    match error {
+        Error::Store(_) | Error::Internal(_) => Err(error.into()),
+        refusal => Ok(words::sentence(&refusal.to_string())),
+    }
 }
 
 impl From<askama::Error> for Failure {
@@ -47,7 +71,7 @@ impl From<askama::Error> for Failure {
     }
 }
 
-/// What a page is, or why there is none.
+/// The result of a handler.
 pub(crate) type Page = Result<Response, Failure>;
 
 #[derive(Template)]
@@ -64,34 +88,34 @@ struct Unavailable {
     stylesheet: String,
 }
 
-/// The page where not even the session could be looked up.
+/// Returns the page for a store that fails before the viewer is known.
 pub(crate) fn unavailable(shared: &Shared, error: &StoreError) -> Response {
-    tracing::error!(%error, "a session could not be looked up");
+    tracing::error!(%error, "the store failed during the authentication of a request");
     let page = Unavailable { stylesheet: shared.assets.href("journeyman.css") }.render();
     (StatusCode::SERVICE_UNAVAILABLE, Html(page.unwrap_or_default())).into_response()
 }
 
-/// A page from its template.
+/// Renders a page from its template.
 pub(crate) fn rendered(page: &impl Template) -> Page {
     Ok(Html(page.render()?).into_response())
 }
 
-/// A page that says that what was typed will not do; it holds what was typed.
+/// Renders a form again, with its input and an error, with status 422.
 pub(crate) fn refused(page: &impl Template) -> Page {
     Ok((StatusCode::UNPROCESSABLE_ENTITY, Html(page.render()?)).into_response())
 }
 
 impl Failure {
-    /// The answer.
+    /// Returns the error page.
     pub(crate) fn page(&self, frame: &Frame) -> Response {
         let status = self.status();
         if status.is_server_error() {
-            tracing::error!(error = %self, "a page could not be given");
+            tracing::error!(error = %self, "the request for a page failed");
         }
         match (ErrorPage { frame, heading: self.heading(), text: self.text() }).render() {
             Ok(html) => (status, Html(html)).into_response(),
             Err(error) => {
-                tracing::error!(%error, "the page of an error could not be rendered");
+                tracing::error!(%error, "the error page could not be rendered");
                 (StatusCode::INTERNAL_SERVER_ERROR, "The page could not be rendered.").into_response()
             }
         }
@@ -101,7 +125,8 @@ impl Failure {
         match self {
             Self::ReadOnly | Self::NotAdministrator => StatusCode::FORBIDDEN,
             Self::NotFound(_) | Self::NotHosted | Self::Pulls(PullPagesError::NotFound) => StatusCode::NOT_FOUND,
-            Self::Refused(refusal) => refusal.status,
+            Self::Case(error) => status_of(error),
+            Self::Form(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Pulls(PullPagesError::NotOpen | PullPagesError::Conflict { .. }) => StatusCode::CONFLICT,
             Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Pulls(PullPagesError::Failed(_)) | Self::Render(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -110,7 +135,7 @@ impl Failure {
 
     fn heading(&self) -> &'static str {
         match self {
-            Self::Pulls(PullPagesError::NotOpen) => return "Not open any more",
+            Self::Pulls(PullPagesError::NotOpen) => return "No longer open",
             Self::Pulls(PullPagesError::Conflict { .. }) => return "The branches conflict",
             _ => {}
         }
@@ -119,7 +144,7 @@ impl Failure {
             StatusCode::NOT_FOUND => "Not found",
             StatusCode::TOO_MANY_REQUESTS => "Too many requests",
             StatusCode::SERVICE_UNAVAILABLE => "Not available right now",
-            status if status.is_client_error() => "This was not done",
+            status if status.is_client_error() => "The request was refused",
             _ => "Something went wrong",
         }
     }
@@ -127,12 +152,13 @@ impl Failure {
     fn text(&self) -> String {
         match self {
             Self::Pulls(PullPagesError::Failed(_)) => {
-                "The repository or the store could not be used; the server's log says why. If you were merging or \
-                 closing, look whether it was done before you try again."
+                "The repository or the store failed; the server's log says why. If you were merging or closing, check \
+                 whether that succeeded before you try again."
                     .to_owned()
             }
-            Self::Store(_) => {
-                "The store could not be used; the server's log says why. Try again in a moment.".to_owned()
+            Self::Store(_) => "The store failed; the server's log says why. Try again in a moment.".to_owned(),
+            Self::Case(Error::Internal(_)) => {
+                "Something failed on the server; its log says why. Try again in a moment.".to_owned()
             }
             Self::Render(_) => "The page could not be rendered; the server's log says why.".to_owned(),
             _ => words::sentence(&visible::line(&self.to_string())),
@@ -140,16 +166,43 @@ impl Failure {
     }
 }
 
-/// What a page says after something was done, by its name in the address.
+fn status_of(error: &Error) -> StatusCode {
+    match error {
+        Error::Refused(refusal) => match refusal.kind {
+            RefusalKind::ReadOnly | RefusalKind::NotAdministrator => StatusCode::FORBIDDEN,
+            RefusalKind::ProjectNotFound
+            | RefusalKind::JobNotFound
+            | RefusalKind::MessageNotFound
+            | RefusalKind::KeyNotFound => StatusCode::NOT_FOUND,
+            RefusalKind::Invalid
+            | RefusalKind::InvalidPrompt
+            | RefusalKind::PromptTooLong
+            | RefusalKind::UnknownAgent
+            | RefusalKind::UnsupportedPolicy
+            | RefusalKind::RepositoryAddressRefused
+            | RefusalKind::RepositoryUnreadable(_)
+            | RefusalKind::WeakPassword => StatusCode::UNPROCESSABLE_ENTITY,
+        },
+        Error::Admin(AdminRefusal::NoUser) => StatusCode::NOT_FOUND,
+        Error::Update(UpdateError::RateLimited(..) | UpdateError::Rejected(Rejected::QueueFull)) => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
+        Error::Admin(_) | Error::Update(_) => StatusCode::CONFLICT,
+        Error::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Returns the confirmation that a page shows after an action, by its name in the query parameter `done`.
 pub(crate) fn done(name: &str) -> Option<&'static str> {
     let known = [
         ("saved", "Saved."),
         ("created", "Created."),
-        ("revoked", "The key is revoked. It is refused from now on."),
+        ("revoked", "The key is revoked and no longer accepted."),
         ("deleted", "The project is deleted."),
         ("password", "The password is changed. All your other sessions have ended."),
         ("ended", "The session has ended."),
-        ("disabled", "The user is disabled: sessions have ended, and keys they made are revoked."),
+        ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),
         ("enabled", "The user may sign in again."),
         ("merged", "Merged."),
         ("closed", "Closed."),

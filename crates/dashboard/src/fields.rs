@@ -1,46 +1,54 @@
-//! The fields of a form, as a browser sends them.
+//! Form fields, as a browser sends them.
 
 use axum::Form;
 use axum::extract::rejection::FormRejection;
 use axum::extract::{FromRequest, Request};
+use journeyman_app::Idempotency;
+use journeyman_core::idempotency::Fingerprint;
 
 use crate::Shared;
 
-/// Names and values in their order; a name may come several times.
+/// The names and values of a form in their order. A name can occur several times.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// These.
+    /// Returns the form's idempotency key for this request, so that a form that is sent twice takes effect once.
+    pub(crate) fn once(&self, request: &str) -> Option<Idempotency> {
+        let fingerprint = Fingerprint::of("form", request.as_bytes());
+        self.given("once").map(|key| Idempotency { key, fingerprint })
+    }
+
+    /// Creates fields for a test.
     #[cfg(test)]
     pub(crate) fn of(pairs: Vec<(String, String)>) -> Self {
         Self(pairs)
     }
 
-    /// The value of a field, with newlines as Unix has them; empty where it is not there.
+    /// Returns the value of a field with Unix newlines; empty if there is no such field.
     pub(crate) fn text(&self, name: &str) -> String {
         self.value(name).unwrap_or_default().replace("\r\n", "\n")
     }
 
-    /// The value of a field without space around it, if there is one.
+    /// Returns the trimmed value of a field; `None` if it is missing or blank.
     pub(crate) fn given(&self, name: &str) -> Option<String> {
         let text = self.value(name)?.trim();
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// All values of a field that say something.
+    /// Returns all values of a field, trimmed, without blank ones.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
-        let own = self.0.iter().filter(|(found, value)| found == name && !value.trim().is_empty());
-        own.map(|(_, value)| value.trim().to_owned()).collect()
+        let values = self.0.iter().filter(|(found, value)| found == name && !value.trim().is_empty());
+        values.map(|(_, value)| value.trim().to_owned()).collect()
     }
 
-    /// The lines of a field that say something.
+    /// Returns the lines of a field, trimmed, without blank ones.
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         let text = self.text(name);
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Whether a box is ticked.
+    /// Returns true if a checkbox is checked.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.value(name).is_some()
     }

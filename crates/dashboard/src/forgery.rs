@@ -1,8 +1,8 @@
-//! The rule against requests that another site has a browser send: what changes something must come from our own pages.
+//! Protection against cross-site request forgery: requests that change something must come from our own pages.
 //!
-//! Browsers say where a request comes from, in `Sec-Fetch-Site` and in `Origin`, and pages cannot change that. A request
-//! that says neither is refused: every browser since 2023 sends one of them with a form. A foreign `Origin` is refused
-//! before, by the outer layer. The session's cookie is `SameSite=Lax` besides.
+//! Browsers send the origin of a request in `Sec-Fetch-Site` and in `Origin`, and pages cannot change these headers. A
+//! request without both is refused: every browser since 2023 sends one of them with a form. The outer layer has already
+//! refused a foreign `Origin`. In addition, the session cookie is `SameSite=Lax`.
 
 use axum::extract::Request;
 use axum::http::header::ORIGIN;
@@ -10,13 +10,13 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Refuses what may be forged.
+/// Refuses a request that changes something and may be forged.
 pub(crate) async fn refuse(request: Request, next: Next) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if reads || is_ours(request.headers()) {
         return next.run(request).await;
     }
-    let text = "this request does not come from a page of this server; open the page again and send it from there\n";
+    let text = "this request does not come from a page of this server; reload the page and send the form again\n";
     (StatusCode::FORBIDDEN, text).into_response()
 }
 
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_pages_change_anything() {
+    fn only_requests_from_our_own_pages_are_accepted() {
         let cases = [
             (vec![], false),
             (vec![("origin", "http://127.0.0.1:8080")], true),

@@ -1,11 +1,11 @@
-//! A piece of a page that was rendered by itself.
+//! Pieces of pages that are rendered separately.
 
 use std::fmt;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-/// What a template gave; nothing else becomes one.
+/// The output of a template. There is no other way to create a fragment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fragment(String);
 

@@ -1,77 +1,81 @@
-//! What surrounds every page: who looks, where they are, in which style.
+//! The context of every page: the viewer, the project, the assets.
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use journeyman_app::{Caller, UseCases};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
-use serde_json::Value;
 
 use crate::failure::{self, Failure, Page};
 use crate::icons::Icon;
-use crate::interface::{Call, Refusal};
 use crate::moment::Moment;
 use crate::viewer::Viewer;
 use crate::{Shared, visible};
 
-/// The surroundings of a page.
+/// The context in which a handler renders a page.
 #[derive(Clone)]
 pub(crate) struct Frame {
     pub(crate) shared: Shared,
     pub(crate) viewer: Viewer,
-    /// The present, as this page sees it.
+    /// The time of the request, the same for the whole page.
     pub(crate) now: Timestamp,
-    /// What was just done, of the texts in [`done`].
+    /// The confirmation of the action before, from [`failure::done`].
     pub(crate) done: Option<&'static str>,
 }
 
 impl Frame {
-    /// The address of a style or script.
+    /// Returns the URL of a style or script.
     pub(crate) fn asset(&self, name: &str) -> String {
         self.shared.assets.href(name)
     }
 
-    /// The viewer's name as a page shows it.
+    /// Returns the viewer's name with hidden characters made visible.
     pub(crate) fn viewer_name(&self) -> String {
         visible::line(&self.viewer.user.name).into_owned()
     }
 
-    /// The version of the program.
+    /// Returns the version of the program.
     pub(crate) fn version(&self) -> &str {
         &self.shared.settings.version
     }
 
-    /// A time.
+    /// Converts a time for display.
     pub(crate) fn moment(&self, at: Timestamp) -> Moment {
         Moment::new(at, self.now)
     }
 
-    /// A drawing.
+    /// Returns an icon by its name.
     pub(crate) fn icon(&self, name: &str) -> Icon {
         crate::icons::icon(name)
     }
 
-    /// The page, or that of what went wrong.
+    /// Converts a handler's result into a response: the page, or the error page.
     pub(crate) fn answer(&self, page: Page) -> Response {
         page.unwrap_or_else(|failure| failure.page(self))
     }
 
-    /// Asks the interface for something, for the viewer.
-    pub(crate) async fn call(&self, call: Call) -> Result<Value, Refusal> {
-        self.shared.services.interface.call(&self.viewer, call).await.done()
+    /// Returns the use cases.
+    pub(crate) fn cases(&self) -> &UseCases {
+        &self.shared.services.cases
     }
 
-    /// Refuses those who may only look.
+    /// Returns the viewer as the caller of a use case.
+    pub(crate) fn caller(&self) -> Caller {
+        self.viewer.caller()
+    }
+
+    /// Fails if the viewer's role is read-only.
     pub(crate) fn needs_write(&self) -> Result<(), Failure> {
         if self.viewer.can_write() { Ok(()) } else { Err(Failure::ReadOnly) }
     }
 
-    /// Refuses all but administrators.
+    /// Fails unless the viewer is an administrator.
     pub(crate) fn needs_administrator(&self) -> Result<(), Failure> {
         if self.viewer.is_administrator() { Ok(()) } else { Err(Failure::NotAdministrator) }
     }
 
-    /// A new key that makes a form count once, however often it is sent.
+    /// Creates an idempotency key for a form, so that repeated submissions take effect once.
     pub(crate) fn once(&self) -> String {
         journeyman_core::user::new_token(&*self.shared.services.ids).0[..32].to_owned()
     }
@@ -88,7 +92,7 @@ impl FromRequestParts<Shared> for Frame {
     }
 }
 
-/// A page of a project.
+/// The context of a page that belongs to a project.
 #[derive(Clone)]
 pub(crate) struct InProject {
     pub(crate) frame: Frame,
@@ -104,17 +108,12 @@ impl std::ops::Deref for InProject {
 }
 
 impl InProject {
-    /// The address of a page of the project: `path` begins with a slash, or is empty.
+    /// Returns the path of a page of the project. `path` begins with a slash, or is empty.
     pub(crate) fn path(&self, path: &str) -> String {
         format!("/projects/{}{path}", self.project.id)
     }
 
-    /// The same in the HTTP interface.
-    pub(crate) fn api(&self, path: &str) -> String {
-        format!("/v2/agent/{}{path}", self.project.id)
-    }
-
-    /// Whether its pull requests are here.
+    /// Returns true if the repository, and so its pull requests, is on the built-in code host.
     pub(crate) fn is_hosted(&self) -> bool {
         self.project.repository.starts_with("local:")
     }
@@ -137,7 +136,7 @@ impl FromRequestParts<Shared> for InProject {
     }
 }
 
-/// A part of the path by its name in the route.
+/// Returns a segment of the request's path by its name in the route.
 pub(crate) async fn segment(parts: &mut Parts, shared: &Shared, name: &str) -> Option<String> {
     let path = Path::<std::collections::HashMap<String, String>>::from_request_parts(parts, shared).await;
     path.ok().and_then(|Path(mut segments)| segments.remove(name))

@@ -1,21 +1,22 @@
-//! The headers of every answer: only our own script and style are run, nothing is loaded from elsewhere, framed or kept.
+//! Security headers of all responses: pages run only their own scripts and styles, load nothing from other sites, and
+//! are neither framed nor cached.
 
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::Response;
 
-/// The hash is that of the one style that Turbo writes into the page, for its progress bar.
+/// The Content-Security-Policy. The hash is for the style of the progress bar, which Turbo inserts into the page.
 const POLICY: &str = "default-src 'none'; \
      style-src 'self' 'sha256-WAyOw4V+FqDc35lQPyRADLBWbuNK8ahvYEaQIYF1+Ps='; script-src 'self'; connect-src 'self'; img-src 'self'; \
      form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Sets them; an answer may bring its own `Cache-Control` and a stricter `Referrer-Policy`.
+/// Sets the security headers. `Cache-Control` and `Referrer-Policy` are kept if the response has them.
 pub(crate) async fn strict(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Not `no-referrer`: under it browsers send `Origin: null` with our own forms, which are refused then. Other sites
-    // learn as little from this.
+    // With `no-referrer`, browsers send `Origin: null` with our own forms, which are then refused. `same-origin` sends
+    // other sites just as little.
     headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response

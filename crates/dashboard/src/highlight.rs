@@ -1,8 +1,8 @@
-//! Syntax colours, as data: each line becomes spans of text with what they are. The templates escape the text, and the
-//! stylesheet says the colours.
+//! Syntax highlighting as data: each line becomes spans of text with their tokens. The templates escape the text, and
+//! the stylesheet defines the colors.
 //!
-//! Reading a grammar's tokens is work for the processor, milliseconds for a hundred lines: a handler calls this inside
-//! `spawn_blocking`. What it may cost is bounded by a [`Budget`]; beyond it text is plain.
+//! Parsing takes CPU time, some milliseconds for a hundred lines, so handlers call this module within `spawn_blocking`.
+//! A [`Budget`] limits the cost; text beyond it is not highlighted.
 
 #[cfg(test)]
 mod tests;
@@ -17,10 +17,10 @@ use syntect::parsing::{ParseState, ScopeStack, ScopeStackOp, SyntaxReference, Sy
 use self::token::Scopes;
 pub(crate) use self::token::Token;
 
-/// A longer line is plain: the time that a grammar takes may grow with the square of a line's length.
+/// The maximum length of a highlighted line in bytes: the time of a grammar can grow with the square of the length.
 const LONGEST_LINE: usize = 2_000;
 
-/// Names in Markdown that no grammar goes by.
+/// Names of languages in Markdown that are not names of a grammar, with the name or extension to use instead.
 const ALIASES: &[(&str, &str)] = &[
     ("c++", "cpp"),
     ("console", "sh"),
@@ -38,16 +38,16 @@ const ALIASES: &[(&str, &str)] = &[
     ("zsh", "sh"),
 ];
 
-/// A stretch of a line that is one thing.
+/// A part of a line with one token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span<'t> {
-    /// What it is, if it has a colour.
+    /// The token; `None` for text without color.
     pub(crate) token: Option<Token>,
-    /// Its text, as it is in the file: neither escaped nor made visible.
+    /// The raw text of the file: not escaped, and with hidden characters.
     pub(crate) text: &'t str,
 }
 
-/// How much may be coloured. One for each page, however many texts are on it.
+/// The limit of lines and time for the highlighting of a page. All texts of the page share it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     lines: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// What one page may cost. The unchanged lines of a diff may count twice, once for each side.
+    /// Creates the budget of one page. Unchanged lines of a diff can count twice, once for each side.
     pub(crate) fn page() -> Self {
         Self::new(3_000, Duration::from_secs(1))
     }
@@ -64,7 +64,7 @@ impl Budget {
         Self { lines, until: Instant::now() + time }
     }
 
-    /// Takes one line out of it; `false` where there is none left.
+    /// Takes one line from the budget; returns `false` if no lines or no time are left.
     fn take_line(&mut self) -> bool {
         if self.lines == 0 || self.is_late() {
             return false;
@@ -73,7 +73,7 @@ impl Budget {
         true
     }
 
-    /// Whether the time is over. It is looked at between lines, for a grammar cannot be interrupted.
+    /// Returns true if the time has run out. Checked between lines, because a grammar cannot be interrupted.
     pub(crate) fn is_late(&self) -> bool {
         Instant::now() >= self.until
     }
@@ -81,34 +81,34 @@ impl Budget {
 
 #[cfg(test)]
 impl Budget {
-    /// For tests, which a slow machine must not change.
-    pub(crate) fn patient(lines: usize) -> Self {
+    /// Creates a budget whose time does not run out, so that tests do not depend on the speed of the machine.
+    pub(crate) fn without_deadline(lines: usize) -> Self {
         Self::new(lines, Duration::from_secs(3_600))
     }
 }
 
-/// Colours text. A clone shares the grammars, which are loaded when they are first asked for.
+/// A syntax highlighter. Clones share the grammars, which are loaded on first use.
 #[derive(Clone, Default)]
 pub(crate) struct Highlighter {
     grammars: Arc<OnceLock<Grammars>>,
 }
 
 impl Highlighter {
-    /// One that has loaded nothing yet.
+    /// Creates a highlighter without loading the grammars.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Colours lines of a file that follow each other, such as one side of a hunk. For each line there are the spans
-    /// that it consists of; the name of the file says in which language it is.
+    /// Highlights consecutive lines of a file, such as one side of a hunk, and returns the spans of each line. The
+    /// file's name determines the language.
     ///
-    /// What stands before the first line is not known: a hunk that begins inside a comment looks like code.
+    /// The lines before the first one are unknown: a hunk that begins inside a comment is highlighted like code.
     pub(crate) fn file<'t>(&self, path: &str, lines: &[&'t str], budget: &mut Budget) -> Vec<Vec<Span<'t>>> {
         let grammars = self.grammars();
-        grammars.coloured(grammars.of_file(path), lines, budget)
+        grammars.highlight(grammars.of_file(path), lines, budget)
     }
 
-    /// Colours a block of code in Markdown by the info string of its fence.
+    /// Highlights a code block in Markdown. The info string of its fence determines the language.
     pub(crate) fn block<'t>(&self, info: &str, code: &'t str, budget: &mut Budget) -> Vec<Vec<Span<'t>>> {
         let lines: Vec<&str> = code.lines().collect();
         let language = info.split([' ', '\t', ',', '{', ';']).next().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Highlighter {
             return lines.into_iter().map(plain).collect();
         }
         let grammars = self.grammars();
-        grammars.coloured(grammars.of_language(language), &lines, budget)
+        grammars.highlight(grammars.of_language(language), &lines, budget)
     }
 
     fn grammars(&self) -> &Grammars {
@@ -124,7 +124,7 @@ impl Highlighter {
     }
 }
 
-/// All languages, and what their scopes mean here.
+/// The grammars of all languages, and the tokens of their scopes.
 struct Grammars {
     syntaxes: SyntaxSet,
     scopes: Scopes,
@@ -135,7 +135,7 @@ impl Grammars {
         Self { syntaxes: two_face::syntax::extra_newlines(), scopes: Scopes::new() }
     }
 
-    /// By the name, as for `Makefile`, else by what follows the last dot.
+    /// Returns the grammar for a file name, such as `Makefile`, or else for its extension.
     fn of_file(&self, path: &str) -> Option<&SyntaxReference> {
         let name = path.rsplit('/').next().unwrap_or(path);
         self.syntaxes.find_syntax_by_extension(name).or_else(|| {
@@ -149,41 +149,41 @@ impl Grammars {
         self.syntaxes.find_syntax_by_token(alias.map_or(language, |(_, name)| name))
     }
 
-    fn coloured<'t>(
+    fn highlight<'t>(
         &self,
         syntax: Option<&SyntaxReference>,
         lines: &[&'t str],
         budget: &mut Budget,
     ) -> Vec<Vec<Span<'t>>> {
-        let mut coloured = Vec::with_capacity(lines.len());
+        let mut highlighted = Vec::with_capacity(lines.len());
         if let Some(syntax) = syntax {
-            // syntect panics where a regular expression does not compile, and grammars make some of the file's own
-            // text, such as the end of a here-document. Such a file is plain from there; its page is not lost.
-            let read = catch_unwind(AssertUnwindSafe(|| self.read(syntax, lines, budget, &mut coloured)));
+            // syntect panics if a regular expression does not compile, and grammars build some from the file's text,
+            // such as the end of a here-document. The rest of such a file is not highlighted; its page still renders.
+            let read = catch_unwind(AssertUnwindSafe(|| self.read(syntax, lines, budget, &mut highlighted)));
             if read.is_err() {
-                tracing::debug!(syntax = %syntax.name, "a grammar failed");
+                tracing::debug!(syntax = %syntax.name, "a grammar failed; the rest of the text is not highlighted");
             }
         }
-        let rest = lines.get(coloured.len()..).unwrap_or_default();
-        coloured.extend(rest.iter().map(|line| plain(line)));
-        coloured
+        let rest = lines.get(highlighted.len()..).unwrap_or_default();
+        highlighted.extend(rest.iter().map(|line| plain(line)));
+        highlighted
     }
 
-    /// Pushes line by line, up to the end, or to where the budget or the grammar ends.
+    /// Adds the spans of each line, until the budget is used up or the grammar fails.
     fn read<'t>(
         &self,
         syntax: &SyntaxReference,
         lines: &[&'t str],
         budget: &mut Budget,
-        coloured: &mut Vec<Vec<Span<'t>>>,
+        highlighted: &mut Vec<Vec<Span<'t>>>,
     ) {
         let mut state = ParseState::new(syntax);
         let mut stack = ScopeStack::new();
-        // These grammars want the newline that a line ends with.
+        // These grammars require the newline at the end of a line.
         let mut with_newline = String::new();
         for line in lines {
             if line.len() > LONGEST_LINE {
-                coloured.push(plain(line));
+                highlighted.push(plain(line));
                 continue;
             }
             if !budget.take_line() {
@@ -194,22 +194,22 @@ impl Grammars {
             with_newline.push('\n');
             let Ok(operations) = state.parse_line(&with_newline, &self.syntaxes) else { return };
             let Some(spans) = self.spans(line, &operations, &mut stack) else { return };
-            coloured.push(spans);
+            highlighted.push(spans);
         }
     }
 
-    /// Cuts a line where its scopes change; `None` where they make no sense.
+    /// Splits a line where its scopes change; returns `None` if the operations are inconsistent.
     fn spans<'t>(
         &self,
         line: &'t str,
         operations: &[(usize, ScopeStackOp)],
         stack: &mut ScopeStack,
     ) -> Option<Vec<Span<'t>>> {
-        // Each with where it ends; what is alike is one.
+        // Each token with its end. Adjacent equal tokens are merged.
         let mut ends: Vec<(Option<Token>, usize)> = Vec::new();
         let mut begin = 0;
         for (at, operation) in operations {
-            // The newline is not part of what is shown.
+            // The added newline is not part of the line.
             let at = (*at).min(line.len());
             if at > begin {
                 extend(&mut ends, self.scopes.token(stack.as_slice()), at);
@@ -237,7 +237,7 @@ fn extend(ends: &mut Vec<(Option<Token>, usize)>, token: Option<Token>, end: usi
     }
 }
 
-/// A line without colours; an empty one has no spans.
+/// Returns a line without highlighting. An empty line has no spans.
 fn plain(text: &str) -> Vec<Span<'_>> {
     if text.is_empty() { Vec::new() } else { vec![Span { token: None, text }] }
 }

@@ -1,10 +1,10 @@
-//! Small drawings, 16 by 16, in the colour of the text around them.
+//! Icons: SVG images of 16 by 16 pixels in the color of the surrounding text.
 
 use std::fmt;
 
 use askama::filters::HtmlSafe;
 
-/// A drawing.
+/// An inline SVG image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Icon(&'static str);
 
@@ -14,10 +14,10 @@ impl fmt::Display for Icon {
     }
 }
 
-/// The texts below are all there are.
+/// Safe because [`ICONS`] has all the markup.
 impl HtmlSafe for Icon {}
 
-/// The drawing of that name; an empty one where there is none, which a test finds.
+/// Returns the icon with that name, or an empty one if there is none. A test checks the names in the templates.
 pub(crate) fn icon(name: &str) -> Icon {
     ICONS.iter().find(|(known, _)| *known == name).map_or(Icon(""), |(_, drawing)| Icon(drawing))
 }
@@ -101,13 +101,13 @@ const ICONS: &[(&str, &str)] = &[
 mod tests {
     use super::*;
 
-    /// The names in calls `icon("…")` of a text.
+    /// Returns the names in all calls `icon("…")` of a text.
     fn named(text: &str) -> impl Iterator<Item = &str> {
         text.split("icon(\"").skip(1).filter_map(|rest| rest.split('"').next())
     }
 
     #[test]
-    fn every_icon_that_is_named_is_there() {
+    fn templates_name_only_existing_icons() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         for entry in std::fs::read_dir(root.join("templates")).expect("the templates") {
             let path = entry.expect("a template").path();

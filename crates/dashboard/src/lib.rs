@@ -1,14 +1,14 @@
-//! The dashboard: pages rendered on the server, which work without scripts but for live updates.
+//! The dashboard: pages rendered on the server. Everything except live updates works without scripts.
 //!
-//! A request passes, from the outside in: the headers of every answer ([`headers`]), the rule against forged requests
-//! ([`forgery`]), the session ([`session`]), and a page under `pages/`, one file and one template each. What a page
-//! changes goes through the routes of the HTTP interface ([`Interface`]), so that it is checked, limited and noted as a
-//! key's request would be; users, sessions and comments are the dashboard's own.
+//! A request passes these layers, from the outside in: the response headers ([`headers`]), the check against forged
+//! requests ([`forgery`]), the session ([`session`]), and a page under `pages/`, which has one file and one template.
+//! Pages make changes through the use cases of `journeyman-app`, so that these are checked, limited and logged like
+//! requests with a key.
 //!
-//! Invariant: text from outside (titles, prompts, what agents say, branches, diffs, names) reaches a page through
-//! askama's escaping alone. No template says `safe`; the types that are markup by themselves are [`icons::Icon`] and
-//! [`moment::Moment`], which hold no such text, [`markdown::Markup`], which is sanitised, and [`fragment::Fragment`], which
-//! another template has rendered.
+//! Invariant: text from outside (titles, prompts, agent output, branches, diffs, names) reaches a page only through
+//! askama's escaping. No template uses the filter `safe`. The only types that are inserted as markup are
+//! [`icons::Icon`] and [`moment::Moment`], which contain no such text, [`markdown::Markup`], which is sanitized, and
+//! [`fragment::Fragment`], which another template has rendered.
 
 mod assets;
 mod conversation;
@@ -21,7 +21,7 @@ mod frame;
 mod headers;
 mod highlight;
 mod icons;
-mod interface;
+mod log_tail;
 mod markdown;
 mod moment;
 mod pages;
@@ -40,58 +40,63 @@ use std::sync::atomic::AtomicBool;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
-use journeyman_core::ports::{Diffs, Passwords, PullPages, SignInProvider, Store};
+use journeyman_app::UseCases;
+use journeyman_core::ports::{Containing, Diffs, Passwords, PullPages, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
 
-pub use self::interface::{Answer, Call, Interface, LogTail, Tail};
+pub use self::log_tail::{LogTail, LogTails, Tail};
 pub use self::viewer::{ClientAddress, Viewer};
 use crate::assets::Assets;
 use crate::highlight::Highlighter;
 use crate::streams::Streams;
 use crate::throttle::Throttle;
 
-/// What the pages work on.
+/// The ports on which the pages depend.
 #[derive(Clone)]
 pub struct Services {
-    /// Where everything is read, and users and sessions are written.
+    /// The store, which pages read from.
     pub store: Arc<dyn Store>,
-    /// Does what is asked of projects, jobs and keys.
-    pub interface: Arc<dyn Interface>,
+    /// The use cases, which make all changes.
+    pub cases: UseCases,
+    /// The logs of jobs.
+    pub tails: Arc<dyn LogTails>,
+    /// The sandbox of this machine, if it runs jobs.
+    pub machine: Option<Arc<dyn Containing>>,
     /// The pull requests of the built-in code host.
     pub pulls: Arc<dyn PullPages>,
-    /// Reads the diffs of jobs.
+    /// The diffs of jobs.
     pub diffs: Arc<dyn Diffs>,
-    /// Hashes passwords.
+    /// The hashing, verification and policy of passwords.
     pub passwords: Arc<dyn Passwords>,
-    /// Who else says who somebody is.
+    /// The identity provider, if one is configured.
     pub provider: Option<Arc<dyn SignInProvider>>,
-    /// The present.
+    /// The clock for the current time.
     pub clock: Arc<dyn Clock>,
-    /// Makes tokens and ids.
+    /// The generator of tokens and IDs.
     pub ids: Arc<dyn IdGen>,
 }
 
-/// What an operator sets.
+/// The operator's settings that pages need.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where clients reach the service, without a slash at the end.
+    /// The URL at which clients reach the service, without a trailing slash.
     pub public_url: String,
-    /// The ids of the agents that are configured.
+    /// The IDs of the configured agents.
     pub agents: Vec<String>,
     /// The version of the program.
     pub version: String,
-    /// Where things are kept, and what holds for all projects: names and values for the page about the system.
+    /// Names and values for the system page: storage locations, and settings for all projects.
     pub facts: Vec<(String, String)>,
 }
 
 impl Settings {
-    /// Whether browsers come by https.
+    /// Returns true if browsers use https.
     fn is_secure(&self) -> bool {
         self.public_url.starts_with("https://")
     }
 }
 
-/// What every handler is given. Cheap to clone.
+/// The state that all handlers share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Shared(Arc<Parts>);
 
@@ -102,7 +107,7 @@ pub(crate) struct Parts {
     pub(crate) highlighter: Highlighter,
     pub(crate) throttle: Throttle,
     pub(crate) streams: Streams,
-    /// Whether an administrator was seen.
+    /// True once the store has had an administrator, so that pages need not ask again.
     pub(crate) claimed: AtomicBool,
 }
 
@@ -114,10 +119,10 @@ impl std::ops::Deref for Shared {
     }
 }
 
-/// All pages, and what they need under `/assets/`.
+/// Builds the router of all pages and of their assets under `/assets/`.
 ///
-/// The outer layer puts the [`ClientAddress`] into each request, and refuses requests with a foreign `Origin`. It sets no
-/// fallback, so it can be merged into a router that has one.
+/// The caller's layer must add the [`ClientAddress`] to each request and refuse requests with a foreign `Origin`. The
+/// router has no fallback, so it can be merged into one that has.
 pub fn router(services: Services, settings: Settings) -> Router {
     let shared = Shared(Arc::new(Parts {
         services,

@@ -1,8 +1,8 @@
-//! Markdown of agents as markup.
+//! Conversion of the agents' Markdown to HTML.
 //!
-//! Invariant: a [`Markup`] is what [`ammonia`] let through, with the rules in [`mod@clean`]; no other text becomes one.
-//! What [`write`](mod@write) hands it is harmless already (it writes each tag itself, and escapes all text), so that
-//! either of them may be wrong alone.
+//! Invariant: a [`Markup`] is output of [`ammonia`] with the rules in [`mod@clean`]; no other text becomes one. The
+//! input of `ammonia` is already safe, because [`write`](mod@write) writes each tag itself and escapes all text. So a
+//! bug in one of the two alone does no harm.
 
 mod clean;
 mod depth;
@@ -18,10 +18,10 @@ use askama::filters::HtmlSafe;
 use crate::highlight::{Budget, Highlighter};
 use crate::visible;
 
-/// Longer text is shown as it is.
+/// The size in bytes above which a text is shown without formatting.
 const LONGEST_TEXT: usize = 256 * 1024;
 
-/// Markup that may be written into a page as it is. Made in this module alone.
+/// Sanitized HTML that can be inserted into a page. Only this module creates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Markup(String);
 
@@ -33,22 +33,22 @@ impl fmt::Display for Markup {
 
 impl HtmlSafe for Markup {}
 
-/// The only text on a page; see [`html_within`].
+/// Renders the only text of a page; see [`html_within`].
 #[cfg(test)]
 pub(crate) fn html(text: &str, highlighter: &Highlighter) -> Markup {
     html_within(text, highlighter, &mut Budget::page())
 }
 
-/// Renders one of several texts on a page, which share what may be coloured. It is work for `spawn_blocking`.
+/// Renders one of several texts on a page, which share one highlighting budget. Call it within `spawn_blocking`.
 ///
-/// Raw HTML is text, an image is a link to it, and hidden characters are visible. Text that is too long, or nested so
-/// deep that it was made to be, is shown as it is.
+/// Raw HTML is shown as text, images become links, and hidden characters become visible. A text that is too long, or
+/// nested deeper than people write, is shown without formatting.
 pub(crate) fn html_within(text: &str, highlighter: &Highlighter, budget: &mut Budget) -> Markup {
     let text = visible::lines(text);
-    let written = if text.len() > LONGEST_TEXT || depth::is_too_deep(&text) {
+    let rendered = if text.len() > LONGEST_TEXT || depth::is_too_deep(&text) {
         None
     } else {
-        write::written(&text, highlighter, budget)
+        write::render(&text, highlighter, budget)
     };
-    Markup(clean::clean(&written.unwrap_or_else(|| write::as_it_is(&text))))
+    Markup(clean::clean(&rendered.unwrap_or_else(|| write::preformatted(&text))))
 }

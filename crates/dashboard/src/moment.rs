@@ -1,5 +1,5 @@
-//! Times on pages: how long ago, with the whole time as a tooltip and for machines. Always UTC, for a page knows no zone;
-//! the script says it in the reader's.
+//! Times on pages: relative, with the absolute time as a tooltip and in machine-readable form. The server renders UTC,
+//! because it does not know the reader's time zone; the script converts it.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use journeyman_core::time::Timestamp;
 
 use crate::words;
 
-/// A time, as the element `<time>`.
+/// A point in time that renders as a `<time>` element.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
-    /// `2026-11-21T01:25:30.123Z`
+    /// The time in ISO 8601, such as `2026-11-21T01:25:30.123Z`.
     iso: String,
-    /// `2026-11-21 01:25 UTC`
+    /// The text of the tooltip, such as `2026-11-21 01:25 UTC`.
     text: String,
-    /// `3 min ago`, `in 4 d`
+    /// The distance to the current time, such as `3 min ago` or `in 4 d`.
     relative: String,
 }
 
 impl Moment {
-    /// As seen from `now`.
+    /// Creates a moment whose distance is relative to `now`.
     pub(crate) fn new(at: Timestamp, now: Timestamp) -> Self {
         let iso = at.to_string();
         let text = match iso.split_once('T') {
@@ -28,7 +28,7 @@ impl Moment {
             None => iso.clone(),
         };
         let relative = if at > now {
-            // Rounded up: what was made for 90 days a moment ago ends in 90.
+            // Rounded up, so that a key made for 90 days still shows `in 90 d` a few seconds later.
             format!("in {}", words::distance(words::rounded_up(at.since(now))))
         } else {
             match words::distance(now.since(at)).as_str() {
@@ -47,7 +47,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// Digits, letters and marks of ours alone.
+/// Safe because the text has only digits, letters and fixed punctuation.
 impl HtmlSafe for Moment {}
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_told_from_now() {
+    fn a_moment_is_shown_relative_to_now() {
         let at = Timestamp::from_micros(1_795_224_330_123_456);
         let now = at + Duration::from_secs(200);
         let whole = "<time datetime=\"2026-11-21T01:25:30.123Z\" title=\"2026-11-21 01:25 UTC\">";

@@ -1,4 +1,4 @@
-//! The pages: one file and one template each.
+//! The pages. Each has one file and one template.
 
 mod account;
 mod audit;
@@ -20,7 +20,7 @@ use axum::routing::get;
 
 use crate::Shared;
 
-/// Pages for those who have signed in.
+/// Returns the routes that require a session.
 pub(crate) fn routes() -> Router<Shared> {
     Router::new()
         .route("/", get(|| async { Redirect::to("/projects") }))
@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(users::routes())
 }
 
-/// Pages for those who have not.
+/// Returns the routes that need no session.
 pub(crate) fn open_routes() -> Router<Shared> {
     Router::new().merge(provider::routes()).merge(setup::routes()).merge(sign_in::routes())
 }

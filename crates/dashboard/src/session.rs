@@ -1,4 +1,4 @@
-//! Sessions: a cookie with a random token, which only its browser has; the store knows its hash.
+//! Sessions. The browser has a cookie with a random token; the store has only the token's hash.
 
 use std::sync::Arc;
 
@@ -7,22 +7,23 @@ use axum::http::header::{COOKIE, SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use journeyman_core::ports::{ClientConnection, StoreError, UserWriteError};
+use journeyman_app::Error;
+use journeyman_core::ports::{ClientConnection, StoreError};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
 
 use crate::viewer::{ClientAddress, Viewer, audit};
 use crate::{Settings, Shared, words};
 
-/// The longest name of a browser that is kept, in characters.
+/// The maximum length of a stored User-Agent, in characters.
 const BROWSER_CHARS: usize = 200;
 
-/// The cookie's name. Browsers take one that begins with `__Host-` only by https, for this host and no other.
+/// Returns the name of the session cookie. Browsers accept a `__Host-` cookie only over https and only for this host.
 const fn cookie_name(is_secure: bool) -> &'static str {
     if is_secure { "__Host-journeyman" } else { "journeyman" }
 }
 
-/// Lets a request through with its [`Viewer`], or sends the browser to the page to sign in.
+/// Adds the [`Viewer`] to a request, or redirects the browser to the sign-in page.
 pub(crate) async fn required(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
     let (headers, address) = (request.headers().clone(), request.extensions().get().copied().unwrap_or_default());
     match viewer(&shared, &headers, address).await {
@@ -33,7 +34,7 @@ pub(crate) async fn required(State(shared): State<Shared>, mut request: Request,
         }
         Ok(None) => {
             mark_connection(&request, false);
-            // What was to be sent is gone, so the way back leads to a page and not to where a form went.
+            // The content of a form is lost, so only the path of a GET request is a target after the sign-in.
             let back = if request.method() == Method::GET { request.uri().path_and_query() } else { None };
             Redirect::to(&sign_in_path(back.map_or("", |path| path.as_str()))).into_response()
         }
@@ -48,7 +49,7 @@ fn mark_connection(request: &Request, authenticated: bool) {
     }
 }
 
-/// The page to sign in, with the way back.
+/// Returns the path of the sign-in page, with the path to return to.
 fn sign_in_path(back: &str) -> String {
     if back.is_empty() || back == "/" {
         return "/login".to_owned();
@@ -56,7 +57,7 @@ fn sign_in_path(back: &str) -> String {
     format!("/login?next={}", words::in_query(back))
 }
 
-/// Who has the session whose token the request carries; `None` where there is none that holds.
+/// Returns the viewer of the session whose token is in the request; `None` if there is no valid session.
 pub(crate) async fn viewer(
     shared: &Shared,
     headers: &HeaderMap,
@@ -72,34 +73,36 @@ pub(crate) async fn viewer(
     Ok(Some(Viewer { user: Arc::new(user), session: hash, address }))
 }
 
-/// Whether a session still holds.
+/// Returns true if a session has not expired and its user is not disabled.
 pub(crate) fn holds(session: &Session, user: &User, now: Timestamp) -> bool {
     session.expires_at() > now && user.disabled_at.is_none()
 }
 
-/// Whether a viewer may still look, for answers that last: they may have signed out, or been disabled, meanwhile.
+/// Checks whether a viewer's session is still valid. Streams call this because the viewer may have signed out, or been
+/// disabled, in the meantime.
 pub(crate) async fn still_holds(shared: &Shared, viewer: &Viewer) -> bool {
     let found = shared.services.store.session(viewer.session).await;
     found.is_ok_and(|found| found.is_some_and(|(session, user)| holds(&session, &user, shared.services.clock.now())))
 }
 
-/// The hash of the token in the session's cookie. Where there are several, as a neighbouring site may set, none counts.
+/// Returns the hash of the token in the session cookie; `None` if there are several such cookies, because another site
+/// of the same domain may have set one.
 fn token(settings: &Settings, headers: &HeaderMap) -> Option<TokenHash> {
     let name = cookie_name(settings.is_secure());
     let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
-    let mut own = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(found, _)| *found == name);
-    let (_, token) = own.next()?;
-    own.next().is_none().then(|| TokenHash::of(token))
+    let mut sessions = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(found, _)| *found == name);
+    let (_, token) = sessions.next()?;
+    sessions.next().is_none().then(|| TokenHash::of(token))
 }
 
-/// Begins a session: always with a new token, so that one that somebody else has put into the browser is worth nothing.
-/// Refused where `user` has changed since they were read: they may not sign in any more.
+/// Begins a session and returns its cookie. The token is always new, so that a token planted in the browser is useless.
+/// Fails if `user` has changed since they were read, because they may no longer be allowed to sign in.
 pub(crate) async fn begin(
     shared: &Shared,
     user: &User,
     headers: &HeaderMap,
     ClientAddress(address): ClientAddress,
-) -> Result<HeaderValue, UserWriteError> {
+) -> Result<HeaderValue, Error> {
     let (now, (token, hash)) = (shared.services.clock.now(), new_token(&*shared.services.ids));
     let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
     let session = Session {
@@ -111,11 +114,11 @@ pub(crate) async fn begin(
         browser: browser.map(|text| text.chars().take(BROWSER_CHARS).collect()),
     };
     let entry = audit(now, user.id, "session.started", user.id, address);
-    shared.services.store.start_session(session, user.password.clone(), entry).await?;
+    shared.services.cases.start_session(session, user.password.clone(), entry).await?;
     Ok(cookie(&shared.settings, &token, SESSION_LIFETIME.as_secs()))
 }
 
-/// The cookie of a session that is over.
+/// Returns a cookie that deletes the session cookie.
 pub(crate) fn no_cookie(settings: &Settings) -> HeaderValue {
     cookie(settings, "", 0)
 }
@@ -124,11 +127,11 @@ fn cookie(settings: &Settings, token: &str, seconds: u64) -> HeaderValue {
     let name = cookie_name(settings.is_secure());
     let secure = if settings.is_secure() { "; Secure" } else { "" };
     let text = format!("{name}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
-    // Digits, letters and the characters above.
+    // The text consists of ASCII letters, digits and punctuation, so the conversion cannot fail.
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// An answer that sets the session's cookie.
+/// Adds the session cookie to a response.
 pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
     response.headers_mut().append(SET_COOKIE, cookie);
     response
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_is_for_this_host_and_its_server_alone() {
+    fn the_cookie_has_restrictive_attributes() {
         let plain = cookie(&settings("http://127.0.0.1:8080"), "t", 7);
         assert_eq!(plain, "journeyman=t; Path=/; Max-Age=7; HttpOnly; SameSite=Lax");
         let secure = cookie(&settings("https://j.example.com"), "t", 7);
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cookie_of_the_name_is_a_token_and_two_are_none() {
+    fn several_session_cookies_are_ignored() {
         let cases = [
             (vec![], false),
             (vec!["a=b; journeyman=t"], true),
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_back_is_one_parameter() {
+    fn the_return_path_is_encoded_as_one_parameter() {
         assert_eq!(sign_in_path("/"), "/login");
         assert_eq!(sign_in_path("/projects/shop?q=a&b=c"), "/login?next=%2Fprojects%2Fshop%3Fq%3Da%26b%3Dc");
     }

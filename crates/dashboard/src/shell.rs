@@ -1,8 +1,8 @@
-//! Words for commands that people copy into a shell. git allows `$(…)` in the name of a branch.
+//! Shell quoting for commands that people copy from pages. Git allows `$(…)` in branch names.
 
 use std::borrow::Cow;
 
-/// The text as one word of a POSIX shell, quoted where it must be.
+/// Returns the text as one word of a POSIX shell, quoted if necessary.
 pub(crate) fn word(text: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.@+,=".contains(&byte);
     if !text.is_empty() && text.bytes().all(plain) {
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_stays_one_word() {
+    fn special_characters_are_quoted() {
         for (text, quoted) in [
             ("journeyman/fix-1a2b", "journeyman/fix-1a2b"),
             ("", "''"),

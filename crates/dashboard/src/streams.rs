@@ -1,29 +1,30 @@
-//! How many streams somebody has open: each costs memory and a place among the server's connections.
+//! A limit on the open event streams of a user: each takes memory and one of the server's connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ids::UserId;
 
-/// Streams of one user in one process. A browser opens six to a server, and has few profiles.
-const MOST: usize = 40;
+/// The maximum number of streams of one user in one process. A browser opens six connections to a server, and people
+/// have few profiles.
+const MAX_STREAMS: usize = 40;
 
-/// Those that are open.
+/// The number of open streams of each user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Streams(Arc<Mutex<HashMap<UserId, usize>>>);
 
-/// One that is. Dropped, it is closed.
+/// An open stream. Dropping it frees its slot.
 pub(crate) struct Stream {
     all: Streams,
     user: UserId,
 }
 
 impl Streams {
-    /// Opens one; `None` where there are too many.
+    /// Opens a stream; returns `None` if the user already has the maximum number.
     pub(crate) fn open(&self, user: UserId) -> Option<Stream> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(user).or_default();
-        if *count >= MOST {
+        if *count >= MAX_STREAMS {
             return None;
         }
         *count += 1;
@@ -50,11 +51,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_user_has_so_many_and_closed_ones_make_room() {
+    fn streams_are_limited_by_user_and_closing_one_frees_a_slot() {
         let streams = Streams::default();
         let (ada, bob) = (UserId::from_uuid(Uuid::from_u128(1)), UserId::from_uuid(Uuid::from_u128(2)));
-        let mut open: Vec<_> = (0..MOST).filter_map(|_| streams.open(ada)).collect();
-        assert_eq!(open.len(), MOST);
+        let mut open: Vec<_> = (0..MAX_STREAMS).filter_map(|_| streams.open(ada)).collect();
+        assert_eq!(open.len(), MAX_STREAMS);
         assert!(streams.open(ada).is_none() && streams.open(bob).is_some());
         open.pop();
         assert!(streams.open(ada).is_some());

@@ -1,6 +1,7 @@
-//! How often somebody may try to sign in: by address, by name, and by both.
+//! Rate limits for attempts to sign in: by address, by name, and by both.
 //!
-//! Each process counts for itself, which is enough: passwords have twelve characters, and hashing one takes 20 ms.
+//! Each process has separate counters, which is enough: passwords have at least twelve characters, and hashing one
+//! takes 20 ms.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -8,7 +9,7 @@ use std::num::NonZeroU32;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 
-/// Limits of one process.
+/// The rate limiters of one process.
 pub(crate) struct Throttle {
     pair: DefaultKeyedRateLimiter<(IpAddr, String)>,
     address: DefaultKeyedRateLimiter<IpAddr>,
@@ -17,29 +18,35 @@ pub(crate) struct Throttle {
 
 impl Default for Throttle {
     fn default() -> Self {
-        let a_minute = |number: u32, burst: u32| {
+        let per_minute = |number: u32, burst: u32| {
             let [number, burst] = [number, burst].map(|number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN));
             Quota::per_minute(number).allow_burst(burst)
         };
         Self {
-            // Somebody who does not remember.
-            pair: DefaultKeyedRateLimiter::keyed(a_minute(6, 10)),
-            // An office behind one address.
-            address: DefaultKeyedRateLimiter::keyed(a_minute(30, 60)),
-            // Many addresses that try one name; so many that nobody is locked out by a few.
-            name: DefaultKeyedRateLimiter::keyed(a_minute(300, 600)),
+            // A person who does not remember the password.
+            pair: DefaultKeyedRateLimiter::keyed(per_minute(6, 10)),
+            // An office with one public address.
+            address: DefaultKeyedRateLimiter::keyed(per_minute(30, 60)),
+            // Many addresses that try one name. The limit is high, so that a few attackers cannot lock out the user.
+            name: DefaultKeyedRateLimiter::keyed(per_minute(300, 600)),
         }
     }
 }
 
 impl Throttle {
-    /// Counts a question that somebody makes us ask; the seconds to wait where there were too many.
+    /// Counts a request by its address.
+    ///
+    /// # Errors
+    /// Returns the number of seconds to wait if the address has made too many.
     pub(crate) fn ask(&self, address: Option<IpAddr>) -> Result<(), u64> {
         let now = DefaultClock::default().now();
         self.address.check_key(&network(address, 48)).map_err(|until| until.wait_time_from(now).as_secs() + 1)
     }
 
-    /// Counts an attempt; the seconds to wait where there were too many.
+    /// Counts an attempt to sign in.
+    ///
+    /// # Errors
+    /// Returns the number of seconds to wait if there were too many.
     pub(crate) fn attempt(&self, address: Option<IpAddr>, name: &str) -> Result<(), u64> {
         self.ask(address)?;
         let address = network(address, 64);
@@ -47,7 +54,7 @@ impl Throttle {
         let wait = |until: governor::NotUntil<_>| until.wait_time_from(now).as_secs() + 1;
         self.pair.check_key(&(address, name.to_owned())).map_err(wait)?;
         self.name.check_key(&name.to_owned()).map_err(wait)?;
-        if self.pair.len() > MOST {
+        if self.pair.len() > MAX_ENTRIES {
             self.pair.retain_recent();
             self.address.retain_recent();
             self.name.retain_recent();
@@ -56,10 +63,10 @@ impl Throttle {
     }
 }
 
-/// Entries above which those that have recovered are dropped.
-const MOST: usize = 10_000;
+/// The number of entries above which those that no longer limit anything are removed.
+const MAX_ENTRIES: usize = 10_000;
 
-/// Of IPv6, whoever has one address has its network of 64 bits, and often that of 48.
+/// Masks an IPv6 address to its network of `bits`. The owner of one IPv6 address has its whole /64, and often the /48.
 fn network(address: Option<IpAddr>, bits: u32) -> IpAddr {
     match address.map(|address| address.to_canonical()) {
         Some(IpAddr::V6(address)) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> (128 - bits) << (128 - bits))),
@@ -73,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_in_a_row_are_let_and_another_name_or_address_still_is() {
+    fn ten_attempts_are_allowed_for_each_pair_of_network_and_name() {
         let throttle = Throttle::default();
         let from = |text: &str| Some(text.parse::<IpAddr>().expect("an address"));
         for number in 0..10 {
@@ -86,9 +93,9 @@ mod tests {
     }
 
     #[test]
-    fn one_address_does_not_try_all_names() {
+    fn attempts_with_many_names_are_limited_by_address() {
         let throttle = Throttle::default();
-        let let_in = (0..200).filter(|number| throttle.attempt(None, &number.to_string()).is_ok()).count();
-        assert_eq!(let_in, 60);
+        let allowed = (0..200).filter(|number| throttle.attempt(None, &number.to_string()).is_ok()).count();
+        assert_eq!(allowed, 60);
     }
 }

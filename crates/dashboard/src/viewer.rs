@@ -1,4 +1,4 @@
-//! Who looks at a page.
+//! The signed-in user of a request.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use axum::Extension;
 use axum::extract::FromRequestParts;
 use axum::extract::rejection::ExtensionRejection;
 use axum::http::request::Parts;
+use journeyman_app::Caller;
 use journeyman_core::key::Scope;
 use journeyman_core::ports::AuditEntry;
 use journeyman_core::time::Timestamp;
@@ -14,39 +15,44 @@ use journeyman_core::user::{Role, TokenHash, User};
 
 use crate::Shared;
 
-/// The address that a request came from, as the outer layer found out; put into the request's extensions.
+/// The IP address of the client. The outer layer determines it and adds it to the request's extensions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClientAddress(pub Option<IpAddr>);
 
-/// Somebody who has signed in.
+/// A signed-in user.
 #[derive(Debug, Clone)]
 pub struct Viewer {
-    /// Who.
+    /// The user.
     pub user: Arc<User>,
-    /// By which session.
+    /// The hash that identifies the session.
     pub session: TokenHash,
-    /// Where from.
+    /// The IP address of the client, if it is known.
     pub address: Option<IpAddr>,
 }
 
 impl Viewer {
-    /// Whether they may do more than look.
+    /// Returns true if the role permits changes.
     pub(crate) fn can_write(&self) -> bool {
         self.user.role.scope() == Scope::Write
     }
 
-    /// Whether they may do everything.
+    /// Returns true if the user is an administrator.
     pub(crate) fn is_administrator(&self) -> bool {
         self.user.role == Role::Administrator
     }
 
-    /// A line of the audit log about what they do.
+    /// Returns the user as the caller of a use case.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller::user(Arc::clone(&self.user), self.address)
+    }
+
+    /// Creates an audit log entry for an action of this user.
     pub(crate) fn audit(&self, at: Timestamp, action: &str, subject: impl ToString) -> AuditEntry {
         audit(at, self.user.id, action, subject, self.address)
     }
 }
 
-/// A line of the audit log.
+/// Creates an audit log entry.
 pub(crate) fn audit(
     at: Timestamp,
     actor: impl ToString,
@@ -64,7 +70,7 @@ pub(crate) fn audit(
 }
 
 impl FromRequestParts<Shared> for Viewer {
-    /// The session's layer is missing: a fault of the wiring, which answers 500.
+    /// The error of a route without the session layer. It is a bug, and results in status 500.
     type Rejection = ExtensionRejection;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Self::Rejection> {

@@ -1,14 +1,14 @@
-//! Makes characters visible that show a reviewer something other than what is there: controls, those that reverse the
-//! direction of text, and those that take no space. Markup is not this module's business: the templates escape.
+//! Visible replacements for characters that can deceive a reviewer: control characters, bidirectional controls, and
+//! characters without width. The templates do the escaping of HTML, not this module.
 
 use std::borrow::Cow;
 
-/// For text of one line: a newline is shown as well. Tabs stay.
+/// Makes hidden characters in a single line visible, including newlines. Tabs stay.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     replaced(text, |c| c == '\n' || deceives(c))
 }
 
-/// For text of several lines, which may end as on Windows.
+/// Makes hidden characters in several lines visible. Newlines and tabs stay, and `\r\n` becomes `\n`.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     if text.contains("\r\n") {
         Cow::Owned(replaced(&text.replace("\r\n", "\n"), deceives).into_owned())
@@ -20,7 +20,7 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
 fn deceives(c: char) -> bool {
     match c {
         '\t' | '\n' => false,
-        // Directions; spaces without width; the tags, with which text can be hidden altogether.
+        // Bidirectional controls; then spaces without width, and tag characters, which can hide a whole text.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}' => true,
         _ => c.is_control(),
@@ -35,7 +35,7 @@ fn replaced(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     for c in text.chars() {
         match u32::from(c) {
             _ if !hidden(c) => shown.push(c),
-            // The block of pictures for controls is in their order.
+            // The Unicode block Control Pictures has the same order as the control characters.
             code @ 0..=0x1f => shown.extend(char::from_u32(0x2400 + code)),
             0x7f => shown.push('␡'),
             code => shown.push_str(&format!("⟨U+{code:04X}⟩")),
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn honest_text_is_not_touched() {
+    fn ordinary_text_is_unchanged() {
         for text in ["", "fn main() {\t}", "größer 日本語 שלום 👩‍👩‍👧"] {
             assert!(matches!(line(text), Cow::Borrowed(same) if same == text), "{text}");
         }

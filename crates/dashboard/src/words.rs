@@ -1,13 +1,13 @@
-//! Numbers and durations as people read them, and texts as parts of addresses.
+//! Formatting of numbers, durations and sentences, and encoding of URLs.
 
 use std::time::Duration;
 
-/// `1 file`, `2 files`.
+/// Formats a count with its noun: `1 file`, `2 files`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// `850 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`.
+/// Formats a duration: `850 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`.
 pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     let two = |large: u64, large_unit: &str, small: u64, small_unit: &str| {
@@ -22,20 +22,20 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// A distance rounded up to what [`distance`] counts it in, if nearly all of the last is there.
+/// Rounds a duration up to the unit in which [`distance`] shows it, if it is nearly a whole number of units.
 pub(crate) fn rounded_up(time: Duration) -> Duration {
     let unit = match time.as_secs() {
         0..3600 => 60,
         3600..86_400 => 3600,
         _ => 86_400,
     };
-    // A hundredth of it may be missing.
+    // At most a hundredth of a unit may be missing.
     let whole = (time.as_secs() + unit / 100 + 1) / unit * unit;
     Duration::from_secs(whole.max(time.as_secs()))
 }
 
-/// One word for a distance in time: `now`, `5 s`, `3 min`, `2 h`, `4 d`; beyond three months `4 mo`, `3 y`. The script of the
-/// pages says it in the same words.
+/// Formats a distance in time with one unit: `now`, `5 s`, `3 min`, `2 h`, `4 d`, and from 100 days on `4 mo`, `3 y`.
+/// `distance` in `journeyman.js` uses the same units.
 pub(crate) fn distance(time: Duration) -> String {
     const DAY: u64 = 86_400;
     match time.as_secs() {
@@ -49,13 +49,13 @@ pub(crate) fn distance(time: Duration) -> String {
     }
 }
 
-/// `$0.0042`, `$1.25`: dollars, with four digits where there are only cents.
+/// Formats an amount in millionths of a dollar: `$0.0042`, `$1.25`. Amounts below ten cents have four decimals.
 pub(crate) fn money(micros: u64) -> String {
     if micros == 0 {
         return "$0".to_owned();
     }
     if micros < 100_000 {
-        // Rounded up: nothing that costs looks free.
+        // Rounded up, so that no cost looks like zero.
         let units = micros.div_ceil(100);
         return format!("${}.{:04}", units / 10_000, units % 10_000);
     }
@@ -63,7 +63,7 @@ pub(crate) fn money(micros: u64) -> String {
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
-/// `950`, `12.3 k`, `4.5 M`.
+/// Formats a number of tokens: `950`, `12.3 k`, `4.5 M`.
 pub(crate) fn tokens(count: u64) -> String {
     let tenths = |unit: u64, name: &str| {
         let tenths = count / (unit / 10);
@@ -76,11 +76,12 @@ pub(crate) fn tokens(count: u64) -> String {
     }
 }
 
-/// A text of an error as a sentence: they begin small and have no full stop, to stand in others.
+/// Converts an error text into a sentence. Error texts begin in lower case and have no period, so that they can be
+/// embedded in others.
 pub(crate) fn sentence(text: &str) -> String {
     let mut rest = text.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    // A name of a field keeps its spelling.
+    // The name of a field keeps its case.
     let first = if text.split([' ', '.']).next().is_some_and(|word| word.ends_with(':')) {
         text.chars().take(1).collect()
     } else {
@@ -90,7 +91,7 @@ pub(crate) fn sentence(text: &str) -> String {
     format!("{first}{}{end}", rest.as_str())
 }
 
-/// A text as the value of a parameter in a query, or as one part of a path.
+/// Percent-encodes a text as a value in a query, or as one segment of a path.
 pub(crate) fn in_query(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() + 8);
     for byte in text.bytes() {
@@ -103,13 +104,13 @@ pub(crate) fn in_query(text: &str) -> String {
     encoded
 }
 
-/// Whether an address from outside is one that a browser opens as a page; no other becomes a link.
+/// Returns true for http and https URLs. URLs from outside with other schemes do not become links.
 pub(crate) fn is_page(url: &str) -> bool {
     url.starts_with("https://") || url.starts_with("http://")
 }
 
-/// A way back that stays on this site: a path of ours, else the first page. A browser takes `//host` and `/\host` for
-/// another site.
+/// Returns the path to go to after the sign-in: `next` if it is a path on this site, otherwise `/`. Browsers interpret
+/// `//host` and `/\host` as another site.
 pub(crate) fn way_back(next: &str) -> &str {
     let is_path = next.starts_with('/') && !next.starts_with("//");
     if is_path && next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') { next } else { "/" }
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_are_abbreviated() {
         assert_eq!([0, 950, 1000, 12_345, 4_567_890].map(tokens), ["0", "950", "1.0 k", "12.3 k", "4.5 M"]);
         assert_eq!(tokens(u64::MAX), "18446744073709.5 M");
         assert_eq!(money(u64::MAX), "$18446744073709.55");
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_short() {
+    fn durations_and_distances_use_few_units() {
         let all = [850, 12_000, 185_000, 7_800_000, 273_600_000].map(|ms| duration(Duration::from_millis(ms)));
         assert_eq!(all, ["850 ms", "12 s", "3 min 5 s", "2 h 10 min", "3 d 4 h"]);
         let all = [1, 7, 200, 7800, 273_600, 11_000_000, 90_000_000].map(|s| distance(Duration::from_secs(s)));
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_back_stays_here() {
+    fn the_return_path_stays_on_this_site() {
         for (next, back) in [
             ("/projects/shop?q=1", "/projects/shop?q=1"),
             ("//evil.example", "/"),

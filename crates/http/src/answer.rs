@@ -14,6 +14,15 @@ use tracing::Instrument;
 use crate::app::App;
 use crate::error::{ApiError, ErrorBody, ErrorCode, Problem};
 
+/// Returns the stored answer of an earlier request with the same idempotency key.
+pub(crate) fn replayed(status: StatusCode, answer: String) -> impl IntoResponse {
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (HeaderName::from_static("idempotent-replayed"), HeaderValue::from_static("true")),
+    ];
+    (status, headers, answer)
+}
+
 /// The header that carries a request's id.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

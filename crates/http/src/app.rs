@@ -9,27 +9,26 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::ports::{
-    AuditEntry, ConnectionMeter, Containing, Diffs, Forges, GitServer, ModelMeter, Passwords, PullPages,
-    SignInProvider, Store,
+    ConnectionMeter, Containing, Diffs, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::known::Known;
 use crate::metrics::Metrics;
+use journeyman_app::UseCases;
 
 /// What the interface works on; all of it are ports.
 #[derive(Clone)]
 pub struct Services {
-    /// Moves jobs.
+    /// The use cases, which make all changes.
+    pub cases: UseCases,
+    /// Gives the current time to handlers.
     pub engine: Engine,
     /// Where everything is read.
     pub store: Arc<dyn Store>,
     /// Makes request ids, key ids and secrets.
     pub ids: Arc<dyn IdGen>,
-    /// Makes repositories of the built-in code host.
-    pub forges: Arc<dyn Forges>,
     /// Reads the diffs of jobs.
     pub diffs: Arc<dyn Diffs>,
     /// Serves repositories of the built-in code host to git.
@@ -76,20 +75,10 @@ impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
         let (models, connections) = (services.models.clone(), services.connections.clone());
         let metrics = Metrics::new(&settings.version, models, connections, services.machine.is_some());
-        let (known, noted) = (Known::default(), Mutex::default());
+        let cases = services.cases.clone();
+        let noted = Mutex::default();
         let bodies = Semaphore::new(BODIES_KIB);
-        Self(Arc::new(Parts { services, settings, metrics, shutdown, known, bodies, noted }))
-    }
-}
-
-impl App {
-    /// Writes a line of the audit log about what was done. That it could not be written must not look as if it were not
-    /// done, so it is told to the operator.
-    pub(crate) async fn note(&self, entry: AuditEntry) {
-        let action = entry.action.clone();
-        if let Err(error) = self.services.store.note(entry).await {
-            tracing::error!(%error, action, "a line of the audit log is missing");
-        }
+        Self(Arc::new(Parts { services, settings, metrics, shutdown, cases, bodies, noted }))
     }
 }
 
@@ -111,8 +100,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: Metrics,
     /// Ends long polls and event streams, and refuses new work.
     pub(crate) shutdown: CancellationToken,
-    /// What every request asks for.
-    pub(crate) known: Known,
+    /// The use cases.
+    pub(crate) cases: UseCases,
     /// Room for bodies that arrive, in KiB.
     pub(crate) bodies: Semaphore,
     /// When each key's last use was noted by this process.

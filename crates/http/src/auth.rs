@@ -20,7 +20,7 @@ use journeyman_dashboard::ClientAddress;
 
 use self::credential::Schemes;
 use crate::app::App;
-use crate::caller::{Caller, Who};
+use crate::caller::{Actor, Caller};
 use crate::error::{ApiError, ErrorCode};
 
 /// The interface under `/v2`.
@@ -77,8 +77,8 @@ fn mark_connection(parts: &Parts, authenticated: bool) {
     }
 }
 
-/// What a method needs.
-pub(crate) fn needs(method: &Method) -> Scope {
+/// Returns the scope that a method needs.
+fn needs(method: &Method) -> Scope {
     if method == Method::GET || method == Method::HEAD { Scope::Read } else { Scope::Write }
 }
 
@@ -101,7 +101,7 @@ async fn caller(app: &App, parts: &Parts, schemes: Schemes, needs: Scope) -> Res
         }
     })?;
     note_use(app, &key);
-    Ok(Caller { who: Who::Key(key), address: from, origin: Origin::Api })
+    Ok(Caller { actor: Actor::Key(key), address: from, origin: Origin::Api })
 }
 
 enum CheckError {
@@ -116,7 +116,7 @@ async fn check(
     needs: Scope,
 ) -> Result<Arc<ApiKey>, CheckError> {
     let now = app.services.engine.now();
-    let key = app.known.key(&*app.services.store, hash, now).await.map_err(CheckError::Store)?;
+    let key = app.cases.known_key(hash).await.map_err(CheckError::Store)?;
     let key = key.ok_or(CheckError::Refused(Refused::Unknown))?;
     key.check(now, from, needs).map_err(CheckError::Refused)?;
     Ok(key)
@@ -125,8 +125,8 @@ async fn check(
 /// Whether a caller's key still holds, for answers that last: it may have been revoked or have expired meanwhile.
 pub(crate) async fn still_valid(app: &App, caller: &Caller, project: &ProjectId) -> bool {
     let now = app.services.engine.now();
-    let Who::Key(key) = &caller.who else { return false };
-    let Ok(Some(key)) = app.known.key(&*app.services.store, key.hash, now).await else { return false };
+    let Actor::Key(key) = &caller.actor else { return false };
+    let Ok(Some(key)) = app.cases.known_key(key.hash).await else { return false };
     // The address was checked when the answer began, and a connection keeps its address.
     let here = ApiKey { allowed_ips: None, ..(*key).clone() };
     here.check(now, None, Scope::Read).is_ok() && here.sees(project)

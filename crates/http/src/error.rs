@@ -10,10 +10,14 @@ use std::time::Duration;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use journeyman_app::{Error, Refusal, RefusalKind};
+use journeyman_core::admin::AdminRefusal;
+use journeyman_core::idempotency::KeyReused;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::message::MAX_QUEUED;
-use journeyman_core::ports::{ProjectWriteError, StoreError, UpdateError};
+use journeyman_core::ports::{StoreError, UpdateError};
 use journeyman_core::rate::{RateKind, RateState, WINDOW};
+use journeyman_core::run::ReasonCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -76,6 +80,10 @@ impl ApiError {
 
     pub(crate) fn job_not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, ErrorCode::JobNotFound, "there is no such job in this project")
+    }
+
+    pub(crate) fn key_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, ErrorCode::KeyNotFound, "there is no such key")
     }
 
     pub(crate) fn project_not_found() -> Self {
@@ -150,9 +158,7 @@ impl From<UpdateError> for ApiError {
             UpdateError::Rejected(rejected) => rejected.into(),
             UpdateError::RateLimited(kind, state) => rate_limited(kind, state),
             UpdateError::BranchTaken(..) => Self::new(StatusCode::CONFLICT, ErrorCode::BranchTaken, error.to_string()),
-            UpdateError::KeyReused(error) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::IdempotencyKeyReused, error.to_string())
-            }
+            UpdateError::KeyReused(error) => error.into(),
         }
     }
 }
@@ -171,15 +177,75 @@ impl From<Rejected> for ApiError {
     }
 }
 
-impl From<ProjectWriteError> for ApiError {
-    fn from(error: ProjectWriteError) -> Self {
-        let conflict = |code| Self::new(StatusCode::CONFLICT, code, error.to_string());
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
         match error {
-            ProjectWriteError::Store(error) => error.into(),
-            ProjectWriteError::Exists => conflict(ErrorCode::ProjectExists),
-            ProjectWriteError::NotFound => Self::project_not_found(),
-            ProjectWriteError::Busy => conflict(ErrorCode::ProjectBusy),
+            Error::Store(error) => error.into(),
+            Error::Update(error) => error.into(),
+            Error::Admin(refusal) => refusal.into(),
+            Error::Refused(refusal) => refusal.into(),
+            Error::Internal(detail) => Self::internal(&detail),
         }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(Refusal { kind, text }: Refusal) -> Self {
+        let (status, code) = match kind {
+            RefusalKind::Invalid => (StatusCode::BAD_REQUEST, ErrorCode::InvalidBody),
+            RefusalKind::WeakPassword => (StatusCode::BAD_REQUEST, ErrorCode::InvalidBody),
+            RefusalKind::InvalidPrompt => (StatusCode::BAD_REQUEST, ErrorCode::InvalidPrompt),
+            RefusalKind::PromptTooLong => (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::PromptTooLong),
+            RefusalKind::UnknownAgent => (StatusCode::BAD_REQUEST, ErrorCode::UnknownAgent),
+            RefusalKind::UnsupportedPolicy => (StatusCode::BAD_REQUEST, ErrorCode::UnsupportedPolicy),
+            RefusalKind::RepositoryAddressRefused => (StatusCode::BAD_REQUEST, ErrorCode::RepositoryAddressRefused),
+            RefusalKind::RepositoryUnreadable(reason) => {
+                let code = match reason {
+                    ReasonCode::RepositoryNotFound => ErrorCode::RepositoryNotFound,
+                    ReasonCode::CredentialRefused => ErrorCode::CredentialRefused,
+                    _ => ErrorCode::RepositoryUnreachable,
+                };
+                (StatusCode::UNPROCESSABLE_ENTITY, code)
+            }
+            RefusalKind::ReadOnly => (StatusCode::FORBIDDEN, ErrorCode::ScopeMissing),
+            RefusalKind::NotAdministrator => (StatusCode::FORBIDDEN, ErrorCode::KeyLimited),
+            RefusalKind::ProjectNotFound => (StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound),
+            RefusalKind::JobNotFound => (StatusCode::NOT_FOUND, ErrorCode::JobNotFound),
+            RefusalKind::MessageNotFound => (StatusCode::NOT_FOUND, ErrorCode::MessageNotFound),
+            RefusalKind::KeyNotFound => (StatusCode::NOT_FOUND, ErrorCode::KeyNotFound),
+        };
+        Self::new(status, code, text)
+    }
+}
+
+impl From<AdminRefusal> for ApiError {
+    fn from(refusal: AdminRefusal) -> Self {
+        let text = refusal.to_string();
+        let conflict = |code| Self::new(StatusCode::CONFLICT, code, text.clone());
+        match refusal {
+            AdminRefusal::NoProject => Self::project_not_found(),
+            AdminRefusal::NoKey => Self::key_not_found(),
+            AdminRefusal::ProjectExists => conflict(ErrorCode::ProjectExists),
+            AdminRefusal::ProjectBusy => conflict(ErrorCode::ProjectBusy),
+            AdminRefusal::ProjectChanged => conflict(ErrorCode::ChangedMeanwhile),
+            AdminRefusal::InvalidProject(text) => Self::bad_request(ErrorCode::InvalidBody, text),
+            AdminRefusal::VersionMismatch { .. } => {
+                Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text)
+            }
+            AdminRefusal::KeyReused(error) => error.into(),
+            // The interface has no operations on users.
+            AdminRefusal::NoUser
+            | AdminRefusal::UserExists
+            | AdminRefusal::UserChanged
+            | AdminRefusal::LastAdministrator
+            | AdminRefusal::LinkExpired => Self::internal(&text),
+        }
+    }
+}
+
+impl From<KeyReused> for ApiError {
+    fn from(error: KeyReused) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::IdempotencyKeyReused, error.to_string())
     }
 }
 
@@ -246,7 +312,7 @@ mod tests {
         let away = StoreError::Unavailable("disk full at /secret/path".to_owned());
         assert_eq!(answered(away.clone()), (503, "store_unavailable", true));
         assert_eq!(answered(UpdateError::Store(away.clone())), (503, "store_unavailable", true));
-        assert_eq!(answered(ProjectWriteError::Store(away.clone())), (503, "store_unavailable", true));
+        assert_eq!(answered(journeyman_app::Error::Store(away.clone())), (503, "store_unavailable", true));
         assert_eq!(answered(StoreError::Busy), (503, "overloaded", true));
         assert_eq!(answered(StoreError::Unknown("x".to_owned())), (504, "outcome_unknown", true));
         let corrupt = StoreError::Corrupt { table: "jobs", row: "x".to_owned(), detail: "y".to_owned() };

@@ -13,7 +13,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use journeyman_core::idempotency::{Claim, Fingerprint, MAX_KEY_CHARS};
+use journeyman_app::Idempotency;
+use journeyman_core::idempotency::{Fingerprint, MAX_KEY_CHARS};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::Job;
 use journeyman_core::project::Project;
@@ -21,7 +22,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::sync::SemaphorePermit;
 
 use crate::app::App;
-use crate::caller::{self, Caller, Who};
+use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
 
 /// The most bytes that a request's body may have.
@@ -123,10 +124,10 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
 pub(crate) struct IdempotencyKey(Option<String>);
 
 impl IdempotencyKey {
-    /// What is remembered of the request.
-    pub(crate) fn claim(self, at: &InProject, operation: &str, body: &[u8]) -> Option<Claim> {
+    /// Returns the key with the hash of the request.
+    pub(crate) fn of(self, operation: &str, body: &[u8]) -> Option<Idempotency> {
         let fingerprint = Fingerprint::of(operation, body);
-        self.0.map(|key| Claim { project: at.project.clone(), caller: at.caller.id(), key, fingerprint })
+        self.0.map(|key| Idempotency { key, fingerprint })
     }
 }
 
@@ -159,15 +160,15 @@ impl FromRequestParts<App> for InProject {
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
         let caller = caller_of(parts)?;
         let project = segment(parts, state, "projectId").await.ok_or_else(ApiError::project_not_found)?;
-        let project = caller.visible(&project)?;
+        let project = visible(&caller, &project)?;
         Ok(Self { caller, project })
     }
 }
 
 impl InProject {
-    /// The project as it is now.
+    /// Returns the project, which may be a second old.
     pub(crate) async fn load(&self, app: &App) -> Result<Arc<Project>, ApiError> {
-        caller::load(app, self.project.clone()).await
+        Ok(app.cases.known_project(&self.caller, &self.project).await?)
     }
 }
 
@@ -227,16 +228,18 @@ pub(crate) fn caller_of(parts: &Parts) -> Result<Caller, ApiError> {
     caller.ok_or_else(|| ApiError::internal(&"a route that needs a caller has no authentication before it"))
 }
 
-impl FromRequestParts<App> for Caller {
+/// The caller of an authenticated request.
+pub(crate) struct Authenticated(pub(crate) Caller);
+
+impl FromRequestParts<App> for Authenticated {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        caller_of(parts)
+        caller_of(parts).map(Self)
     }
 }
 
-/// A caller who may manage keys and projects. One limited to some projects may not: with a key of its own making, or
-/// with a project's repository set to another's, it would reach what it may not see.
+/// A caller who may manage projects and all keys ([`Caller::needs_administrator`]).
 pub(crate) struct Administrator(pub(crate) Caller);
 
 impl FromRequestParts<App> for Administrator {
@@ -244,15 +247,10 @@ impl FromRequestParts<App> for Administrator {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let caller = caller_of(parts)?;
-        if caller.is_administrator() {
-            return Ok(Self(caller));
+        // Reading needs no scope for changes.
+        if !caller.is_administrator() {
+            caller.needs_administrator()?;
         }
-        let text = match caller.who {
-            Who::Key(_) => {
-                "this API key is limited to some projects; managing keys and projects needs one that sees all"
-            }
-            Who::User(_) => "only an administrator may do this",
-        };
-        Err(ApiError::forbidden(ErrorCode::KeyLimited, text))
+        Ok(Self(caller))
     }
 }

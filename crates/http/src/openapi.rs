@@ -53,6 +53,25 @@ pub(crate) struct IdempotencyHeader {
     idempotency_key: Option<String>,
 }
 
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(crate) struct IfMatchHeader {
+    /// The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+    /// with 412.
+    #[param(rename = "If-Match")]
+    if_match: Option<String>,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(crate) struct IfNoneMatchHeader {
+    /// The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body.
+    #[param(rename = "If-None-Match")]
+    if_none_match: Option<String>,
+}
+
 /// What a status means, wherever it is answered.
 pub(crate) const fn meaning(status: u16) -> &'static str {
     match status {
@@ -61,6 +80,7 @@ pub(crate) const fn meaning(status: u16) -> &'static str {
         403 => "The key's scope, projects or IP allowlist, or a foreign Origin",
         404 => "Unknown, or of a project that the key may not see",
         409 => "The state of the job, project or message forbids it",
+        412 => "The resource has another version than `If-Match` requires",
         413 => "The body is over 1 MiB, or the prompt over 100,000 characters",
         415 => "The content type is not JSON",
         422 => "The idempotency key was used with another body",

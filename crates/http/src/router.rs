@@ -1,5 +1,7 @@
 //! The router that everything comes together in.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tokio_util::sync::CancellationToken;
@@ -9,8 +11,8 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::app::{App, Services, Settings};
-use crate::in_process::InProcess;
 use crate::origin::OurOrigins;
+use crate::tail::Tails;
 use crate::{answer, auth, document, origin, routes};
 
 /// What a process that serves no clients answers: `/healthz`, `/readyz` and `/metrics`.
@@ -33,7 +35,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let app = App::new(services, settings, shutdown);
 
     let (api, described) = routes::api().split_for_parts();
-    let pages = pages(&app, api.clone());
+    let pages = pages(&app);
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
@@ -67,10 +69,20 @@ fn compression() -> CompressionLayer<impl Predicate> {
 }
 
 /// The pages for people.
-fn pages(app: &App, api: Router<App>) -> Router {
-    let Services { store, pulls, diffs, passwords, provider, clock, ids, .. } = app.services.clone();
-    let interface = InProcess::new(app.clone(), api);
-    let services = journeyman_dashboard::Services { store, interface, pulls, diffs, passwords, provider, clock, ids };
+fn pages(app: &App) -> Router {
+    let Services { store, pulls, diffs, passwords, provider, clock, ids, machine, .. } = app.services.clone();
+    let services = journeyman_dashboard::Services {
+        store,
+        cases: app.cases.clone(),
+        tails: Arc::new(Tails(app.clone())),
+        machine,
+        pulls,
+        diffs,
+        passwords,
+        provider,
+        clock,
+        ids,
+    };
     let Settings { public_url, agents, version, places, create_per_hour, message_per_hour, .. } = app.settings.clone();
     let an_hour = |number: u32| if number == 0 { "no limit".to_owned() } else { format!("{number} an hour") };
     let mut facts = places;

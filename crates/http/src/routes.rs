@@ -40,6 +40,6 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(projects::test_new))
         .routes(routes!(projects::test))
         .routes(routes!(keys::list, keys::create))
-        .routes(routes!(keys::revoke))
+        .routes(routes!(keys::get, keys::revoke))
         .routes(routes!(system::system))
 }

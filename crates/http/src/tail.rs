@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::JobId;
-use journeyman_dashboard::{LogTail, Tail};
+use journeyman_dashboard::{LogTail, LogTails, Tail};
 
 use crate::app::App;
 
@@ -16,6 +16,20 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// After so long without a line it is told that there is none.
 const QUIET: Duration = Duration::from_secs(15);
+
+/// Opens logs for the pages.
+pub(crate) struct Tails(pub(crate) App);
+
+#[async_trait]
+impl LogTails for Tails {
+    fn tail(&self, job: JobId, after: u64) -> Box<dyn LogTail> {
+        Box::new(Reader::new(self.0.clone(), job, after))
+    }
+
+    async fn stopped(&self) {
+        self.0.shutdown.cancelled().await;
+    }
+}
 
 /// Reads on from a line.
 pub(crate) struct Reader {

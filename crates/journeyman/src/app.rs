@@ -1,4 +1,4 @@
-//! Puts the service together: the only place that names adapters.
+//! Assembles the service. This is the only place that names adapters.
 
 pub(crate) mod leftovers;
 mod sandbox;
@@ -11,19 +11,22 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use axum::Router;
+use journeyman_app::{Parts, UseCases};
 use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
-use journeyman_core::ports::{Blobs, Containing, Gateway, ModelMeter, SignInProvider, Store};
+use journeyman_core::ports::{Blobs, Containing, Forges, Gateway, ModelMeter, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
-use journeyman_gateway::{Doors, Models, SystemResolver};
+use journeyman_gateway::{Models, SandboxGateway, SystemResolver};
 use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
 use journeyman_identity::oidc::Oidc;
 use journeyman_identity::password::Passwords;
+use journeyman_repository::Mirrors;
+use journeyman_repository::diff::MirrorDiffs;
 use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
-use journeyman_worker::{Host, Walls};
+use journeyman_worker::{ContainmentCheck, Host, Resources};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{BlobPlace, Database, Role, Settings};
@@ -32,13 +35,21 @@ use crate::system::Machine;
 
 pub(crate) use self::sandbox::{Asker, given_up, sandbox};
 
-/// Everything behind the interface.
+/// The parts of a machine that runs jobs.
+struct WorkerParts {
+    host: Arc<Host>,
+    gateway: Arc<SandboxGateway>,
+}
+
+/// The assembled service.
 pub(crate) struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Engine,
     pub(crate) hosts: CodeHosts,
-    pub(crate) host: Arc<Host>,
-    doors: Arc<Doors>,
+    pub(crate) cases: UseCases,
+    diffs: Arc<MirrorDiffs>,
+    /// The parts for running jobs; `None` on a machine without the worker role.
+    worker: Option<WorkerParts>,
     provider: Option<Arc<dyn SignInProvider>>,
     settings: Settings,
     public_url: String,
@@ -104,6 +115,25 @@ pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
     Ok(git.with_own_folders([settings.data_dir.clone(), settings.repositories.clone()]))
 }
 
+/// Returns the use cases for a command that accesses the database directly.
+pub(crate) fn use_cases(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::Result<UseCases> {
+    let hosts = code_hosts(settings, store, &settings.public_url(settings.listen))?;
+    let engine = Engine::new(Arc::clone(store), Arc::new(Machine), Arc::new(Machine));
+    Ok(cases(settings, store, engine, hosts))
+}
+
+fn cases(settings: &Settings, store: &Arc<dyn Store>, engine: Engine, hosts: CodeHosts) -> UseCases {
+    UseCases::new(Parts {
+        store: Arc::clone(store),
+        engine,
+        forges: Arc::new(hosts),
+        ids: Arc::new(Machine),
+        agents: Arc::new(settings.agents.clone()),
+        create_per_hour: settings.create_per_hour,
+        message_per_hour: settings.message_per_hour,
+    })
+}
+
 /// The code hosts.
 pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url: &str) -> anyhow::Result<CodeHosts> {
     let repositories = settings.repositories.clone();
@@ -124,48 +154,73 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         Database::Postgres(_) => engine,
     };
     let hosts = code_hosts(&settings, &store, &public_url)?;
-    // Little of the machine's environment reaches agents: where programs are, and a language that prints UTF-8.
-    let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
-    let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine))?;
-    let doors = Arc::new(Doors::new(Arc::new(SystemResolver), settings.sandbox.egress_private.clone(), models));
-    let host = Host::new(
-        engine.clone(),
-        store.clone(),
-        Arc::new(hosts.clone()),
-        Walls::new(sandbox(&settings, Asker::Service)?, given_up(&settings)),
-        Arc::clone(&doors) as Arc<dyn Gateway>,
-        blobs(&settings.blobs)?,
-        settings.agents.clone(),
-        Arc::new(Machine),
-        git(&settings)?,
-        settings.data_dir.clone(),
-        environment.into(),
-        settings.warm,
-    )
-    .with_disk_reserve(settings.disk_reserve);
+    let cases = cases(&settings, &store, engine.clone(), hosts.clone());
+    let (blobs, forges) = (blobs(&settings.blobs)?, Arc::new(hosts.clone()));
+    let mirrors = Arc::new(Mirrors::new(git(&settings)?, settings.data_dir.join("mirrors")));
+    let diffs = MirrorDiffs::new(forges.clone(), Arc::clone(&blobs), Arc::clone(&mirrors), &settings.data_dir);
+    let worker = if settings.roles.contains(&Role::Worker) {
+        Some(worker_parts(&settings, &engine, &store, forges, blobs, mirrors)?)
+    } else {
+        None
+    };
     let provider = settings.oidc.clone().map(|settings| Oidc::new(settings, Arc::new(Machine))).transpose()?;
     let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
-    Ok(App { store, engine, hosts, host: Arc::new(host), doors, provider, settings, public_url })
+    Ok(App { store, engine, hosts, cases, diffs: Arc::new(diffs), worker, provider, settings, public_url })
+}
+
+fn worker_parts(
+    settings: &Settings,
+    engine: &Engine,
+    store: &Arc<dyn Store>,
+    forges: Arc<dyn Forges>,
+    blobs: Arc<dyn Blobs>,
+    mirrors: Arc<Mirrors>,
+) -> anyhow::Result<WorkerParts> {
+    // Agents get little of the machine's environment: the search path, and a locale that prints UTF-8.
+    let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
+    let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine))?;
+    let private = settings.sandbox.egress_private.clone();
+    let gateway = Arc::new(SandboxGateway::new(Arc::new(SystemResolver), private, models));
+    let host = Host::new(Resources {
+        engine: engine.clone(),
+        store: Arc::clone(store),
+        forges,
+        containment: ContainmentCheck::new(sandbox(settings, Asker::Service)?, given_up(settings)),
+        gateway: Arc::clone(&gateway) as Arc<dyn Gateway>,
+        blobs,
+        agents: settings.agents.clone(),
+        ids: Arc::new(Machine),
+        mirrors,
+        data: settings.data_dir.clone(),
+        environment: environment.into(),
+        idle_agents: settings.idle_agents,
+        disk_reserve: settings.disk_reserve,
+    });
+    Ok(WorkerParts { host: Arc::new(host), gateway })
 }
 
 impl App {
+    /// Returns the resources for running jobs; `None` on a machine without the worker role.
+    pub(crate) fn host(&self) -> Option<Arc<Host>> {
+        self.worker.as_ref().map(|worker| Arc::clone(&worker.host))
+    }
+
     /// What this process answers over HTTP: the interface, or whether it is well.
     pub(crate) fn router(&self, shutdown: CancellationToken, connections: Arc<Registry>) -> Router {
         let local = Arc::new(self.hosts.local().clone());
-        let works = self.settings.roles.contains(&Role::Worker);
         let services = Services {
+            cases: self.cases.clone(),
             engine: self.engine.clone(),
             store: self.store.clone(),
             ids: Arc::new(Machine),
-            forges: Arc::new(self.hosts.clone()),
-            diffs: self.host.clone(),
+            diffs: self.diffs.clone(),
             git: local.clone(),
             pulls: local,
             passwords: Arc::new(Passwords::new(Arc::new(Machine))),
             provider: self.provider.clone(),
             clock: Arc::new(Machine),
-            machine: works.then(|| self.host.clone() as Arc<dyn Containing>),
-            models: works.then(|| self.doors.clone() as Arc<dyn ModelMeter>),
+            machine: self.host().map(|host| host as Arc<dyn Containing>),
+            models: self.worker.as_ref().map(|worker| worker.gateway.clone() as Arc<dyn ModelMeter>),
             connections: Some(connections),
         };
         let settings = journeyman_http::Settings {

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Runs coding-agent jobs on git repositories: a prompt becomes a pull request, a follow-up extends it.
+/// Run coding agents on git repositories: a prompt becomes a pull request, and a follow-up extends it
 #[derive(Debug, Parser)]
 #[command(name = "journeyman", version)]
 struct Cli {
@@ -31,34 +31,34 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serves the HTTP interface and carries out jobs
+    /// Serve the HTTP interface and run jobs
     Serve(Box<serve::ServeArgs>),
-    /// Shows the main job from nothing: a service, a project, a job, a follow-up, its pull request
+    /// Show the main workflow: a service, a project, a job, a follow-up, and its pull request
     Demo(demo::DemoArgs),
-    /// Checks what the service needs, and says how to mend what is missing
+    /// Check the requirements of the service, and suggest fixes
     Doctor(doctor::DoctorArgs),
-    /// Creates jobs, sends messages, watches: a client for any server
+    /// Create jobs, send messages and watch jobs on any server
     Job(job::JobArgs),
-    /// Makes, lists and revokes API keys, beside a running service or without one
+    /// Create, list and revoke API keys, with or without a running service
     Key(key::KeyArgs),
-    /// Makes, changes and lists projects, beside a running service or without one
+    /// Create, change and list projects, with or without a running service
     Project(project::ProjectArgs),
-    /// Lists and adds people who use the dashboard, and makes links by which they set a password
+    /// List and add users of the dashboard, and create links to set their passwords
     User(user::UserArgs),
-    /// Brings the schema of the database up to date, for those who do not want it at the start of the service
+    /// Update the schema of the database, if the service does not do so at startup
     Migrate(migrate::MigrateArgs),
-    /// Makes a backup, also of a running service: database, repositories of the built-in code host, sessions of agents
+    /// Back up the database, repositories of the built-in code host and agents' sessions; the service may be running
     Backup(backup::BackupArgs),
-    /// Restores a backup into an empty installation
+    /// Restore a backup into an empty installation
     Restore(restore::RestoreArgs),
-    /// Works on the database as a whole
+    /// Copy the database from SQLite to PostgreSQL
     Store(copy::StoreCommandArgs),
-    /// Lists, installs and checks agents; without a command it is the built-in one, which speaks the Agent Client Protocol
-    /// on its standard streams
+    /// List, install and check agents; without a subcommand, run the built-in agent, which speaks the Agent Client
+    /// Protocol on stdin and stdout
     Agent(agent::AgentArgs),
-    /// Prints a script that completes commands in a shell
+    /// Generate a script that completes commands in a shell
     Completions(completions::CompletionArgs),
-    /// Prints the description of the HTTP interface (OpenAPI 3.1)
+    /// Print the description of the HTTP interface (OpenAPI 3.1)
     Openapi,
 }
 
@@ -67,9 +67,9 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().filter_map(|cause| cause.downcast_ref()).any(store::is_output_closed)
 }
 
-/// Runs what the command line asks for.
+/// Parses the command line, and runs the command.
 pub(crate) fn run() -> ExitCode {
-    // As the first program of a sandbox it begins nothing of its own.
+    // As the shim, the first program in a sandbox, this program must not start anything else.
     if let Some(code) = journeyman_sandbox::run_if_asked(std::env::args_os().skip(1)) {
         return code;
     }
@@ -91,10 +91,10 @@ pub(crate) fn run() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // `journeyman job list | head -1`: the reader has what it wanted.
+        // A reader such as `head -1` needs no more output.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where stderr is closed there is nobody to tell.
+            // If stderr is closed, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }

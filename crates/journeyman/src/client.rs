@@ -1,7 +1,8 @@
-//! A client of the HTTP interface, for the commands that speak to a server.
+//! A client of the HTTP interface, for the commands that connect to a server.
 //!
-//! What is sent may be sent again: creations and messages carry an idempotency key, and everything else is idempotent.
-//! So a lost connection, a server that stops and a short limit are waited out. The key never reaches an error text.
+//! Requests can be repeated: those for new jobs and messages carry an idempotency key, and repeating the others has no
+//! further effect. The client therefore retries after a lost connection, while a server restarts, and after a short
+//! rate limit. The API key never appears in an error text.
 
 mod events;
 
@@ -14,33 +15,33 @@ use url::Url;
 
 pub(crate) use self::events::{Event, Events};
 
-/// Attempts at one request.
+/// The maximum number of attempts at a request.
 const ATTEMPTS: u32 = 5;
 
-/// A longer wait than this, in seconds, is for the user to decide upon.
+/// The longest `Retry-After`, in seconds, for which the client waits; longer waits are left to the user.
 const PATIENCE_SECONDS: u64 = 10;
 
-/// How long an answer may take beyond what was asked to be waited for.
+/// The timeout of a response, in addition to the time that the request asks the server to wait.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// A server, and the key for it.
+/// A client for one server.
 pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
 }
 
-/// Why a request has no answer that can be used.
+/// An error of a request.
 #[derive(Debug)]
 pub(crate) enum ClientError {
     /// The server cannot be reached.
     Unreachable { url: String, cause: String },
-    /// It refused.
+    /// The server responded with an error status.
     Refused {
         status: StatusCode,
         /// The error as the server sent it.
         body: Value,
     },
-    /// It answered what no server of ours does, or was asked for what makes no sense.
+    /// The URL or the key is invalid, or the response is not one of this interface.
     Unusable(String),
 }
 
@@ -48,14 +49,11 @@ impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unreachable { url, cause } => {
-                write!(
-                    f,
-                    "no server answers at {url} ({cause}); start one with `journeyman serve`, or name another with --url"
-                )
+                write!(f, "cannot reach a server at {url} ({cause}); start one with `journeyman serve`, or set --url")
             }
             Self::Refused { status, body } => match (body["error"].as_str(), body["requestId"].as_str()) {
                 (Some(text), Some(id)) => write!(f, "{text} (request {id})"),
-                _ => write!(f, "the server answered {status} without saying why; is it a Journeyman?"),
+                _ => write!(f, "the server responded with {status} and no reason; is --url that of a Journeyman?"),
             },
             Self::Unusable(text) => f.write_str(text),
         }
@@ -64,7 +62,7 @@ impl std::fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// One request.
+/// A request to the HTTP interface.
 pub(crate) struct Request<'a> {
     method: Method,
     path: String,
@@ -72,7 +70,7 @@ pub(crate) struct Request<'a> {
     body: Option<&'a Value>,
     idempotency: Option<&'a str>,
     accept: &'static str,
-    /// Beyond [`ANSWER_TIME`].
+    /// The time that the response may take in addition to [`ANSWER_TIME`].
     wait: Duration,
 }
 
@@ -101,28 +99,28 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Lets the server hold its answer so long.
+    /// Asks the server to wait up to `seconds` before it responds.
     pub(crate) fn wait(self, seconds: u64) -> Self {
         Self { wait: Duration::from_secs(seconds), ..self }.query("wait", Some(seconds.to_string()))
     }
 }
 
 impl Client {
-    /// A client for the server at `url`.
+    /// Returns a client for the server at `url`.
     ///
     /// # Errors
-    /// The URL or the key cannot be one.
+    /// The URL or the key is invalid.
     pub(crate) fn new(url: &str, key: &str) -> Result<Self, ClientError> {
         let unusable = |text: &str| ClientError::Unusable(text.to_owned());
         let mut base = Url::parse(url).map_err(|error| ClientError::Unusable(format!("the URL {url:?}: {error}")))?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
-            return Err(unusable("the URL of a server begins with http:// or https://"));
+            return Err(unusable("the URL of the server must begin with http:// or https://"));
         }
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
         let key = HeaderValue::from_str(&format!("Bearer {}", key.trim()));
-        let mut key = key.map_err(|_| unusable("the key has characters in it that no key has"))?;
+        let mut key = key.map_err(|_| unusable("the API key contains invalid characters"))?;
         key.set_sensitive(true);
         let headers = HeaderMap::from_iter([(AUTHORIZATION, key)]);
         let agent = concat!("journeyman/", env!("CARGO_PKG_VERSION"));
@@ -130,7 +128,7 @@ impl Client {
         Ok(Self { http: http.map_err(|error| ClientError::Unusable(error.to_string()))?, base })
     }
 
-    /// Sends a request; the answer's status is a good one.
+    /// Sends a request, and retries it after temporary failures. The status of the response is a success.
     pub(crate) async fn send(&self, request: &Request<'_>) -> Result<Response, ClientError> {
         let mut attempt = 1;
         loop {
@@ -144,7 +142,8 @@ impl Client {
         }
     }
 
-    /// One attempt. Beside the error whether another makes sense, and after how long if the server said so.
+    /// Sends a request once. An error comes with `Some` if a retry makes sense, and with the delay that the server
+    /// requests, if any.
     async fn attempt(&self, request: &Request<'_>) -> Result<Response, (ClientError, Option<Option<Duration>>)> {
         let url = self.base.join(request.path.trim_start_matches('/'));
         let url = url.map_err(|error| (ClientError::Unusable(format!("{:?}: {error}", request.path)), None))?;
@@ -156,7 +155,7 @@ impl Client {
         if let Some(key) = request.idempotency {
             sent = sent.header("idempotency-key", key);
         }
-        // A stream goes on for as long as it does.
+        // A stream of events stays open indefinitely, so it has no timeout.
         if request.accept != events::STREAM {
             sent = sent.timeout(ANSWER_TIME + request.wait);
         }
@@ -173,7 +172,7 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ClientError {
-        // The innermost cause is the one that says something: "connection refused".
+        // The innermost cause is the specific one, such as "connection refused".
         let mut cause: &dyn std::error::Error = error;
         while let Some(inner) = cause.source() {
             cause = inner;
@@ -181,21 +180,21 @@ impl Client {
         ClientError::Unreachable { url: self.base.to_string(), cause: cause.to_string() }
     }
 
-    /// The answer's JSON.
+    /// Sends a request, and parses the response as JSON.
     pub(crate) async fn json(&self, request: Request<'_>) -> Result<Value, ClientError> {
         let response = self.send(&request).await?;
         let text = response.text().await.map_err(|error| self.unreachable(&error))?;
         serde_json::from_str(&text)
-            .map_err(|_| ClientError::Unusable(format!("the answer of {} is not JSON; is it a Journeyman?", self.base)))
+            .map_err(|_| ClientError::Unusable(format!("{} did not respond with JSON; is it a Journeyman?", self.base)))
     }
 
-    /// The answer's bytes.
+    /// Sends a request, and returns the bytes of the response.
     pub(crate) async fn bytes(&self, request: Request<'_>) -> Result<Vec<u8>, ClientError> {
         let response = self.send(&request).await?;
         Ok(response.bytes().await.map_err(|error| self.unreachable(&error))?.into())
     }
 
-    /// The events of a job with a number above `after`, and those to come.
+    /// Returns the events of a job with a number above `after`, including future ones.
     pub(crate) fn events(&self, path: String, after: u64) -> Events<'_> {
         Events::new(self, path, after)
     }

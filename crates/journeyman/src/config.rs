@@ -1,7 +1,8 @@
-//! What an operator sets: by flags, by a configuration file, by environment, in that order of strength.
+//! The operator's settings: from flags, a configuration file and the environment, in this order of precedence.
 //!
-//! All three are read into the same [`Layer`], so that a setting has one name, one form and one description: `--listen`,
-//! `listen = "…"`, `JOURNEYMAN_LISTEN`. Nothing else in the program reads the environment.
+//! All three are parsed into the same [`Layer`], so that a setting has one name, one format and one description:
+//! `--listen`, `listen = "…"`, `JOURNEYMAN_LISTEN`. The service reads the environment only here; the client commands
+//! declare their own variables with clap.
 
 mod agents;
 mod bytes;
@@ -27,24 +28,25 @@ pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;
 pub(crate) use self::settings::{BlobPlace, Database, Settings};
 
-/// The settings that hold for these flags, in this process.
+/// Returns the settings for these flags, the configuration file and the environment of this process.
 pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {
     let environment = environment::read(environment::process())?;
     let path = flags.config.clone().or_else(|| environment.config.clone());
     let file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
-    let program = std::env::current_exe().context("the program's own path could not be found")?;
+    let program = std::env::current_exe().context("the path of this program could not be determined")?;
     let machine = environment::machine(&file.models.key_variables());
     Settings::resolve(flags.over(file.settings).over(environment), file.agents, &file.models, machine, &program)
 }
 
-/// The settings of these flags alone, whatever the environment and its configuration file say.
+/// Returns the settings for these flags alone, without a configuration file, settings from the environment, the master
+/// key, or the keys of models. `PATH`, `HOME` and the variables of cloud providers still apply.
 pub(crate) fn isolated(flags: Layer) -> anyhow::Result<Settings> {
-    let program = std::env::current_exe().context("the program's own path could not be found")?;
+    let program = std::env::current_exe().context("the path of this program could not be determined")?;
     let machine = environment::MachineEnvironment { master_key: None, ..environment::machine(&BTreeSet::new()) };
     Settings::resolve(flags, Agents::new(), &ModelTables::default(), machine, &program)
 }
 
-/// A path as text for agents and git, which take no other.
+/// Returns a path as UTF-8 text, the only form in which this program passes paths to agents and git.
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| format!("the path {} is not UTF-8", path.display()))
 }

@@ -2,11 +2,12 @@
 //!
 //! Anyone may open connections, so connections without an authenticated request have the lowest priority. There is a
 //! limit for each address and one for all connections ([`admission`]); at a limit, the oldest connection without an
-//! authenticated request is closed for the new one. A health check or a client with a key is accepted no matter what
-//! others hold open. Connections with an authenticated request are closed only by the idle timeout, never in the middle
-//! of a request ([`activity`]).
+//! authenticated request is closed for the new one. Connections that others hold open therefore do not block health
+//! checks or clients with a key. A connection with an authenticated request is not closed for another one; only
+//! timeouts close it, but not in the middle of an authenticated request ([`activity`]).
 //!
-//! Invariant: the socket of a connection is closed before its slot is free, so there are never more descriptors than slots.
+//! Invariant: the socket of a connection is closed before its slot is free, so there are never more descriptors than
+//! slots.
 
 mod activity;
 mod admission;
@@ -48,20 +49,20 @@ const RETRY: Duration = Duration::from_millis(100);
 /// The number of connections without an authenticated request that are closed when descriptors have run out.
 const CLOSED_WITHOUT_DESCRIPTORS: usize = 32;
 
-/// The number of refused connections that are kept for a moment, so that their clients can read the reason.
+/// The maximum number of refused connections that stay open so that their clients can read the reason.
 const LINGERING: usize = 64;
 
-/// The time that a refused connection is kept.
+/// The maximum time that a refused connection stays open.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Binds a listener. Accepted connections inherit its socket options.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The listener cannot be bound to the address.
 pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
-    // Small answers must not wait for the acknowledgment of earlier ones.
+    // Small responses must not wait for the acknowledgment of earlier ones.
     socket.set_nodelay(true)?;
     socket.set_keepalive(true)?;
     rustix::net::sockopt::set_tcp_keepidle(&socket, PROBE_AFTER)?;
@@ -69,7 +70,7 @@ pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts and serves connections until `drain` fires, then waits for the last answers.
+/// Accepts and serves connections until `drain` is cancelled, then waits until all connections have ended.
 pub(crate) async fn serve(listener: TcpListener, router: Router, registry: Arc<Registry>, drain: CancellationToken) {
     let (tasks, lingering) = (TaskTracker::new(), Arc::new(Semaphore::new(LINGERING)));
     loop {
@@ -116,16 +117,16 @@ async fn accept(listener: &TcpListener, registry: &Registry) -> (TcpStream, Sock
     }
 }
 
-/// Answers a connection that is not admitted, and waits a moment for the client to read the answer: closing a socket
-/// with unread data would discard it.
+/// Sends the reason to a connection that is not admitted, and waits up to [`LINGER`] for the client to close it.
+/// Closing a socket with unread data would discard the response.
 async fn refuse(mut socket: TcpStream, answer: String, _held: (OwnedSemaphorePermit, OwnedSemaphorePermit)) {
-    let told = async {
+    let respond = async {
         socket.write_all(answer.as_bytes()).await?;
         socket.shutdown().await?;
         let mut rest = [0; 1024];
         while socket.read(&mut rest).await? > 0 {}
         Ok::<_, std::io::Error>(())
     };
-    // The connection ends here, whether or not the client has read the answer.
-    drop(tokio::time::timeout(LINGER, told).await);
+    // The connection ends here, whether or not the client has read the response.
+    drop(tokio::time::timeout(LINGER, respond).await);
 }

@@ -1,4 +1,4 @@
-//! The program: reads the command line and hands over to [`cli`].
+//! The entry point of the program. [`cli`] parses the command line and runs the command.
 
 mod app;
 mod backup;
@@ -14,7 +14,8 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-/// Faster than the system's for many small pieces on many threads (docs/decisions/0014).
+/// The global allocator. jemalloc is faster than the system's allocator for many small allocations on many threads
+/// (docs/decisions/0014).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

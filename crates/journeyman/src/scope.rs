@@ -9,7 +9,7 @@ use anyhow::Context;
 use crate::config::{Role, SCOPE, SandboxKind, Settings};
 
 /// Restarts this program in a scope of the user's systemd if sandboxes need it for their limits. Returns only if there
-/// is no restart: the user is root, the process has a delegated control group already, or systemd creates no scope.
+/// is no restart: the user is root, the process already has a delegated control group, or systemd creates no scope.
 ///
 /// # Errors
 /// A scope can be created, but the program cannot be started in it.

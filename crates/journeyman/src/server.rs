@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::Clock;
-use journeyman_worker::{Limits, Places, Worker};
+use journeyman_worker::{Host, Limits, SweepPositions, Worker};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpListener;
 
 use crate::app::{self, App, leftovers};
-use crate::config::{ConnectionSettings, Role, Settings};
+use crate::config::{ConnectionSettings, Settings};
 use crate::connections::{self, Registry};
 use crate::lifecycle::Stages;
 use crate::system::Machine;
@@ -85,9 +85,11 @@ impl Server {
         };
         let (lease, patience) = (self.settings.lease, self.settings.patience);
         let limits = Limits { runs: self.settings.workers, lease, patience, ..Limits::default() };
-        let worker = Worker::new(Arc::clone(&self.app.host), app::worker_id(&self.settings)?, limits);
+        let host = self.app.host();
+        let id = app::worker_id(&self.settings)?;
+        let worker = host.clone().map(|host| Worker::new(host, id, limits));
         let work = async {
-            if self.settings.roles.contains(&Role::Worker) {
+            if let Some(worker) = worker {
                 // The lock on the data directory guarantees that no other process works under our ID.
                 match worker.release_leases().await {
                     Ok(0) => {}
@@ -97,7 +99,7 @@ impl Server {
                 worker.work(stages.drain.clone(), stages.stop.clone()).await;
             }
         };
-        let sweeper = tokio::spawn(sweep(Arc::clone(&self.app.host), self.app.store.clone(), self.settings.clone()));
+        let sweeper = tokio::spawn(sweep(host.clone(), self.app.store.clone(), self.settings.clone()));
         let serving = async {
             tokio::join!(http, work);
         };
@@ -117,7 +119,9 @@ impl Server {
             }
         };
         sweeper.abort();
-        self.app.host.end_warm_agents().await;
+        if let Some(host) = host {
+            host.end_idle_agents().await;
+        }
         served
     }
 }
@@ -139,22 +143,20 @@ fn connection_limits(settings: &Settings) -> Arc<Registry> {
     Registry::new(limits, timeouts, settings.trusted_proxies.clone())
 }
 
-async fn sweep(host: Arc<journeyman_worker::Host>, store: Arc<dyn Store>, settings: Settings) {
-    let (mut beat, mut places) = (tokio::time::interval(SWEEP), Places::default());
+async fn sweep(host: Option<Arc<Host>>, store: Arc<dyn Store>, settings: Settings) {
+    let (mut beat, mut places) = (tokio::time::interval(SWEEP), SweepPositions::default());
     loop {
         beat.tick().await;
         if let Err(error) = sweep_store(&*store, settings.retention).await {
             tracing::warn!(%error, "what is over could not be cleared away");
         }
-        if !settings.roles.contains(&Role::Worker) {
-            continue;
-        }
+        let Some(host) = &host else { continue };
         match host.sweep_blobs(&mut places, settings.session_keep, SWEEP_BLOBS).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "blobs that nobody needs were removed"),
             Err(error) => tracing::warn!(%error, "blobs that nobody needs could not be removed"),
         }
-        match host.release_idle(settings.workspace_idle).await {
+        match host.remove_idle_workspaces(settings.workspace_idle).await {
             Ok(0) => {}
             Ok(released) => tracing::info!(released, "workspaces of idle jobs were removed"),
             Err(error) => tracing::warn!(%error, "workspaces of idle jobs could not be removed"),

@@ -1,4 +1,4 @@
-//! The one home of the system's clock and randomness (docs/decisions/0003).
+//! The adapter of the system's clock and randomness (docs/decisions/0003).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,14 +6,14 @@ use journeyman_core::time::{Clock, IdGen, Timestamp};
 use rand::Rng;
 use uuid::Uuid;
 
-/// The machine's clock and random numbers.
+/// The clock and the random number generator of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Machine;
 
 impl Clock for Machine {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everything else is given")]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that other code receives")]
     fn now(&self) -> Timestamp {
-        // A clock before 1970 is a machine without one.
+        // A machine without a battery-backed clock may start before 1970.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
     }

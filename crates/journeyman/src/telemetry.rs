@@ -1,4 +1,4 @@
-//! The log on stderr.
+//! Logging to stderr.
 
 use std::io::IsTerminal;
 
@@ -8,15 +8,16 @@ use tracing_subscriber::fmt;
 
 use crate::config::{LogFormat, Settings};
 
-/// Begins to log.
+/// Starts logging in the format of the settings.
 ///
 /// # Errors
-/// The filter cannot be read.
+/// The filter of the settings is invalid.
 pub(crate) fn begin(settings: &Settings) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&settings.log)
-        .with_context(|| format!("log {:?} is no filter; write a level such as info", settings.log))?;
+    let filter = EnvFilter::try_new(&settings.log).with_context(|| {
+        format!("log {:?} is not a valid filter; use a level such as info, or levels by module", settings.log)
+    })?;
     let log = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    // Whoever has read it may be gone: that is to be told to nobody, by a panic least of all.
+    // If stderr is closed, reporting the failed write to stderr would panic.
     let log = log.log_internal_errors(false);
     match settings.log_format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),

@@ -1,7 +1,8 @@
-//! Whole-program tests: real git, real processes. `whole` drives the parts over a store in memory, `program` the program
-//! as people run it, `hostile` has agents and repositories that mean harm.
+//! Tests of the whole program with real git and real processes. `whole` runs workers in the test process, with a store
+//! in memory; `program` runs the built program; `hostile` uses malicious agents and repositories; `storm` injects
+//! faults into several machines.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers")]
 
 mod binary;
 

@@ -1,24 +1,24 @@
-//! What is told in one line.
+//! Events that are shown in one line.
 
 use journeyman_core::job::event::LogEntry;
 use serde_json::Value;
 
 use crate::words;
 
-/// One line.
+/// A line of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// The drawing beside it.
+    /// The name of the icon.
     pub(crate) icon: &'static str,
     pub(crate) tone: Tone,
     pub(crate) text: String,
-    /// What it is about, set apart: a commit, a destination.
+    /// Details in monospace after the text, such as commits or a destination.
     pub(crate) code: Vec<String>,
-    /// Where it leads.
+    /// The URL of the line's link.
     pub(crate) link: Option<String>,
 }
 
-/// How much it matters.
+/// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Muted,
@@ -28,7 +28,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    /// The class in the stylesheet.
+    /// Returns the class in the stylesheet.
     pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Muted => "",
@@ -44,9 +44,9 @@ impl Line {
         Self { icon, tone, text: text.into(), code: Vec::new(), link: None }
     }
 
-    /// A message is tried again.
+    /// Creates the line for another attempt at a message.
     pub(crate) fn attempt(number: u64) -> Self {
-        Self::new("refresh", Tone::Muted, format!("Attempt {number} began"))
+        Self::new("refresh", Tone::Muted, format!("Attempt {number} started"))
     }
 
     fn about(mut self, code: impl Into<String>) -> Self {
@@ -58,28 +58,27 @@ impl Line {
     }
 }
 
-/// The line for an entry, if it is told in one, and the reason that it gives. `told` is the reason that was given before.
-pub(crate) fn of(entry: &LogEntry, told: Option<&str>) -> Option<(Line, Option<String>)> {
+/// Returns the line for an entry, if it is shown in one, and the reason in the entry. `last_reason` is the reason that
+/// was shown before.
+pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<(Line, Option<String>)> {
     let data = &entry.data;
     let text = |field: &str| data[field].as_str().unwrap_or_default().to_owned();
     let reason = data["reason"]["text"].as_str().map(str::to_owned);
     let line = match entry.kind.as_str() {
         "agent.session" => session(data),
         "agent.continued" => {
-            Line::new("play", Tone::Muted, "The turn was cut short and is continued").about(text("cause"))
+            Line::new("play", Tone::Muted, "The turn was interrupted and continues").about(text("cause"))
         }
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;
-            Line::new("model", Tone::Warning, format!("A call of the model failed: {failure}"))
+            Line::new("model", Tone::Warning, format!("A model call failed: {failure}"))
         }
-        "model.denied" => {
-            Line::new("shield", Tone::Warning, format!("A call of a model was refused: {}", text("reason")))
-        }
-        "egress.allowed" => Line::new("globe", Tone::Muted, "Reached").about(text("destination")),
+        "model.denied" => Line::new("shield", Tone::Warning, format!("A model call was denied: {}", text("reason"))),
+        "egress.allowed" => Line::new("globe", Tone::Muted, "Connected to").about(text("destination")),
         "egress.denied" => {
             let why = text("reason");
             let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-            Line::new("shield", Tone::Warning, format!("Was not let out{why}")).about(text("destination"))
+            Line::new("shield", Tone::Warning, format!("Connection blocked{why}")).about(text("destination"))
         }
         "permission.answered" => {
             let granted = data["granted"] == true;
@@ -106,24 +105,24 @@ pub(crate) fn of(entry: &LogEntry, told: Option<&str>) -> Option<(Line, Option<S
         }
         "message.withdrawn" => Line::new("cross", Tone::Muted, "A queued message was withdrawn"),
         "run.finished" => run_finished(data, reason.as_deref())?,
-        "job.failed" if reason.as_deref() != told => {
+        "job.failed" if reason.as_deref() != last_reason => {
             Line::new("warning", Tone::Danger, format!("Failed: {}", reason.as_deref().unwrap_or_default()))
         }
         "job.archived" => Line::new("archive", Tone::Muted, "Archived"),
-        "job.unarchived" => Line::new("archive", Tone::Muted, "Taken out of the archive"),
+        "job.unarchived" => Line::new("archive", Tone::Muted, "Unarchived"),
         _ => return None,
     };
     Some((line, reason))
 }
 
 fn session(data: &Value) -> Line {
-    let how = match data["opened"].as_str() {
+    let action = match data["opened"].as_str() {
         Some("resumed") => "resumed its session",
         Some("loaded") => "loaded its session",
         _ => "opened a session",
     };
-    let who = data["agent"].as_str().filter(|who| !who.is_empty()).unwrap_or("The agent");
-    Line::new("play", Tone::Muted, format!("{who} {how}"))
+    let agent = data["agent"].as_str().filter(|name| !name.is_empty()).unwrap_or("The agent");
+    Line::new("play", Tone::Muted, format!("{agent} {action}"))
 }
 
 fn run_finished(data: &Value, reason: Option<&str>) -> Option<Line> {
@@ -131,7 +130,7 @@ fn run_finished(data: &Value, reason: Option<&str>) -> Option<Line> {
     match data["status"].as_str() {
         Some("failed") => Some(Line::new("warning", Tone::Danger, format!("The run failed: {reason}"))),
         Some("cancelled") => Some(Line::new("stop", Tone::Warning, format!("The run was stopped: {reason}"))),
-        // Why there is no pull request.
+        // The reason why there is no pull request.
         _ if !reason.is_empty() => Some(Line::new("info", Tone::Muted, reason)),
         _ => None,
     }

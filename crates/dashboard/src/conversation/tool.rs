@@ -1,46 +1,46 @@
-//! A tool call: all that an agent said of it, in the form of the Agent Client Protocol.
+//! Tool calls, built from the updates of the Agent Client Protocol.
 
 use journeyman_core::time::Timestamp;
 use serde_json::Value;
 use similar::TextDiff;
 
-/// Bytes of one text that are shown: the beginning, and the end.
-const SHOWN: (usize, usize) = (12_000, 4_000);
+/// The maximum number of bytes of a text that are shown from its beginning and from its end.
+const MAX_SHOWN_BYTES: (usize, usize) = (12_000, 4_000);
 
-/// Lines around a change.
+/// The number of context lines around a change.
 const CONTEXT: usize = 3;
 
-/// Longer files are not compared.
-const MOST_COMPARED: usize = 500_000;
+/// The maximum size in bytes of the texts that are compared.
+const MAX_COMPARED_BYTES: usize = 500_000;
 
-/// A tool call as it is now.
+/// The current state of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tool {
     pub(crate) title: String,
-    /// The drawing of its kind.
+    /// The name of the icon for the kind of tool.
     pub(crate) icon: &'static str,
-    /// `pending`, `in_progress`, `completed` or `failed`.
+    /// The status: `pending`, `in_progress`, `completed` or `failed`.
     pub(crate) status: &'static str,
     pub(crate) input: Option<String>,
     pub(crate) parts: Vec<Part>,
-    /// What it gave, where it has no parts.
+    /// The raw output. Pages show it if there are no parts.
     pub(crate) output: Option<String>,
     pub(crate) began: Timestamp,
-    /// When it was completed or failed.
+    /// The time at which the call completed or failed.
     pub(crate) ended: Option<Timestamp>,
 }
 
-/// A piece of what a tool gave.
+/// A part of a tool's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Text.
+    /// A text.
     Text(String),
-    /// A change of a file: its path, and what was there and is.
+    /// A change of a file: its path, the old text and the new text.
     Change(String, String, String),
 }
 
 impl Tool {
-    /// From the first word on it.
+    /// Creates a tool call from its first event.
     pub(crate) fn new(data: &Value, at: Timestamp) -> Self {
         let mut tool = Self {
             title: String::new(),
@@ -56,7 +56,7 @@ impl Tool {
         tool
     }
 
-    /// A later word: the fields that have changed.
+    /// Applies an update, which has only the changed fields.
     pub(crate) fn add(&mut self, data: &Value, at: Timestamp) {
         if let Some(title) = data["title"].as_str().filter(|title| !title.is_empty()) {
             self.title = title.to_owned();
@@ -78,7 +78,7 @@ impl Tool {
             }
         }
         if let Some(input) = data.get("rawInput").and_then(shown) {
-            // A command is read better as it was typed.
+            // A shell command is easier to read without JSON.
             let command = data["rawInput"]["command"].as_str().map(str::to_owned);
             self.input = Some(cut(&command.unwrap_or(input)));
         }
@@ -90,13 +90,13 @@ impl Tool {
         }
     }
 
-    /// Whether there is anything to unfold.
+    /// Returns true if there are details to expand.
     pub(crate) fn has_body(&self) -> bool {
         self.input.is_some() || !self.parts.is_empty() || self.output.is_some()
     }
 }
 
-/// A value for people; `None` where it says nothing.
+/// Formats a JSON value for display; returns `None` if it is empty.
 fn shown(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -122,25 +122,25 @@ fn part(value: &Value) -> Option<Part> {
     }
 }
 
-/// A change, as lines with `+`, `-` or a space before each. It takes the processor, up to a tenth of a second.
+/// Returns a unified diff without file headers, as lines. It can take up to 100 ms of CPU time.
 pub(crate) fn patch(old: &str, new: &str) -> Vec<String> {
-    if old.len().max(new.len()) > MOST_COMPARED {
-        return vec![" The file is too large to be compared here; the tab Changes has what came of it.".to_owned()];
+    if old.len().max(new.len()) > MAX_COMPARED_BYTES {
+        return vec![" The file is too large to be compared here; see the Changes tab for the result.".to_owned()];
     }
     let diff = TextDiff::configure().timeout(std::time::Duration::from_millis(100)).diff_lines(old, new);
     let text = diff.unified_diff().context_radius(CONTEXT).missing_newline_hint(false).to_string();
     cut(&text).lines().map(str::to_owned).collect()
 }
 
-/// The beginning and the end of a long text.
+/// Shortens a long text to its beginning and its end.
 fn cut(text: &str) -> String {
-    let (head, tail) = SHOWN;
+    let (head, tail) = MAX_SHOWN_BYTES;
     if text.len() <= head + tail {
         return text.to_owned();
     }
     let (end, start) = (text.floor_char_boundary(head), text.ceil_char_boundary(text.len() - tail));
     let left_out = start - end;
-    format!("{}\n… {left_out} bytes are left out here; the tab Events has them …\n{}", &text[..end], &text[start..])
+    format!("{}\n… {left_out} bytes left out; see the Events tab …\n{}", &text[..end], &text[start..])
 }
 
 fn icon(kind: &str) -> &'static str {
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_agent_says_of_a_call_is_gathered() {
+    fn updates_of_a_tool_call_are_merged() {
         let at = Timestamp::from_micros;
         let mut tool = Tool::new(&json!({"title": "Run", "kind": "execute", "rawInput": {"command": "ls -l"}}), at(1));
         assert_eq!((tool.icon, tool.status, tool.input.as_deref()), ("shell", "pending", Some("ls -l")));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_loses_its_middle() {
+    fn a_long_text_is_shortened_in_the_middle() {
         let text = format!("{}ü{}", "a".repeat(11_999), "b".repeat(10_000));
         let shown = cut(&text);
         assert!(shown.starts_with("aaa") && shown.ends_with("bbb") && shown.len() < 17_000);

@@ -1,25 +1,25 @@
-//! What belongs together in a hunk: lines that were removed, and those that came in their place.
+//! Grouping of removed lines with the added lines that replace them.
 
 use std::ops::Range;
 
 use super::{Line, LineClass};
 
-/// A part of a diff, by the places of its lines.
+/// A part of a diff, as indexes of its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Block {
-    /// One line that is no change, or a remark about one.
+    /// A single unchanged line or header, or a note after one.
     Same(usize),
-    /// A run of removed lines and the run of added ones behind it; one of them may be empty. Remarks are in the run of
-    /// the line that they are about.
+    /// A run of removed lines and the run of added lines after it; one of the two may be empty. Notes are in the run of
+    /// the line to which they belong.
     Changed {
-        /// The places of the lines that are gone.
+        /// The indexes of the removed lines.
         removed: Range<usize>,
-        /// The places of those that came.
+        /// The indexes of the added lines.
         added: Range<usize>,
     },
 }
 
-/// Takes lines apart; each is in exactly one block, and the blocks are in their order.
+/// Divides lines into blocks. Each line is in exactly one block, and the order stays the same.
 pub(super) fn blocks(lines: &[Line<'_>]) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut at = 0;
@@ -40,7 +40,7 @@ pub(super) fn blocks(lines: &[Line<'_>]) -> Vec<Block> {
 fn end_of_run(lines: &[Line<'_>], from: usize, class: LineClass) -> usize {
     let mut end = from;
     while let Some(line) = lines.get(end) {
-        // A remark alone is no run.
+        // A note does not begin a run.
         if line.class != class && (line.class != LineClass::Note || end == from) {
             break;
         }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_paired_and_remarks_stay_with_their_lines() {
+    fn runs_are_paired_and_notes_stay_with_their_lines() {
         for (signs, expected) in [
             ("", vec![]),
             ("@  ", vec![Same(0), Same(1), Same(2)]),

@@ -1,23 +1,23 @@
-//! Paths as they stand in a diff: prefixed with `a/` or `b/`, and quoted like a string of C where they hold controls,
-//! quotes, backslashes or bytes beyond ASCII.
+//! Parsing of paths in a diff: they have the prefix `a/` or `b/`, and are quoted like a C string if they contain
+//! control characters, quotes, backslashes or bytes beyond ASCII.
 
-/// The path out of `a/path b/path`, which are alike: only where they are does git say no path elsewhere.
+/// Parses `a/path b/path` with two equal paths. If they differ, git repeats them in other lines of the header.
 pub(super) fn of_both(paths: &str) -> String {
-    // Not cut at a space, for there may be some in the path: being alike, both are half.
+    // The text is not split at a space, because paths can contain spaces. Equal paths take one half each.
     let half = paths.len() / 2;
     let (Some(old), Some(new)) = (paths.get(..half), paths.get(half + 1..)) else { return paths.to_owned() };
     let (old, new) = (without(unquoted(old), "a/"), without(unquoted(new), "b/"));
     if old == new && paths.as_bytes().get(half) == Some(&b' ') { new } else { paths.to_owned() }
 }
 
-/// The path in a line `--- a/path` or `+++ b/path`; `None` where there is no file on that side.
+/// Parses the path in a line `--- a/path` or `+++ b/path`; returns `None` if there is no file on that side.
 pub(super) fn of_one(path: &str, prefix: &str) -> Option<String> {
-    // git ends the line with a tab where there is a space in the path.
+    // git appends a tab if there is a space in the path.
     let path = path.strip_suffix('\t').unwrap_or(path);
     if path == "/dev/null" { None } else { Some(without(unquoted(path), prefix)) }
 }
 
-/// The path without its quotes, if it has any. Bytes that are no UTF-8 become U+FFFD.
+/// Removes the quotes of a path, if it has any, and decodes its escapes. Bytes that are not UTF-8 become U+FFFD.
 pub(super) fn unquoted(path: &str) -> String {
     let Some(inner) = path.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return path.to_owned() };
     let mut bytes = Vec::with_capacity(inner.len());

@@ -1,12 +1,12 @@
-//! Reads a diff line by line.
+//! The parser of diffs, which works line by line.
 
 use super::names;
 use super::{Change, FileDiff, Line, LineClass};
 
-/// Takes a diff apart; keeps at most `room` lines and counts the others. A diff that was cut ends where it was cut, and
-/// what is no diff gives no files.
-pub(crate) fn parse(diff: &str, room: usize) -> Vec<FileDiff<'_>> {
-    let mut parser = Parser { files: Vec::new(), hunk: None, room };
+/// Parses a diff. Keeps at most `max_lines` lines and counts the others. A truncated diff is parsed up to its end; a
+/// text that is not a diff has no files.
+pub(crate) fn parse(diff: &str, max_lines: usize) -> Vec<FileDiff<'_>> {
+    let mut parser = Parser { files: Vec::new(), hunk: None, lines_left: max_lines };
     for text in diff.split_terminator('\n') {
         parser.line(text);
     }
@@ -15,9 +15,9 @@ pub(crate) fn parse(diff: &str, room: usize) -> Vec<FileDiff<'_>> {
 
 struct Parser<'a> {
     files: Vec<FileDiff<'a>>,
-    /// Of the last file; `None` until its first hunk begins.
+    /// The current hunk of the last file; `None` before its first hunk.
     hunk: Option<Hunk>,
-    room: usize,
+    lines_left: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -38,10 +38,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the line belongs to the hunk under way.
+    /// Adds the line to the current hunk; returns false if it does not belong to one.
     fn in_hunk(&mut self, text: &'a str) -> bool {
         let Some(hunk) = &mut self.hunk else { return false };
-        // "\ No newline at end of file" follows the line that it is about, the last one too.
+        // "\ No newline at end of file" follows its line, even the last one of a hunk.
         if let Some(note) = text.strip_prefix('\\') {
             self.keep(Line { class: LineClass::Note, old_no: None, new_no: None, text: note.trim_start() });
             return true;
@@ -54,7 +54,7 @@ impl<'a> Parser<'a> {
         } else if let Some(text) = text.strip_prefix('-') {
             Line { class: LineClass::Removed, old_no: Some(hunk.old.take()), new_no: None, text }
         } else if text.is_empty() || text.starts_with(' ') {
-            // Some tools drop the space of an empty line.
+            // Some tools strip the space of an empty context line.
             let text = text.strip_prefix(' ').unwrap_or(text);
             Line { class: LineClass::Context, old_no: Some(hunk.old.take()), new_no: Some(hunk.new.take()), text }
         } else {
@@ -72,9 +72,9 @@ impl<'a> Parser<'a> {
             LineClass::Removed => file.removed += 1,
             LineClass::Hunk | LineClass::Context | LineClass::Note => {}
         }
-        match self.room.checked_sub(1) {
-            Some(room) => {
-                self.room = room;
+        match self.lines_left.checked_sub(1) {
+            Some(left) => {
+                self.lines_left = left;
                 file.lines.push(line);
             }
             None => file.left_out += 1,
@@ -97,7 +97,7 @@ fn begin(paths: &str) -> FileDiff<'_> {
     }
 }
 
-/// A line between `diff --git` and the first hunk. What is not known is left out.
+/// Parses a line between `diff --git` and the first hunk. Ignores unknown lines.
 fn header<'a>(file: &mut FileDiff<'a>, text: &'a str) {
     if let Some(path) = text.strip_prefix("rename from ") {
         (file.change, file.old_path) = (Change::Renamed, Some(names::unquoted(path)));
@@ -122,14 +122,14 @@ fn header<'a>(file: &mut FileDiff<'a>, text: &'a str) {
     }
 }
 
-/// How far a hunk has come.
+/// The progress in a hunk.
 struct Hunk {
     old: Side,
     new: Side,
 }
 
 impl Hunk {
-    /// Reads `@@ -1,2 +3,4 @@ …`.
+    /// Parses a header such as `@@ -1,2 +3,4 @@ …`.
     fn begin(text: &str) -> Option<Self> {
         let (old, rest) = text.strip_prefix("@@ -")?.split_once(" +")?;
         let (new, _) = rest.split_once(" @@")?;
@@ -145,14 +145,14 @@ impl Hunk {
     }
 }
 
-/// One side of a hunk: the number of its next line, and how many are to come.
+/// The number of the next line on one side of a hunk, and the number of remaining lines.
 struct Side {
     next: u32,
     left: u32,
 }
 
 impl Side {
-    /// Reads `3,4`, or `3` for `3,1`.
+    /// Parses a range such as `3,4`, or `3` for `3,1`.
     fn begin(range: &str) -> Option<Self> {
         let (next, left) = range.split_once(',').unwrap_or((range, "1"));
         Some(Self { next: next.parse().ok()?, left: left.parse().ok()? })

@@ -1,5 +1,4 @@
-//! The text of lines as it is shown: cut where the colour changes and where the words differ, hidden characters made
-//! visible.
+//! Division of lines into pieces by token and by changed words, with hidden characters made visible.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,20 +9,20 @@ use super::{FileDiff, Line, LineClass};
 use crate::highlight::{Budget, Highlighter, Span, Token};
 use crate::visible;
 
-/// Words are compared only where as many lines or fewer were removed, and as many added.
+/// The maximum number of removed lines, and of added lines, in a block whose words are compared.
 const LONGEST_RUN: usize = 50;
 
-/// A stretch of a line that looks alike.
+/// A part of a line with the same style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece<'a> {
     token: Option<Token>,
     changed: bool,
-    /// As the page shows it; the template escapes it.
+    /// The text with hidden characters made visible. The template escapes it.
     pub(crate) text: Cow<'a, str>,
 }
 
 impl Piece<'_> {
-    /// Its classes in the stylesheet, if any.
+    /// Returns the classes in the stylesheet, if any.
     pub(crate) fn class(&self) -> Option<Cow<'static, str>> {
         match (self.token, self.changed) {
             (None, false) => None,
@@ -34,7 +33,7 @@ impl Piece<'_> {
     }
 }
 
-/// The pieces of each line of a file.
+/// Returns the pieces of each line of a file.
 pub(super) fn of_file<'a>(file: &FileDiff<'a>, highlighter: &Highlighter, budget: &mut Budget) -> Vec<Vec<Piece<'a>>> {
     let hunks = file.lines.chunk_by(|_, next| next.class != LineClass::Hunk);
     hunks.flat_map(|hunk| of_hunk(file, hunk, highlighter, budget)).collect()
@@ -46,15 +45,15 @@ fn of_hunk<'a>(
     highlighter: &Highlighter,
     budget: &mut Budget,
 ) -> Vec<Vec<Piece<'a>>> {
-    let spans = coloured(file, hunk, highlighter, budget);
+    let spans = highlight(file, hunk, highlighter, budget);
     let words = changed_words(hunk, budget);
     let lines = hunk.iter().zip(&spans).zip(&words);
     lines.map(|((line, spans), words)| pieces(line.content(), spans, words)).collect()
 }
 
-/// The spans of each line. Each side is read for itself, for together they are no text of the language; a side that
-/// has nothing of its own is not read.
-fn coloured<'a>(
+/// Returns the spans of each line. Each side is highlighted separately, because both together are not valid code. A
+/// side without changed lines is skipped if the other one has some.
+fn highlight<'a>(
     file: &FileDiff<'a>,
     hunk: &[Line<'a>],
     highlighter: &Highlighter,
@@ -73,7 +72,7 @@ fn coloured<'a>(
         LineClass::Removed => old.next(),
         LineClass::Added => new.next(),
         LineClass::Context => {
-            // It is on both sides, where both were read.
+            // The line is on both sides, so both iterators must advance.
             let (in_old, in_new) = (old.next(), new.next());
             in_new.or(in_old)
         }
@@ -82,7 +81,7 @@ fn coloured<'a>(
     spans.map(Option::unwrap_or_default).collect()
 }
 
-/// Where the words of each line are that its counterpart has not.
+/// Returns for each line the ranges of the words that its counterpart does not have.
 fn changed_words(hunk: &[Line<'_>], budget: &Budget) -> Vec<Vec<Range<usize>>> {
     let mut changed = vec![Vec::new(); hunk.len()];
     for block in blocks(hunk) {
@@ -94,8 +93,8 @@ fn changed_words(hunk: &[Line<'_>], budget: &Budget) -> Vec<Vec<Range<usize>>> {
         for ((old_at, old), (new_at, new)) in removed.into_iter().zip(added) {
             let words = words::changed(old.content(), new.content());
             for (at, ranges) in [(old_at, words.old), (new_at, words.new)] {
-                if let Some(place) = changed.get_mut(at) {
-                    *place = ranges;
+                if let Some(entry) = changed.get_mut(at) {
+                    *entry = ranges;
                 }
             }
         }
@@ -103,13 +102,13 @@ fn changed_words(hunk: &[Line<'_>], budget: &Budget) -> Vec<Vec<Range<usize>>> {
     changed
 }
 
-/// The lines of a run without the remarks between them, each with its place.
+/// Returns the lines of a run with their indexes, without the notes between them.
 fn numbered<'l, 'a>(hunk: &'l [Line<'a>], run: Range<usize>, class: LineClass) -> Vec<(usize, &'l Line<'a>)> {
     let lines = hunk.iter().enumerate().take(run.end).skip(run.start);
     lines.filter(|(_, line)| line.class == class).collect()
 }
 
-/// Cuts a line at the ends of its spans and at those of its changed words.
+/// Splits a line at the ends of its spans and of its changed words.
 fn pieces<'a>(line: &'a str, spans: &[Span<'a>], changed: &[Range<usize>]) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
     let mut changed = changed.iter().peekable();
@@ -136,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_cut_where_anything_changes() {
+    fn a_line_is_split_at_spans_and_changed_words() {
         let spans = [
             Span { token: Some(Token::Keyword), text: "let" },
             Span { token: None, text: " x = " },
@@ -155,7 +154,7 @@ mod tests {
                     ("123", Some("hl-number")),
                 ],
             ),
-            // Over the end of a span, and beyond the end of the line.
+            // Ranges across the end of a span, and beyond the end of the line.
             (
                 &[(0, 1), (2, 5), (10, 99)],
                 vec![

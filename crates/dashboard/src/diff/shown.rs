@@ -1,5 +1,5 @@
-//! A diff as a page shows it: in one column or in two, coloured, with the words that differ. `templates/_diff.html` is
-//! its markup; a page that has a field `diff` of this type includes it.
+//! A diff prepared for a page: unified or side by side, highlighted, with changed words. `templates/_diff.html` renders
+//! it, for pages that have a field `diff` of the type [`DiffShown`].
 
 use std::borrow::Cow;
 
@@ -9,27 +9,27 @@ use super::{FileDiff, Line, LineClass, parse};
 use crate::highlight::{Budget, Highlighter};
 use crate::words::counted;
 
-/// How many lines of a diff are on a page. A row of the table is many times as long as its line, and a browser with
-/// hundreds of thousands of rows is of no use to anyone.
+/// The maximum number of lines of a diff on a page. The markup of a row is many times as long as its line, and browsers
+/// cannot handle hundreds of thousands of rows.
 const SHOWN_LINES: usize = 20_000;
 
-/// How the sides of a diff are arranged.
+/// The layout of a diff.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum DiffView {
-    /// One below the other.
+    /// Both sides in one column.
     #[default]
     Unified,
-    /// Side by side.
+    /// The sides in two columns.
     Split,
 }
 
 impl DiffView {
-    /// Reads the value of the parameter `view`; what is not known is the usual view.
+    /// Parses the value of the parameter `view`. Unknown values select the unified view.
     pub(crate) fn parse(value: &str) -> Self {
         if value == "split" { Self::Split } else { Self::Unified }
     }
 
-    /// Reads it out of the query of an address, where the last one counts.
+    /// Parses the parameter `view` in the query of a URL. The last occurrence counts.
     pub(crate) fn of_query(query: Option<&str>) -> Self {
         let pairs = query.unwrap_or_default().rsplit('&');
         let mut values = pairs.filter_map(|pair| pair.strip_prefix("view="));
@@ -37,23 +37,23 @@ impl DiffView {
     }
 }
 
-/// A whole diff.
+/// A complete diff, prepared for a page.
 #[derive(Debug)]
 pub(crate) struct DiffShown<'a> {
-    /// Its files, in their order.
+    /// The files, in the order of the diff.
     pub(crate) files: Vec<FileShown<'a>>,
-    /// How many lines were added in all of them.
+    /// The number of added lines in all files.
     pub(crate) added: usize,
-    /// How many were removed.
+    /// The number of removed lines in all files.
     pub(crate) removed: usize,
-    /// Whether it ends before its end.
+    /// True if the diff was truncated.
     pub(crate) cut: bool,
-    /// How it is arranged.
+    /// The layout.
     pub(crate) view: DiffView,
 }
 
 impl<'a> DiffShown<'a> {
-    /// Takes a diff apart and colours it, which is work for `spawn_blocking`. `cut` says that there was more of it.
+    /// Parses and highlights a diff. Call it within `spawn_blocking`. `cut` means that the diff was truncated.
     pub(crate) fn new(
         diff: &'a str,
         cut: bool,
@@ -71,25 +71,25 @@ impl<'a> DiffShown<'a> {
         }
     }
 
-    /// `1 file`, `2 files`.
+    /// Returns the number of files as a text: `1 file`, `2 files`.
     pub(crate) fn files_text(&self) -> String {
         counted(self.files.len(), "file")
     }
 
-    /// Whether it is side by side.
+    /// Returns true if the sides are in two columns.
     pub(crate) fn is_split(&self) -> bool {
         self.view == DiffView::Split
     }
 }
 
-/// One file of a diff.
+/// A file of a diff, prepared for a page.
 #[derive(Debug)]
 pub(crate) struct FileShown<'a> {
-    /// What the diff says of it.
+    /// The parsed diff of the file.
     pub(crate) diff: FileDiff<'a>,
-    /// Its rows in one column; none in the other view.
+    /// The rows of the unified view; empty in the other view.
     pub(crate) unified: Vec<UnifiedRow<'a>>,
-    /// Its rows in two columns; none in the other view.
+    /// The rows of the split view; empty in the other view.
     pub(crate) split: Vec<SplitRow<'a>>,
 }
 
@@ -104,36 +104,36 @@ impl<'a> FileShown<'a> {
     }
 }
 
-/// A line in one column.
+/// A row of the unified view.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnifiedRow<'a> {
-    /// What it is.
+    /// The kind of the line.
     pub(crate) class: LineClass,
-    /// Its number in the old file.
+    /// The line number in the old file.
     pub(crate) old_no: Option<u32>,
-    /// Its number in the new file.
+    /// The line number in the new file.
     pub(crate) new_no: Option<u32>,
-    /// Its text.
+    /// The text of the line.
     pub(crate) pieces: Vec<Piece<'a>>,
 }
 
-/// A row of two columns: a header over both, or a line on one side or on both.
+/// A row of the split view: a hunk header across both sides, or a line on one or both sides.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SplitRow<'a> {
-    /// The header of a hunk; then there are no sides.
+    /// The header of a hunk. If it is present, both sides are `None`.
     pub(crate) hunk: Option<Cow<'a, str>>,
-    /// The old side and the new.
+    /// The old and the new side.
     pub(crate) sides: [Option<Cell<'a>>; 2],
 }
 
-/// A line on one side.
+/// A line on one side of the split view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell<'a> {
-    /// What it is.
+    /// The kind of the line.
     pub(crate) class: LineClass,
-    /// Its number in the file of this side.
+    /// The line number in the file of this side.
     pub(crate) no: Option<u32>,
-    /// Its text.
+    /// The text of the line.
     pub(crate) pieces: Vec<Piece<'a>>,
 }
 
@@ -151,7 +151,7 @@ fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRo
             Block::Same(at) => {
                 let Some(line) = lines.get(at) else { continue };
                 rows.push(match line.class {
-                    // A header is not coloured, so it is one piece.
+                    // Headers are not highlighted, so a header is a single piece.
                     LineClass::Hunk => {
                         SplitRow { hunk: taken(at).pop().map(|header| header.text), sides: [None, None] }
                     }

@@ -1,14 +1,14 @@
-//! What git writes, and what it would not.
+//! Tests with diffs of git, and with malformed ones.
 
 use super::LineClass::{Added, Context, Hunk, Note, Removed};
 use super::*;
 use crate::highlight::{Budget, Highlighter};
 
-const ROOM: usize = 1000;
+const MAX_LINES: usize = 1000;
 
-/// The only file of a diff.
+/// Parses a diff that must have exactly one file.
 fn only(diff: &str) -> FileDiff<'_> {
-    let mut files = parse(diff, ROOM);
+    let mut files = parse(diff, MAX_LINES);
     assert_eq!(files.len(), 1, "{files:?}");
     files.remove(0)
 }
@@ -45,7 +45,7 @@ fn lines_that_look_like_headers_are_lines() {
     let diff = "diff --git a/q.sql b/q.sql\n--- a/q.sql\n+++ b/q.sql\n@@ -1,3 +1,3 @@\n--- a/other\n+++ b/other\n \
                 @@ -1 +1 @@\n-diff --git a/x b/x\n+diff --git a/y b/y\ndiff --git a/z b/z\n--- a/z\n+++ b/z\n\
                 @@ -1 +1 @@\n-a\n+b\n";
-    let files = parse(diff, ROOM);
+    let files = parse(diff, MAX_LINES);
     assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["q.sql", "z"]);
     assert_eq!(
         rows(&files[0])[1..],
@@ -114,8 +114,8 @@ fn an_empty_file_is_named_by_its_header() {
         (new.path.as_str(), new.change, new.without_lines()),
         (".keep", Change::Added, Some("The file is empty."))
     );
-    let gone = only("diff --git a/.keep b/.keep\ndeleted file mode 100644\nindex e69de29..0000000\n");
-    assert_eq!((gone.path.as_str(), gone.change), (".keep", Change::Deleted));
+    let deleted = only("diff --git a/.keep b/.keep\ndeleted file mode 100644\nindex e69de29..0000000\n");
+    assert_eq!((deleted.path.as_str(), deleted.change), (".keep", Change::Deleted));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_change_of_mode_is_shown() {
 }
 
 #[test]
-fn weird_names_are_read() {
+fn unusual_names_are_parsed() {
     for (header, path) in [
         ("a/x b/y b/x b/y", "x b/y"),
         ("a/  b/ ", " "),
@@ -152,33 +152,33 @@ fn weird_names_are_read() {
 }
 
 #[test]
-fn names_that_cannot_be_read_are_shown_whole() {
+fn names_that_cannot_be_parsed_are_shown_unchanged() {
     for header in ["", "a", "a/x", "a/x b/y", "\"", "ä"] {
         assert_eq!(only(&format!("diff --git {header}\n")).path, header);
     }
 }
 
 #[test]
-fn what_is_no_diff_gives_no_files() {
+fn a_text_that_is_not_a_diff_has_no_files() {
     for text in ["", "\n\n", "fatal: bad object\n", "@@ -1 +1 @@\n-a\n+b\n", "--- a/x\n+++ b/x\n"] {
-        assert!(parse(text, ROOM).is_empty(), "{text:?}");
+        assert!(parse(text, MAX_LINES).is_empty(), "{text:?}");
     }
 }
 
 #[test]
-fn a_diff_may_be_cut_anywhere() {
+fn a_diff_can_be_truncated_anywhere() {
     let diff = "diff --git \"a/\\303\\244\" \"b/\\303\\244\"\nold mode 100644\nnew mode 100755\n--- \"a/\\303\\244\"\n\
                 +++ \"b/\\303\\244\"\n@@ -1,2 +1,2 @@ x\n a\n-b\n\\ No newline at end of file\n+c\n";
     for end in 0..diff.len() {
-        assert!(parse(&diff[..end], ROOM).len() <= 1);
+        assert!(parse(&diff[..end], MAX_LINES).len() <= 1);
     }
     assert_eq!(only(diff).path, "ä");
 }
 
 #[test]
-fn a_hunk_that_lies_about_its_length_ends_with_its_lines() {
+fn a_hunk_with_a_wrong_length_ends_with_its_lines() {
     let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\ndiff --git a/y b/y\nnew file mode 100644\n";
-    let files = parse(diff, ROOM);
+    let files = parse(diff, MAX_LINES);
     assert_eq!(
         files.iter().map(|file| (file.path.as_str(), file.lines.len())).collect::<Vec<_>>(),
         [("x", 2), ("y", 0)]
@@ -188,7 +188,7 @@ fn a_hunk_that_lies_about_its_length_ends_with_its_lines() {
 }
 
 #[test]
-fn lines_beyond_the_room_are_counted() {
+fn lines_beyond_the_limit_are_counted() {
     let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,3 @@\n+a\n+b\n+c\n";
     let files = parse(diff, 2);
     assert_eq!((files[0].lines.len(), files[0].left_out, files[0].added), (2, 2, 3));
@@ -197,7 +197,7 @@ fn lines_beyond_the_room_are_counted() {
 }
 
 #[test]
-fn a_large_file_is_folded() {
+fn a_large_file_is_collapsed() {
     let diff =
         |lines: usize| format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{lines} @@\n{}", "+\n".repeat(lines));
     assert!(only(&diff(500)).unfolded());
@@ -211,7 +211,7 @@ fn carriage_returns_show_only_on_changed_lines() {
     assert_eq!(shown, ["a", "b␍", "b"]);
 }
 
-/// The rows of the only file, side by side: each cell as its number, class and text, pieces divided by `|`.
+/// Returns the rows of the only file in the split view: each cell as number, class and text, with `|` between pieces.
 fn split_rows(diff: &str) -> Vec<String> {
     let shown = shown(diff, DiffView::Split);
     assert!(shown.is_split() && shown.files[0].unified.is_empty());
@@ -233,14 +233,14 @@ fn split_rows(diff: &str) -> Vec<String> {
 }
 
 fn shown(diff: &str, view: DiffView) -> DiffShown<'_> {
-    DiffShown::new(diff, false, view, &Highlighter::new(), &mut Budget::patient(100))
+    DiffShown::new(diff, false, view, &Highlighter::new(), &mut Budget::without_deadline(100))
 }
 
 const CHANGES: &str = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,4 +1,5 @@ head\n same\n-let x = 1\n-gone\n\
                        +let x = 2\n+wholly new\n+third\n end\n@@ -9 +9 @@\n-a b c\n\\ No newline\n+a b d\n";
 
 #[test]
-fn side_by_side_removed_lines_stand_beside_those_that_came() {
+fn the_split_view_pairs_removed_lines_with_added_ones() {
     assert_eq!(
         split_rows(CHANGES),
         [
@@ -258,7 +258,7 @@ fn side_by_side_removed_lines_stand_beside_those_that_came() {
 }
 
 #[test]
-fn in_one_column_the_lines_are_in_their_order() {
+fn the_unified_view_keeps_the_order_of_lines() {
     let shown = shown(CHANGES, DiffView::Unified);
     assert!(!shown.is_split() && shown.files[0].split.is_empty());
     assert_eq!((shown.files_text().as_str(), shown.added, shown.removed), ("1 file", 4, 3));
@@ -268,7 +268,7 @@ fn in_one_column_the_lines_are_in_their_order() {
 }
 
 #[test]
-fn both_views_show_all_text_coloured_or_not() {
+fn both_views_show_the_whole_text_with_highlighting() {
     let diff = "diff --git a/x.rs b/x.rs\n--- a/x.rs\n+++ b/x.rs\n@@ -1,3 +1,3 @@\n fn main() {\r\n\
                 -    let x = \"one\";\n+    let x = \"two\u{202e}\";\n }\n";
     let whole = |pieces: &[pieces::Piece<'_>]| pieces.iter().map(|piece| &*piece.text).collect::<String>();

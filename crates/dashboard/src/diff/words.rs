@@ -1,22 +1,22 @@
-//! Which words differ between a line and the one that came in its place.
+//! Comparison of a removed line with its replacement, word by word.
 
 use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
 
-/// Longer lines are not compared: what differs in a minified file is of no use to anyone.
+/// The maximum length of compared lines, in characters. Word differences in minified files help no reader.
 const LONGEST_LINE: usize = 400;
 
-/// Where the words are that one line has and the other has not, as bytes; neither empty nor out of order.
+/// The byte ranges of the words that only one of two lines has. The ranges are sorted and not empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Changed {
-    /// In the old line.
+    /// The ranges in the old line.
     pub(super) old: Vec<Range<usize>>,
-    /// In the new one.
+    /// The ranges in the new line.
     pub(super) new: Vec<Range<usize>>,
 }
 
-/// Compares two lines. Nothing is changed *in* a line that has little in common with the other: it is another line.
+/// Compares two lines. Returns no ranges if they have little in common, because then the whole line was replaced.
 pub(super) fn changed(old: &str, new: &str) -> Changed {
     if !is_short(old) || !is_short(new) {
         return Changed::default();
@@ -39,7 +39,7 @@ fn is_short(line: &str) -> bool {
     line.chars().nth(LONGEST_LINE).is_none()
 }
 
-/// Whether at least a third of the longer line is in the other one too, spaces not counted.
+/// Returns true if at least a third of the longer line is also in the other one, not counting spaces.
 fn is_alike(operations: &[DiffOp], old: &[&str], new: &[&str]) -> bool {
     let weight = |words: &[&str]| -> usize { words.iter().map(|word| word.trim().len()).sum() };
     let same: usize = operations
@@ -51,7 +51,7 @@ fn is_alike(operations: &[DiffOp], old: &[&str], new: &[&str]) -> bool {
     same > 0 && same * 3 >= weight(old).max(weight(new))
 }
 
-/// Runs of letters and digits, runs of spaces, and each other character for itself.
+/// Splits a line into runs of letters and digits, runs of spaces, and single other characters.
 fn words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -86,7 +86,7 @@ impl Kind {
     }
 }
 
-/// Where each word ends, with the begin of the first before them.
+/// Returns the end offset of each word, preceded by zero.
 fn ends(words: &[&str]) -> Vec<usize> {
     let ends = words.iter().scan(0, |end, word| {
         *end += word.len();
@@ -95,7 +95,7 @@ fn ends(words: &[&str]) -> Vec<usize> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// The bytes of a range of words; `None` for an empty one.
+/// Converts a range of words to a range of bytes; returns `None` if it is empty.
 fn bytes(ends: &[usize], words: Range<usize>) -> Option<Range<usize>> {
     let range = *ends.get(words.start)?..*ends.get(words.end)?;
     if range.is_empty() { None } else { Some(range) }
@@ -115,7 +115,7 @@ mod tests {
             ("größer = 日本", "größer = 日本語", vec!["日本"], vec!["日本語"]),
             ("the same", "the same", vec![], vec![]),
             ("    a = b", "  a = b", vec!["    "], vec!["  "]),
-            // What is another line altogether is not marked.
+            // A completely different line is not marked.
             ("old", "new", vec![], vec![]),
             ("return Ok(())", "struct Wholly { different }", vec![], vec![]),
             ("", "new", vec![], vec![]),

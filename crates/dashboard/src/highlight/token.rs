@@ -1,34 +1,34 @@
-//! What has a colour, and which scopes of the grammars mean it.
+//! The tokens that have a color, and their scopes in the grammars.
 
 use syntect::parsing::Scope;
 
-/// What a stretch of code is. Fewer than the scopes of the grammars, so that a theme is ten colours.
+/// The kinds of highlighted code. There are fewer than scopes in the grammars, so that a theme needs only ten colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A word of the language.
+    /// A keyword of the language.
     Keyword,
-    /// Text in quotes.
+    /// A string literal.
     String,
-    /// What is not read by the machine.
+    /// A comment.
     Comment,
-    /// What is called or defined as such.
+    /// A function or macro, in a call or a definition.
     Function,
     /// A type, class or module.
     Type,
     /// A number.
     Number,
-    /// A value with a name, and an escape in a string.
+    /// A named constant, or an escape sequence in a string.
     Constant,
     /// A variable, parameter, field or attribute.
     Variable,
-    /// A sign that computes.
+    /// An operator.
     Operator,
-    /// An element of markup, or a key.
+    /// A tag in markup, a key in YAML, or a deleted line in a diff.
     Tag,
 }
 
 impl Token {
-    /// All of them.
+    /// The list of all tokens.
     pub(crate) const ALL: [Self; 10] = [
         Self::Keyword,
         Self::String,
@@ -42,7 +42,7 @@ impl Token {
         Self::Tag,
     ];
 
-    /// The class in the stylesheet.
+    /// Returns the class in the stylesheet.
     pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Keyword => "hl-keyword",
@@ -59,10 +59,10 @@ impl Token {
     }
 }
 
-/// Prefixes of scopes. The first that fits decides, so the narrower ones come first.
+/// The tokens of scopes, by prefix. The first match decides, so specific prefixes come first.
 const MEANINGS: &[(&str, Option<Token>)] = &[
     ("comment", Some(Token::Comment)),
-    // Code inside a string is no string.
+    // Interpolated code inside a string is not a string.
     ("meta.interpolation", None),
     ("source", None),
     ("text", None),
@@ -97,7 +97,7 @@ const MEANINGS: &[(&str, Option<Token>)] = &[
     ("markup.deleted", Some(Token::Tag)),
 ];
 
-/// The table of meanings, with the scopes as the grammars have them.
+/// The table [`MEANINGS`] with parsed scopes.
 pub(super) struct Scopes(Vec<(Scope, Option<Token>)>);
 
 impl Scopes {
@@ -105,12 +105,12 @@ impl Scopes {
         Self(MEANINGS.iter().filter_map(|(prefix, token)| Some((Scope::new(prefix).ok()?, *token))).collect())
     }
 
-    /// What text in these scopes is: the innermost with a meaning decides.
+    /// Returns the token of text in these scopes. The innermost scope with a meaning decides.
     pub(super) fn token(&self, stack: &[Scope]) -> Option<Token> {
         stack.iter().rev().find_map(|scope| self.meaning(*scope)).flatten()
     }
 
-    /// `None` where the scope says nothing, so that the one around it is asked.
+    /// Returns the meaning of a scope; `None` if it has none, so that the enclosing scope decides.
     fn meaning(&self, scope: Scope) -> Option<Option<Token>> {
         self.0.iter().find(|(prefix, _)| prefix.is_prefix_of(scope)).map(|(_, token)| *token)
     }
@@ -137,7 +137,7 @@ mod tests {
             (&["source.c", "meta.function", "keyword.operator.c"], Some(Token::Operator)),
             (&["source.rust", "constant.numeric.integer"], Some(Token::Number)),
             (&["text.html", "source.css.embedded", "comment.block"], Some(Token::Comment)),
-            // A prefix is whole words.
+            // A prefix matches whole words only.
             (&["source.x", "constantly"], None),
         ] {
             let parsed: Vec<Scope> = stack.iter().map(|scope| Scope::new(scope).unwrap()).collect();

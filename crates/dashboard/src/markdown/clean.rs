@@ -1,4 +1,4 @@
-//! What markup of an agent may consist of.
+//! The allowed HTML of rendered Markdown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,10 +6,11 @@ use ammonia::{Builder, UrlRelative};
 
 use crate::highlight::Token;
 
-/// The class of the box of a task.
+/// The class of the checkbox of a task.
 pub(super) const TASK: &str = "task";
 
-/// No heading above `h4`: those are the page's own. Nothing that loads anything, and nothing that can be filled in.
+/// The allowed elements. Headings above `h4` are missing because the page itself has them. There are no elements that
+/// load anything, and no form controls.
 const TAGS: [&str; 23] = [
     "a",
     "blockquote",
@@ -36,8 +37,8 @@ const TAGS: [&str; 23] = [
     "ul",
 ];
 
-/// Takes out whatever is not allowed. Every class, attribute and scheme is named here: what is new in HTML is not let
-/// through.
+/// Removes everything that is not allowed. Every class, attribute and scheme is listed here, so that new features of
+/// HTML are not allowed automatically.
 pub(super) fn clean(html: &str) -> String {
     let alignments = || HashMap::from([("align", HashSet::from(["center", "left", "right"]))]);
     let classes = Token::ALL.into_iter().map(Token::class).chain([TASK]).collect();
@@ -46,7 +47,7 @@ pub(super) fn clean(html: &str) -> String {
         .tags(HashSet::from(TAGS))
         .clean_content_tags(HashSet::from(["script", "style"]))
         .tag_attributes(HashMap::from([("a", HashSet::from(["href"])), ("ol", HashSet::from(["start"]))]))
-        // Code that is wider than its place is scrolled with the keyboard too.
+        // `tabindex` makes wide code scrollable with the keyboard.
         .tag_attribute_values(HashMap::from([
             ("td", alignments()),
             ("th", alignments()),
@@ -55,7 +56,7 @@ pub(super) fn clean(html: &str) -> String {
         .generic_attributes(HashSet::new())
         .allowed_classes(HashMap::from([("span", classes)]))
         .url_schemes(HashSet::from(["http", "https", "mailto"]))
-        // A relative address would be one of ours.
+        // A relative URL would lead to a page of the dashboard.
         .url_relative(UrlRelative::Deny)
         .link_rel(Some("noopener noreferrer nofollow ugc"))
         .strip_comments(true);
@@ -66,9 +67,9 @@ pub(super) fn clean(html: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What must hold even if the writer let everything through.
+    /// Checks the sanitizer alone, as if the writer escaped nothing.
     #[test]
-    fn nothing_but_what_is_named_passes() {
+    fn only_listed_elements_and_attributes_pass() {
         for (html, expected) in [
             ("<script>alert(1)</script>a", "a"),
             ("<style>*{}</style>a", "a"),
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_browsers_read_in_two_ways_is_harmless_in_both() {
+    fn mutation_xss_payloads_are_harmless() {
         for html in [
             "<svg onload=alert(1)><a xlink:href=\"javascript:alert(1)\">a</a></svg>",
             "<svg></p><style><a id=\"</style><img src=1 onerror=alert(1)>\">",
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classes_of_all_colours_pass() {
+    fn the_classes_of_all_tokens_pass() {
         for token in Token::ALL {
             let html = format!("<span class=\"{}\">a</span>", token.class());
             assert_eq!(clean(&html), html);

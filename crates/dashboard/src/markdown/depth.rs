@@ -1,14 +1,14 @@
-//! Finds text that is nested deeper than anyone writes, before it is parsed.
+//! Detection of excessively nested text before it is parsed.
 //!
-//! A quote or a list takes at least one column to the left of what is in it. So nothing is nested deeper than the
-//! column of the last marker at the begin of any line.
+//! A quote or a list takes at least one column to the left of its content. So the nesting is never deeper than the
+//! column of the last marker at the beginning of a line.
 
-/// Beyond this column there is no marker in honest text.
-const LAST_COLUMN: usize = 200;
+/// The maximum column of a marker. Ordinary text has none beyond it.
+const MAX_COLUMN: usize = 200;
 
-/// Whether a marker of a quote or list stands too far to the right.
+/// Returns true if a marker of a quote or list is beyond [`MAX_COLUMN`].
 pub(super) fn is_too_deep(text: &str) -> bool {
-    text.lines().any(|line| column_of_last_marker(line.as_bytes()) > LAST_COLUMN)
+    text.lines().any(|line| column_of_last_marker(line.as_bytes()) > MAX_COLUMN)
 }
 
 fn column_of_last_marker(line: &[u8]) -> usize {
@@ -17,7 +17,7 @@ fn column_of_last_marker(line: &[u8]) -> usize {
     loop {
         let (bytes, columns, is_marker) = match rest.first() {
             Some(b' ') => (1, 1, false),
-            // Never more, often less; what counts is that it is not too little.
+            // A tab advances at most four columns. Counting too many is safe; counting too few is not.
             Some(b'\t') => (1, 4, false),
             Some(b'>') => (1, 1, true),
             _ => match list_marker(rest) {
@@ -33,7 +33,7 @@ fn column_of_last_marker(line: &[u8]) -> usize {
     }
 }
 
-/// How many bytes a marker of a list takes; none where there is no such marker.
+/// Returns the length of a list marker in bytes, or zero if there is none.
 fn list_marker(rest: &[u8]) -> usize {
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let bytes = match (digits, rest.get(digits)) {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_found_and_honest_text_is_not_one() {
+    fn only_excessive_nesting_is_detected() {
         assert!(is_too_deep(&format!("text\n\n{}", ">".repeat(10_000))));
         assert!(is_too_deep(&"- ".repeat(5_000)));
         assert!(is_too_deep(&"1) ".repeat(5_000)));

@@ -1,25 +1,25 @@
-//! Which links are made.
+//! The rules for links.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::visible;
 
-/// The schemes that an address may have: whole addresses of other places, never one of ours.
+/// The allowed schemes. Only absolute URLs become links, never paths of the dashboard.
 const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
 
-/// Whether a link may lead there.
+/// Returns true if a link may lead to this URL.
 pub(super) fn is_allowed(address: &str) -> bool {
     let starts_with =
         |scheme: &&str| address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    // Browsers leave out tabs and newlines and turn backslashes; quotes and angles are in no address; directions
-    // deceive.
+    // Browsers remove tabs and newlines and turn backslashes into slashes; valid URLs have no quotes and no angle
+    // brackets; bidirectional controls deceive readers.
     SCHEMES.iter().any(starts_with)
         && !address.contains(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"' | '`' | '\\'))
         && matches!(visible::line(address), Cow::Borrowed(_))
 }
 
-/// The first address of a page that stands in a text without any sign of a link around it.
+/// Finds the first http or https URL in a text without link syntax.
 pub(super) fn bare(text: &str) -> Option<Range<usize>> {
     text.match_indices("http").find_map(|(start, _)| {
         let (before, rest) = (text.get(..start)?, text.get(start..)?);
@@ -27,8 +27,8 @@ pub(super) fn bare(text: &str) -> Option<Range<usize>> {
         if before.ends_with(char::is_alphanumeric) {
             return None;
         }
-        // There is a name behind the scheme. Looked at first: to look for the end of each of many that are none would
-        // take the square of the text's length.
+        // A host name must follow the scheme. This check comes first, because a search for the end of each false match
+        // would take quadratic time.
         if !rest.get(scheme.len()..)?.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return None;
         }
@@ -38,13 +38,13 @@ pub(super) fn bare(text: &str) -> Option<Range<usize>> {
     })
 }
 
-/// How long an address is without the signs that belong to the sentence around it.
+/// Returns the length of a URL without the punctuation that belongs to the surrounding sentence.
 fn without_punctuation(address: &str) -> usize {
     let count = |sign: u8| address.bytes().filter(|byte| *byte == sign).count();
     let (opened, mut closed) = (count(b'('), count(b')'));
     let kept = address.trim_end_matches(|c: char| match c {
         '?' | '!' | '.' | ',' | ':' | ';' | '*' | '_' | '~' | '\'' => true,
-        // One that was opened in the address is part of it.
+        // A parenthesis that was opened in the URL is part of it.
         ')' if closed > opened => {
             closed -= 1;
             true
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_addresses_of_known_schemes_are_allowed() {
+    fn only_absolute_urls_with_known_schemes_are_allowed() {
         for address in ["https://x.y", "http://x.y/a?b#c", "mailto:a@b.c", "HTTPS://x.y", "https://x.y/ä"] {
             assert!(is_allowed(address), "{address}");
         }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_addresses_are_found() {
+    fn bare_urls_are_found() {
         for (text, found) in [
             ("see https://x.y/a_b.", Some("https://x.y/a_b")),
             ("(https://x.y)", Some("https://x.y")),

@@ -1,4 +1,4 @@
-//! What text becomes, and what it must not become.
+//! Tests of rendered Markdown, and of attacks on it.
 
 use std::time::{Duration, Instant};
 
@@ -7,25 +7,25 @@ use askama::Template;
 use super::*;
 use crate::highlight::Token;
 
-/// What every link has.
+/// The `rel` attribute of every link.
 const REL: &str = "rel=\"noopener noreferrer nofollow ugc\"";
 
 fn rendered(text: &str) -> String {
     rendered_by(&Highlighter::new(), text)
 }
 
-/// By one that has the grammars already, where there is much to render.
+/// Renders with an existing highlighter, so that tests with many texts load the grammars once.
 fn rendered_by(highlighter: &Highlighter, text: &str) -> String {
-    html_within(text, highlighter, &mut Budget::patient(1_000)).to_string()
+    html_within(text, highlighter, &mut Budget::without_deadline(1_000)).to_string()
 }
 
-/// The same without newlines between elements, which mean nothing.
+/// Renders without newlines, which have no meaning between elements.
 fn compact(text: &str) -> String {
     rendered(text).replace('\n', "")
 }
 
 #[test]
-fn text_becomes_what_its_author_meant() {
+fn markdown_is_converted_to_html() {
     for (text, expected) in [
         ("", String::new()),
         ("a *b* **c** ~~d~~ `e`", "<p>a <em>b</em> <strong>c</strong> <del>d</del> <code>e</code></p>".into()),
@@ -63,7 +63,7 @@ fn text_becomes_what_its_author_meant() {
 }
 
 #[test]
-fn code_is_coloured_and_kept_as_it_is() {
+fn code_is_highlighted_and_its_text_is_unchanged() {
     let html = rendered("```rust\nlet x = \"<b>\";\n\n    // why\n```");
     assert!(html.starts_with("<pre tabindex=\"0\"><code><span class=\"hl-keyword\">let</span>"), "{html}");
     assert!(html.contains("<span class=\"hl-string\">\"&lt;b&gt;\"</span>"), "{html}");
@@ -73,15 +73,15 @@ fn code_is_coloured_and_kept_as_it_is() {
 }
 
 #[test]
-fn a_budget_bounds_the_colours_of_all_texts() {
-    let (highlighter, mut budget) = (Highlighter::new(), Budget::patient(1));
+fn all_texts_of_a_page_share_one_highlighting_budget() {
+    let (highlighter, mut budget) = (Highlighter::new(), Budget::without_deadline(1));
     let mut shown = || html_within("```rust\nlet x = 1;\n```", &highlighter, &mut budget).to_string();
     assert!(shown().contains("hl-keyword"));
     assert_eq!(shown(), "<pre tabindex=\"0\"><code>let x = 1;\n</code></pre>");
 }
 
 #[test]
-fn html_is_text() {
+fn html_is_shown_as_text() {
     for (text, expected) in [
         ("<script>alert(1)</script>", "<pre tabindex=\"0\"><code>&lt;script&gt;alert(1)&lt;/script&gt;</code></pre>"),
         ("a <b onclick=x>b</b>", "<p>a &lt;b onclick=x&gt;b&lt;/b&gt;</p>"),
@@ -93,7 +93,7 @@ fn html_is_text() {
     }
 }
 
-/// Text that became markup somewhere once.
+/// Payloads that have become markup in other programs.
 const ATTACKS: &[&str] = &[
     "<script>alert(1)</script>",
     "<SCRIPT SRC=//x.y></SCRIPT>",
@@ -159,7 +159,7 @@ const ATTACKS: &[&str] = &[
     "---\ntitle: <script>alert(1)</script>\n---",
 ];
 
-/// Asserts that there is no tag but those that this module writes, each with its attributes exactly.
+/// Asserts that the markup has only tags that this module writes, with exactly their attributes.
 fn assert_harmless(html: &str, text: &str) {
     for (at, _) in html.match_indices('<') {
         let tag = html[at + 1..].split('>').next().unwrap();
@@ -209,7 +209,7 @@ fn no_attack_becomes_markup() {
 }
 
 #[test]
-fn hidden_characters_are_shown_however_they_are_written() {
+fn hidden_characters_are_shown_in_every_notation() {
     for text in [
         "a\u{202e}b",
         "a&#x202e;b",
@@ -230,7 +230,7 @@ fn hidden_characters_are_shown_however_they_are_written() {
 }
 
 #[test]
-fn a_template_writes_markup_as_it_is_and_text_escaped() {
+fn a_template_inserts_markup_unescaped_and_text_escaped() {
     #[derive(Template)]
     #[template(source = "{{ markup }}{{ text }}", ext = "html")]
     struct Page<'a> {
@@ -244,7 +244,7 @@ fn a_template_writes_markup_as_it_is_and_text_escaped() {
 }
 
 #[test]
-fn text_that_is_too_long_is_shown_as_it_is() {
+fn text_that_is_too_long_is_shown_without_formatting() {
     let long = format!("*a* <b>\n{}", "x".repeat(LONGEST_TEXT));
     let html = rendered(&long);
     assert!(html.starts_with("<pre tabindex=\"0\"><code>*a* &lt;b&gt;\nxxx") && html.ends_with("xxx</code></pre>"));
@@ -252,7 +252,7 @@ fn text_that_is_too_long_is_shown_as_it_is() {
 }
 
 #[test]
-fn bombs_are_neither_slow_nor_deep() {
+fn malicious_nesting_is_neither_slow_nor_deep() {
     let nested = |part: &str, count: usize| part.repeat(count);
     for (name, text) in [
         ("quotes", nested(">", 10_000)),
@@ -287,7 +287,7 @@ fn bombs_are_neither_slow_nor_deep() {
     ] {
         let begun = Instant::now();
         let html = rendered(&text);
-        // Without optimisation and beside other tests; what grows with the square takes minutes.
+        // Generous, because the build is not optimized and other tests run in parallel. Quadratic time takes minutes.
         assert!(begun.elapsed() < Duration::from_secs(20), "{name} took {:?}", begun.elapsed());
         let deepest = html.split('<').scan(0_i32, |depth, tag| {
             *depth += if tag.starts_with('/') {

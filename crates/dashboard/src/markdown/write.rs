@@ -1,4 +1,4 @@
-//! Writes markup for what the parser finds. Every tag is a constant here; of the text, nothing is written but escaped.
+//! Conversion of parser events to HTML. All tags are constants in this module; all text is escaped.
 
 use pulldown_cmark::{
     Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream,
@@ -9,14 +9,16 @@ use super::link;
 use crate::highlight::{Budget, Highlighter};
 use crate::visible;
 
-/// What is nested deeper is written without its tags: how long a browser's parser takes grows with the depth.
-const DEEPEST: usize = 64;
+/// The maximum depth of elements; deeper ones are written without their tags. The time of a browser's parser grows with
+/// the depth.
+const MAX_DEPTH: usize = 64;
 
-/// A text whose markup would be longer is shown as it is. Tables can be made to grow.
+/// The maximum size of the markup in bytes; a text with more is shown without formatting. A small table can have very
+/// large markup.
 const LONGEST_MARKUP: usize = 2 * 1024 * 1024;
 
-/// The text as markup; `None` where that is too long.
-pub(super) fn written(text: &str, highlighter: &Highlighter, budget: &mut Budget) -> Option<String> {
+/// Converts a text to markup; returns `None` if the markup exceeds [`LONGEST_MARKUP`].
+pub(super) fn render(text: &str, highlighter: &Highlighter, budget: &mut Budget) -> Option<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut writer = Writer {
         out: String::with_capacity(text.len() * 2),
@@ -36,8 +38,8 @@ pub(super) fn written(text: &str, highlighter: &Highlighter, budget: &mut Budget
     Some(writer.out)
 }
 
-/// The text without any meaning.
-pub(super) fn as_it_is(text: &str) -> String {
+/// Returns the text as one preformatted block, without any formatting.
+pub(super) fn preformatted(text: &str) -> String {
     let mut out = "<pre tabindex=\"0\"><code>".to_owned();
     escape(&mut out, text);
     out.push_str("</code></pre>");
@@ -47,31 +49,31 @@ pub(super) fn as_it_is(text: &str) -> String {
 struct Writer<'w> {
     out: String,
     open: Vec<Open>,
-    /// How many of those are links: one or none.
+    /// The number of links among the open elements: zero or one.
     links: usize,
-    /// A block of code or HTML under way.
+    /// The block of code or HTML that is being read.
     verbatim: Option<Verbatim>,
     cells: Cells,
     highlighter: &'w Highlighter,
     budget: &'w mut Budget,
 }
 
-/// An element that was begun, written or not.
+/// An element that was opened, whether its tag was written or not.
 struct Open {
     end: &'static str,
     is_link: bool,
-    /// Where its content begins.
+    /// The offset in the output at which the content begins.
     begin: usize,
 }
 
-/// Text that is shown as it is.
+/// A block whose text is shown without formatting.
 #[derive(Default)]
 struct Verbatim {
     info: String,
     text: String,
 }
 
-/// Where in a table the writer is.
+/// The position in the current table.
 #[derive(Default)]
 struct Cells {
     alignments: Vec<Alignment>,
@@ -102,7 +104,7 @@ impl Writer<'_> {
                 let mark = if done { "☑" } else { "☐" };
                 self.out.push_str(&format!("<span class=\"{TASK}\">{mark}</span> "));
             }
-            // Not asked for in the options.
+            // The options do not enable these.
             Event::InlineMath(text) | Event::DisplayMath(text) | Event::FootnoteReference(text) => self.text(&text),
         }
     }
@@ -145,9 +147,9 @@ impl Writer<'_> {
             Tag::Strong => self.begin("<strong>", "</strong>"),
             Tag::Strikethrough => self.begin("<del>", "</del>"),
             Tag::Link { link_type: LinkType::Email, dest_url, .. } => self.start_link(&format!("mailto:{dest_url}")),
-            // An image is not loaded: it would tell its host who looks at the page, and when.
+            // Images are not loaded, because a request would tell the image's host who views the page, and when.
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => self.start_link(&dest_url),
-            // Not asked for in the options.
+            // The options do not enable these.
             Tag::FootnoteDefinition(_)
             | Tag::DefinitionList
             | Tag::DefinitionListTitle
@@ -167,9 +169,9 @@ impl Writer<'_> {
         self.links -= usize::from(open.is_link);
     }
 
-    /// Begins an element; what ends it is written when the parser says so.
+    /// Writes the opening tag of an element. [`Self::end`] writes the closing tag.
     fn begin(&mut self, begin: &str, end: &'static str) {
-        let is_shown = self.open.len() < DEEPEST;
+        let is_shown = self.open.len() < MAX_DEPTH;
         if is_shown {
             self.out.push_str(begin);
         }
@@ -191,7 +193,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Begins a link, unless it leads nowhere that it may, or is in another. Then only its text is shown.
+    /// Begins a link. If its URL is not allowed, or the link is inside another one, only its text is shown.
     fn start_link(&mut self, address: &str) {
         if self.links > 0 || !link::is_allowed(address) {
             self.begin("", "");
@@ -227,7 +229,7 @@ impl Writer<'_> {
         self.escaped(rest);
     }
 
-    /// Text, where hidden characters may have come from entities.
+    /// Writes escaped text. Makes hidden characters visible here too, because entities can produce them.
     fn escaped(&mut self, text: &str) {
         escape(&mut self.out, &visible::lines(text));
     }
@@ -256,7 +258,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes text so that it is text in an element and in a quoted attribute.
+/// Escapes text for the content of an element and for a quoted attribute.
 fn escape(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {

@@ -5,10 +5,11 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::ports::{PasswordChange, SessionsToEnd, StoreError, UserWriteError};
+use journeyman_core::ports::{SessionsToEnd, StoreError};
 use journeyman_core::user::Session;
+use journeyman_core::user::decide::PasswordChange;
 
-use crate::failure::{Failure, Page, refused, rendered};
+use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::moment::Moment;
@@ -86,12 +87,9 @@ async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         return wrong(words::sentence(&text)).await;
     }
     let hash = services.passwords.hash(new).await.map_err(failed)?;
-    let entry = viewer.audit(frame.now, "user.password", viewer.user.id);
     let change = PasswordChange { from: viewer.user.password.clone(), to: hash, keep: viewer.session };
-    match services.store.set_password(viewer.user.id, change, entry).await {
-        Ok(()) => {}
-        Err(UserWriteError::Store(error)) => return Err(error.into()),
-        Err(error) => return wrong(words::sentence(&error.to_string())).await,
+    if let Err(error) = frame.cases().set_password(&frame.caller(), viewer.user.id, change).await {
+        return wrong(refusal(error)?).await;
     }
     Ok(Redirect::to("/account?done=password").into_response())
 }

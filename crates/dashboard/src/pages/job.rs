@@ -60,9 +60,9 @@ impl InJob {
         self.path(&format!("/jobs/{}{rest}", self.job.id))
     }
 
-    /// The same in the HTTP interface.
+    /// Returns the job's path in the HTTP interface, to show it. `rest` begins with a slash, or is empty.
     pub(super) fn job_api(&self, rest: &str) -> String {
-        self.api(&format!("/job/{}{rest}", self.job.id))
+        format!("/v2/agent/{}/job/{}{rest}", self.project.id, self.job.id)
     }
 }
 

@@ -12,17 +12,16 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use futures::stream::unfold;
+use journeyman_app::JobRequest;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::{Cursor, JobFilter, StoreError};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::job::status;
-use crate::failure::{Failure, Page, refused, rendered};
+use crate::failure::{Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, InProject};
-use crate::interface::Call;
 use crate::moment::Moment;
 use crate::streams::Stream;
 use crate::{Shared, session, visible, words};
@@ -57,13 +56,10 @@ impl ListQuery {
         let known = [JobStatus::Active, JobStatus::Completed, JobStatus::Failed, JobStatus::Archived];
         let status = self.status.as_deref().unwrap_or_default();
         JobFilter {
-            project: at.project.id.clone(),
             status: known.into_iter().find(|known| known.name() == status),
-            created_after: None,
-            created_before: None,
             title_contains: Some(self.title()).filter(|text| !text.is_empty()),
             after: self.after.as_deref().and_then(cursor),
-            limit: ON_PAGE + 1,
+            ..JobFilter::newest(at.project.id.clone(), ON_PAGE + 1)
         }
     }
 
@@ -235,7 +231,7 @@ impl News {
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                () = self.shared.services.interface.stopped() => return None,
+                () = self.shared.services.tails.stopped() => return None,
             }
         }
     }
@@ -292,32 +288,28 @@ async fn create(at: InProject, fields: Fields) -> Response {
 
 async fn create_page(at: &InProject, fields: &Fields) -> Page {
     at.needs_write()?;
-    let call = Call::post(at.api("/job"), Some(body(fields))).once(fields.given("once").as_deref());
-    match at.call(call).await {
-        Ok(record) => {
-            let id = record["id"].as_str().unwrap_or_default();
-            Ok(Redirect::to(&at.path(&format!("/jobs/{id}"))).into_response())
-        }
-        Err(refusal) if refusal.status.is_client_error() => {
+    let request = request(fields);
+    let once = fields.once(&format!("create job {request:?}"));
+    match at.cases().create_job(&at.caller(), &at.project.id, request, once).await {
+        Ok(done) => Ok(Redirect::to(&at.path(&format!("/jobs/{}", done.record.id))).into_response()),
+        Err(error) => {
             let mut page = NewPage::new(at, fields);
-            page.error = Some(refusal.text);
-            // What was refused is not remembered under the key; what is sent now may be something else.
+            page.error = Some(refusal(error)?);
+            // A refused request is not stored under its key, and the next request may be a different one.
             page.once = at.once();
             refused(&page)
         }
-        Err(refusal) => Err(Failure::from(refusal)),
     }
 }
 
-fn body(fields: &Fields) -> Value {
-    let mut body = json!({ "prompt": fields.text("prompt") });
-    for field in ["ref", "branch", "title", "agent", "model"] {
-        if let Some(text) = fields.given(field) {
-            body[field] = json!(text);
-        }
+fn request(fields: &Fields) -> JobRequest {
+    JobRequest {
+        prompt: fields.text("prompt"),
+        reference: fields.given("ref"),
+        branch: fields.given("branch"),
+        model: fields.given("model"),
+        agent: fields.given("agent"),
+        title: fields.given("title"),
+        draft: fields.is_set("draft").then_some(true),
     }
-    if fields.is_set("draft") {
-        body["draft"] = json!(true);
-    }
-    body
 }

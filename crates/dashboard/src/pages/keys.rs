@@ -8,18 +8,18 @@ use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use axum::response::{Redirect, Response};
 use axum::routing::{get, post};
+use journeyman_app::{Answered, CreatedKey};
+use journeyman_core::admin::Precondition;
 use journeyman_core::ids::ProjectId;
-use journeyman_core::key::{ApiKey, DEFAULT_LIFETIME_DAYS, Scope};
+use journeyman_core::key::{ApiKey, DEFAULT_LIFETIME_DAYS, NewKey, Scope, parse_network};
 use journeyman_core::time::Timestamp;
-use serde_json::{Value, json};
 
 use crate::Shared;
-use crate::failure::{Failure, Page, refused, rendered};
+use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
-use crate::interface::Call;
 use crate::moment::Moment;
-use crate::visible;
+use crate::{visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -200,47 +200,55 @@ async fn create(State(shared): State<Shared>, frame: Frame, fields: Fields) -> R
 
 async fn create_page(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     frame.needs_write()?;
-    let call = Call::post("/v2/keys", Some(body(fields, frame)));
-    let created = match frame.call(call).await {
-        Ok(created) => created,
-        Err(refusal) if refusal.status.is_client_error() => {
-            return refused(&new_page(shared, frame, fields, Some(refusal.text)).await?);
-        }
-        Err(refusal) => return Err(refusal.into()),
+    let new = match new_key(fields, frame) {
+        Ok(new) => new,
+        Err(text) => return refused(&new_page(shared, frame, fields, Some(words::sentence(&text))).await?),
     };
-    let text = |field: &str| created[field].as_str().unwrap_or_default().to_owned();
-    let project = created["projects"][0].as_str().map(str::to_owned);
-    let project = match project {
-        Some(project) => Some(project),
+    let created = match frame.cases().create_key(&frame.caller(), new, None, |_| String::new()).await {
+        Ok(Answered::New(created)) => created,
+        Ok(Answered::Replayed(_)) => return Err(Failure::Form("the key was created already".to_owned())),
+        Err(error) => return refused(&new_page(shared, frame, fields, Some(refusal(error)?)).await?),
+    };
+    let CreatedKey { key, secret } = created;
+    let project = match key.projects.iter().flatten().next() {
+        Some(project) => Some(project.to_string()),
         None => shared.services.store.projects().await?.first().map(|project| project.id.to_string()),
     };
-    let expires = created["expiresAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).map(|at| frame.moment(at));
-    let curl = super::projects::curl(frame, project.as_deref().unwrap_or("PROJECT"), &text("secret"));
+    let curl = super::projects::curl(frame, project.as_deref().unwrap_or("PROJECT"), &secret);
     rendered(&CreatedPage {
         frame,
-        name: visible::line(&text("name")).into_owned(),
-        secret: text("secret"),
+        name: visible::line(&key.name).into_owned(),
+        secret,
         curl,
-        expires,
+        expires: key.expires_at.map(|at| frame.moment(at)),
     })
 }
 
-fn body(fields: &Fields, frame: &Frame) -> Value {
-    let scopes = if fields.text("scope") == "read" { json!(["read"]) } else { json!(["read", "write"]) };
-    let expires = match fields.given("days") {
-        Some(days) => json!(days.parse().map_or(days, |days| end(frame.now, days).to_string())),
-        None => Value::Null,
+/// Reads the form of a new key.
+fn new_key(fields: &Fields, frame: &Frame) -> Result<NewKey, String> {
+    let is_limited = !frame.viewer.is_administrator() || fields.text("where") == "some";
+    let projects = || {
+        let parsed = fields.all("project").iter().map(|id| id.parse()).collect::<Result<Vec<ProjectId>, _>>();
+        parsed.map_err(|error| format!("projects: {error}"))
     };
-    let mut body = json!({ "name": fields.text("name"), "scopes": scopes, "expiresAt": expires });
-    if !frame.viewer.is_administrator() || fields.text("where") == "some" {
-        body["projects"] = json!(fields.all("project"));
-    }
+    let expires_at = match fields.given("days") {
+        Some(days) => {
+            let days = days.parse().map_err(|_| format!("expiry: {days:?} is not a number of days"))?;
+            Some(end(frame.now, days))
+        }
+        None => None,
+    };
     let addresses = fields.text("addresses");
-    let addresses: Vec<&str> = addresses.split([',', '\n', ' ']).filter(|part| !part.is_empty()).collect();
-    if !addresses.is_empty() {
-        body["allowedIps"] = json!(addresses);
-    }
-    body
+    let addresses = addresses.split([',', '\n', ' ']).map(str::trim).filter(|part| !part.is_empty());
+    let addresses = addresses.map(|part| parse_network(part).map_err(|error| format!("allowed addresses: {error}")));
+    let addresses = addresses.collect::<Result<Vec<_>, String>>()?;
+    Ok(NewKey {
+        name: fields.text("name"),
+        scopes: if fields.text("scope") == "read" { vec![Scope::Read] } else { vec![Scope::Read, Scope::Write] },
+        projects: is_limited.then(projects).transpose()?,
+        expires_at,
+        allowed_ips: Some(addresses).filter(|addresses| !addresses.is_empty()),
+    })
 }
 
 fn end(now: Timestamp, days: u64) -> Timestamp {
@@ -250,7 +258,8 @@ fn end(now: Timestamp, days: u64) -> Timestamp {
 async fn revoke(frame: Frame, Path(key): Path<String>) -> Response {
     let page = async {
         frame.needs_write()?;
-        frame.call(Call::delete(format!("/v2/keys/{}", crate::words::in_query(&key)))).await?;
+        let key = key.parse().map_err(|_| Failure::NotFound("key"))?;
+        frame.cases().revoke_key(&frame.caller(), key, Precondition::None).await?;
         Ok(Redirect::to("/keys?done=revoked").into_response())
     };
     frame.answer(page.await)

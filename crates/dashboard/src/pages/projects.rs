@@ -3,18 +3,21 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project};
-use serde_json::{Value, json};
+use journeyman_app::{Error, RefusalKind};
+use journeyman_core::ids::ProjectId;
+use journeyman_core::project::decide::Proposal;
+use journeyman_core::project::{
+    CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretChanges, SecretValue, Settings, check,
+};
+use journeyman_core::time::Timestamp;
 
-use crate::failure::{Page, refused, rendered};
+use crate::failure::{Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, InProject};
-use crate::interface::Call;
 use crate::moment::Moment;
-use crate::{Shared, visible};
+use crate::{Shared, visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -111,47 +114,60 @@ async fn create(frame: Frame, fields: Fields) -> Response {
 
 async fn create_page(frame: &Frame, fields: &Fields) -> Page {
     frame.needs_administrator()?;
-    let body = body(fields);
     let mut page = NewPage::new(frame, fields);
+    let proposal = match proposal(fields, frame.now) {
+        Ok(proposal) => proposal,
+        Err(text) => {
+            page.error = Some(words::sentence(&text));
+            return refused(&page);
+        }
+    };
+    let caller = frame.caller();
     if !page.hosted
         && !fields.is_set("untested")
-        && let Err(refusal) = frame.call(Call::post("/v2/repository/test", Some(body.clone()))).await
+        && let Err(error) = frame.cases().test_new_project(&caller, proposal.clone()).await
     {
-        page.untested = refusal.status == StatusCode::UNPROCESSABLE_ENTITY;
-        page.error = Some(refusal.text);
+        page.untested = is_unreadable(&error);
+        page.error = Some(refusal(error)?);
         return refused(&page);
     }
-    match frame.call(Call::post("/v2/projects", Some(body))).await {
-        Ok(created) => {
-            let id = created["id"].as_str().unwrap_or_default();
-            Ok(Redirect::to(&format!("/projects/{id}/jobs?done=created")).into_response())
-        }
-        Err(refusal) if refusal.status.is_client_error() => {
-            page.error = Some(refusal.text);
+    match frame.cases().create_project(&caller, proposal, None, |_| String::new()).await {
+        Ok(_) => Ok(Redirect::to(&format!("/projects/{}/jobs?done=created", page.id.trim())).into_response()),
+        Err(error) => {
+            page.error = Some(refusal(error)?);
             refused(&page)
         }
-        Err(refusal) => Err(refusal.into()),
     }
 }
 
-fn body(fields: &Fields) -> Value {
-    let id = fields.text("id").trim().to_owned();
+/// Returns whether a repository could not be read. The viewer may save such a project anyway.
+pub(super) fn is_unreadable(error: &Error) -> bool {
+    matches!(error, Error::Refused(refusal) if matches!(refusal.kind, RefusalKind::RepositoryUnreadable(_)))
+}
+
+/// Reads the form of a new project.
+fn proposal(fields: &Fields, now: Timestamp) -> Result<Proposal, String> {
+    let id: ProjectId = fields.text("id").trim().parse().map_err(|error| format!("id: {error}"))?;
     let hosted = fields.text("where") != "remote";
-    let repository = if hosted { format!("local:{id}") } else { fields.text("repository").trim().to_owned() };
-    let mut body = json!({ "id": id, "repository": repository });
-    for field in ["ref", "agent", "model"] {
-        if let Some(text) = fields.given(field) {
-            body[field] = json!(text);
-        }
-    }
+    let mut secrets = SecretChanges::new();
+    let mut settings = Settings::default();
     if !hosted {
-        for field in ["username", "token"] {
-            if let Some(text) = fields.given(field) {
-                body["codeHost"][field] = json!(text);
-            }
+        settings.code_host.username = fields.given("username");
+        if let Some(token) = fields.given("token") {
+            secrets.insert(CODE_HOST_TOKEN.to_owned(), Some(SecretValue(token)));
         }
     }
-    body
+    let repository = if hosted { format!("local:{id}") } else { fields.text("repository").trim().to_owned() };
+    let default = Project::new(id, repository, now);
+    let project = Project {
+        reference: fields.given("ref"),
+        agent: fields.given("agent").unwrap_or_else(|| default.agent.clone()),
+        model: fields.given("model").unwrap_or_else(|| default.model.clone()),
+        settings,
+        ..default
+    };
+    check(&project, &secrets).map_err(|error| error.to_string())?;
+    Ok((project, secrets))
 }
 
 /// A line of a shell that sends a job.

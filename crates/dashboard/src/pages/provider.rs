@@ -9,13 +9,14 @@ use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use journeyman_core::ids::UserId;
-use journeyman_core::ports::{ProvenPerson, ReturnedSignIn, UserWriteError};
+use journeyman_app::Error;
+use journeyman_core::admin::AdminRefusal;
+use journeyman_core::ports::{ProvenPerson, ReturnedSignIn};
 use journeyman_core::user::{User, user_name};
 use serde::Deserialize;
 
 use super::sign_in::form;
-use crate::viewer::{ClientAddress, audit};
+use crate::viewer::ClientAddress;
 use crate::{Shared, failure, session, words};
 
 /// How long the cookie lives, in seconds.
@@ -118,11 +119,11 @@ async fn returned(
                 let back = Redirect::to(words::way_back(&next)).into_response();
                 session::with_cookie(session::with_cookie(back, cookie), pending_cookie(&shared, ""))
             }
-            Err(UserWriteError::Store(error)) => failure::unavailable(&shared, &error),
+            Err(Error::Store(error)) => failure::unavailable(&shared, &error),
             Err(error) => refused(StatusCode::FORBIDDEN, words::sentence(&error.to_string())).await,
         },
         Ok(Err(text)) => refused(StatusCode::FORBIDDEN, text).await,
-        Err(UserWriteError::Store(error)) => failure::unavailable(&shared, &error),
+        Err(Error::Store(error)) => failure::unavailable(&shared, &error),
         Err(error) => refused(StatusCode::CONFLICT, words::sentence(&error.to_string())).await,
     }
 }
@@ -134,7 +135,7 @@ async fn user(
     person: ProvenPerson,
     ClientAddress(address): ClientAddress,
     role: journeyman_core::user::Role,
-) -> Result<Result<User, String>, UserWriteError> {
+) -> Result<Result<User, String>, Error> {
     let services = &shared.services;
     if let Some(user) = services.store.user_by_identity(person.identity.clone()).await? {
         let text = "This account is disabled. Ask an administrator.".to_owned();
@@ -143,21 +144,10 @@ async fn user(
     let Ok(name) = user_name(&person.email) else {
         return Ok(Err("The provider's address for you cannot be the name of a user here.".to_owned()));
     };
-    let now = services.clock.now();
-    let user = User {
-        id: UserId::from_uuid(services.ids.uuid(now)),
-        name,
-        role,
-        password: None,
-        identity: Some(person.identity),
-        created_at: now,
-        signed_in_at: None,
-        disabled_at: None,
-    };
-    let entry = audit(now, user.id, "user.created", user.id, address);
-    match services.store.create_user(user.clone(), entry).await {
-        Ok(()) => Ok(Ok(user)),
-        Err(UserWriteError::Exists) => Ok(Err(
+    let user = services.cases.new_user(&name, role, Some(person.identity))?;
+    match services.cases.add_proven_user(user, address).await {
+        Ok(user) => Ok(Ok(user)),
+        Err(Error::Admin(AdminRefusal::UserExists)) => Ok(Err(
             "There is a user of this name already, who signs in in another way; ask an administrator.".to_owned(),
         )),
         Err(error) => Err(error),

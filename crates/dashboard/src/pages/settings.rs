@@ -1,20 +1,20 @@
 //! `/projects/{project}/settings/{section}`: a project's settings, section by section.
 
-mod patch;
+mod edit;
 
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use journeyman_core::admin::Precondition;
 use journeyman_core::model::price::day;
 use journeyman_core::project::{CODE_HOST_TOKEN, PermissionPolicy, PullPolicy, SecretUse};
 
-use crate::failure::{Failure, Page, refused, rendered};
+use super::projects::is_unreadable;
+use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, InProject};
-use crate::interface::Call;
 use crate::{Shared, words};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -78,16 +78,16 @@ impl SettingsPage<'_> {
     }
 
     fn mebibytes(&self, name: &str, set: &Option<u64>) -> String {
-        self.number(name, &set.map(patch::mebibytes))
+        self.number(name, &set.map(edit::mebibytes))
     }
 
     fn dollars(&self, name: &str, set: &Option<u64>) -> String {
-        self.value(name, set.map(patch::dollars).as_deref())
+        self.value(name, set.map(edit::dollars).as_deref())
     }
 
     fn environment(&self) -> String {
         let all = &self.at.project.settings.environment;
-        let lines = all.iter().filter(|(_, value)| patch::is_line(value));
+        let lines = all.iter().filter(|(_, value)| edit::is_line(value));
         let lines = lines.map(|(name, value)| format!("{name}={value}\n"));
         self.value("environment", Some(&lines.collect::<String>()))
     }
@@ -95,7 +95,7 @@ impl SettingsPage<'_> {
     /// Variables that no line of the form can hold.
     fn long_variables(&self) -> Vec<&str> {
         let all = &self.at.project.settings.environment;
-        all.iter().filter(|(_, value)| !patch::is_line(value)).map(|(name, _)| name.as_str()).collect()
+        all.iter().filter(|(_, value)| !edit::is_line(value)).map(|(name, _)| name.as_str()).collect()
     }
 
     fn egress(&self) -> String {
@@ -200,24 +200,23 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
     let section = known(section)?;
     let mut error = None;
     let mut untested = false;
-    match patch::of(section, fields, &at.project) {
-        Ok(patch) => {
-            let path = format!("/v2/projects/{}", at.project.id);
+    match edit::of(section, fields, &at.project) {
+        Ok(edit) => {
+            let (caller, id) = (at.caller(), &at.project.id);
             if section == "repository"
                 && !fields.is_set("untested")
-                && let Err(refusal) = at.call(Call::post(format!("{path}/test"), Some(patch.clone()))).await
+                && let Err(failed) = at.cases().test_project(&caller, id, edit::boxed(&edit)).await
             {
-                untested = refusal.status == StatusCode::UNPROCESSABLE_ENTITY;
-                error = Some(refusal.text);
+                untested = is_unreadable(&failed);
+                error = Some(refusal(failed)?);
             }
             if error.is_none() {
-                match at.call(Call::patch(path, patch)).await {
+                match at.cases().change_project(&caller, id, Precondition::None, edit::boxed(&edit)).await {
                     Ok(_) => {
                         let back = at.path(&format!("/settings/{section}?done=saved"));
                         return Ok(Redirect::to(&back).into_response());
                     }
-                    Err(refusal) if refusal.status.is_client_error() => error = Some(refusal.text),
-                    Err(refusal) => return Err(refusal.into()),
+                    Err(failed) => error = Some(refusal(failed)?),
                 }
             }
         }
@@ -234,11 +233,9 @@ async fn delete(at: InProject, fields: Fields) -> Response {
     let page = async {
         at.needs_administrator()?;
         if fields.text("id").trim() != at.project.id.as_str() {
-            let text = "the project was not deleted: what was typed is not its id".to_owned();
-            let status = StatusCode::UNPROCESSABLE_ENTITY;
-            return Err(Failure::Refused(crate::interface::Refusal { status, text }));
+            return Err(Failure::Form("the project was not deleted: the typed text is not its ID".to_owned()));
         }
-        at.call(Call::delete(format!("/v2/projects/{}", at.project.id))).await?;
+        at.cases().delete_project(&at.caller(), &at.project.id, Precondition::None).await?;
         Ok(Redirect::to("/projects?done=deleted").into_response())
     };
     at.answer(page.await)

@@ -8,14 +8,15 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use journeyman_core::ids::UserId;
-use journeyman_core::ports::{StoreError, UserWriteError};
-use journeyman_core::user::{Role, SignInLink, TokenHash, User, user_name};
+use journeyman_app::{Error, NewPassword};
+use journeyman_core::admin::AdminRefusal;
+use journeyman_core::ports::StoreError;
+use journeyman_core::user::{Role, SignInLink, TokenHash, User};
 use serde::Deserialize;
 
-use super::sign_in::Door;
+use super::sign_in::SignedOutFrame;
 use crate::fields::Fields;
-use crate::viewer::{ClientAddress, audit};
+use crate::viewer::ClientAddress;
 use crate::{Shared, failure, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -31,7 +32,7 @@ async fn without_referrer(mut response: Response) -> Response {
 #[derive(Template)]
 #[template(path = "setup.html")]
 struct SetupPage<'a> {
-    door: &'a Door,
+    frame: &'a SignedOutFrame,
     link: &'a str,
     /// Whether an administrator is made.
     first: bool,
@@ -42,7 +43,7 @@ struct SetupPage<'a> {
 #[derive(Template)]
 #[template(path = "link_gone.html")]
 struct GonePage<'a> {
-    door: &'a Door,
+    frame: &'a SignedOutFrame,
 }
 
 #[derive(Deserialize)]
@@ -51,20 +52,20 @@ struct LinkQuery {
 }
 
 async fn show(State(shared): State<Shared>, Query(query): Query<LinkQuery>) -> Response {
-    let (door, token) = (Door(shared.clone()), query.link.unwrap_or_default());
+    let (frame, token) = (SignedOutFrame(shared.clone()), query.link.unwrap_or_default());
     match find(&shared, &token).await {
         Ok(Some((_, user))) => {
             let name = user.as_ref().map_or("", |user| user.name.as_str());
-            let page = SetupPage { door: &door, link: &token, first: user.is_none(), name, error: None };
-            door.page(StatusCode::OK, &page)
+            let page = SetupPage { frame: &frame, link: &token, first: user.is_none(), name, error: None };
+            frame.page(StatusCode::OK, &page)
         }
-        Ok(None) => gone(&door),
+        Ok(None) => gone(&frame),
         Err(error) => failure::unavailable(&shared, &error),
     }
 }
 
-fn gone(door: &Door) -> Response {
-    door.page(StatusCode::GONE, &GonePage { door })
+fn gone(frame: &SignedOutFrame) -> Response {
+    frame.page(StatusCode::GONE, &GonePage { frame })
 }
 
 /// The link with that token and its user, if it may still be used.
@@ -78,10 +79,10 @@ async fn find(shared: &Shared, token: &str) -> Result<Option<(SignInLink, Option
 }
 
 async fn set(State(shared): State<Shared>, from: ClientAddress, headers: HeaderMap, fields: Fields) -> Response {
-    let (door, token) = (Door(shared.clone()), fields.text("link"));
+    let (frame, token) = (SignedOutFrame(shared.clone()), fields.text("link"));
     let (link, user) = match find(&shared, &token).await {
         Ok(Some(found)) => found,
-        Ok(None) => return gone(&door),
+        Ok(None) => return gone(&frame),
         Err(error) => return failure::unavailable(&shared, &error),
     };
     let first = user.is_none();
@@ -89,14 +90,14 @@ async fn set(State(shared): State<Shared>, from: ClientAddress, headers: HeaderM
     match use_link(&shared, from, link, user, &fields).await {
         Ok(user) => match session::begin(&shared, &user, &headers, from).await {
             Ok(cookie) => session::with_cookie(Redirect::to("/projects").into_response(), cookie),
-            Err(UserWriteError::Store(error)) => failure::unavailable(&shared, &error),
-            Err(_) => gone(&door),
+            Err(Error::Store(error)) => failure::unavailable(&shared, &error),
+            Err(_) => gone(&frame),
         },
         Err(NotSet::Refused(text)) => {
-            let page = SetupPage { door: &door, link: &token, first, name: &name, error: Some(text) };
-            door.page(StatusCode::UNPROCESSABLE_ENTITY, &page)
+            let page = SetupPage { frame: &frame, link: &token, first, name: &name, error: Some(text) };
+            frame.page(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
-        Err(NotSet::Gone) => gone(&door),
+        Err(NotSet::Gone) => gone(&frame),
         Err(NotSet::Store(error)) => failure::unavailable(&shared, &error),
     }
 }
@@ -115,36 +116,21 @@ async fn use_link(
     fields: &Fields,
 ) -> Result<User, NotSet> {
     let services = &shared.services;
-    let now = services.clock.now();
-    let (mut user, action) = match user {
-        Some(user) => (user, "user.password"),
-        None => {
-            let name = user_name(&fields.text("name"))
-                .map_err(|error| NotSet::Refused(words::sentence(&error.to_string())))?;
-            let id = UserId::from_uuid(services.ids.uuid(now));
-            let administrator = User {
-                id,
-                name,
-                role: Role::Administrator,
-                password: None,
-                identity: None,
-                created_at: now,
-                signed_in_at: None,
-                disabled_at: None,
-            };
-            (administrator, "user.created")
-        }
+    let refused = |error: Error| match error {
+        Error::Store(error) => NotSet::Store(error),
+        Error::Admin(AdminRefusal::LinkExpired | AdminRefusal::UserChanged) => NotSet::Gone,
+        error => NotSet::Refused(words::sentence(&error.to_string())),
+    };
+    let is_first = user.is_none();
+    let user = match user {
+        Some(user) => user,
+        None => services.cases.new_user(&fields.text("name"), Role::Administrator, None).map_err(refused)?,
     };
     let password = fields.text("password");
     let weak = |text: String| NotSet::Refused(words::sentence(&text));
     services.passwords.check_new(&password, &user.name).map_err(weak)?;
     let hash = services.passwords.hash(password).await;
-    user.password = Some(hash.map_err(|error| NotSet::Store(StoreError::Unavailable(error.to_string())))?);
-    let entry = audit(now, user.id, action, user.id, address);
-    match services.store.use_link(link.hash, user.clone(), entry).await {
-        Ok(()) => Ok(user),
-        Err(UserWriteError::Store(error)) => Err(NotSet::Store(error)),
-        Err(UserWriteError::Exists) => Err(NotSet::Refused("There is a user with this name already.".to_owned())),
-        Err(_) => Err(NotSet::Gone),
-    }
+    let password = hash.map_err(|error| NotSet::Store(StoreError::Unavailable(error.to_string())))?;
+    let new = NewPassword { link: link.hash, user, is_first, password };
+    services.cases.use_link(new, address).await.map_err(refused)
 }

@@ -9,7 +9,8 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::ports::{SessionsToEnd, StoreError, UserWriteError};
+use journeyman_app::Error;
+use journeyman_core::ports::{SessionsToEnd, StoreError};
 use journeyman_core::user::{Role, User, user_name};
 use serde::Deserialize;
 
@@ -24,9 +25,9 @@ pub(super) fn routes() -> Router<Shared> {
 
 /// What surrounds a page for those who have not signed in.
 #[derive(Clone)]
-pub(super) struct Door(pub(super) Shared);
+pub(super) struct SignedOutFrame(pub(super) Shared);
 
-impl Door {
+impl SignedOutFrame {
     pub(super) fn asset(&self, name: &str) -> String {
         self.0.assets.href(name)
     }
@@ -51,7 +52,7 @@ impl Door {
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignInPage<'a> {
-    door: &'a Door,
+    frame: &'a SignedOutFrame,
     next: &'a str,
     name: &'a str,
     error: Option<String>,
@@ -96,9 +97,9 @@ pub(super) async fn form(
         Ok(unclaimed) => unclaimed,
         Err(error) => return failure::unavailable(shared, &error),
     };
-    let door = Door(shared.clone());
+    let frame = SignedOutFrame(shared.clone());
     let provider = shared.services.provider.as_ref().map(|provider| provider.label());
-    door.page(status, &SignInPage { door: &door, next, name, error, provider, unclaimed })
+    frame.page(status, &SignInPage { frame: &frame, next, name, error, provider, unclaimed })
 }
 
 /// Whether there is no administrator yet. Once there is one there always is, so it is asked no more.
@@ -127,7 +128,7 @@ async fn sign_in(State(shared): State<Shared>, from: ClientAddress, headers: Hea
             Ok(cookie) => {
                 return session::with_cookie(Redirect::to(words::way_back(&next)).into_response(), cookie);
             }
-            Err(UserWriteError::Store(error)) => NotLetIn::Store(error),
+            Err(Error::Store(error)) => NotLetIn::Store(error),
             Err(_) => NotLetIn::Wrong,
         },
         Err(refusal) => refusal,

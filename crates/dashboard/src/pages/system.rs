@@ -8,12 +8,10 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use journeyman_core::job::{Job, JobState, JobStatus, Work};
-use journeyman_core::ports::JobFilter;
-use serde_json::Value;
+use journeyman_core::ports::{Containment, JobFilter};
 
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
-use crate::interface::Call;
 use crate::moment::Moment;
 use crate::{Shared, visible, words};
 
@@ -84,7 +82,10 @@ async fn page(shared: &Shared, frame: &Frame) -> Page {
     }
     // Only administrators are told of the sandbox by the interface too.
     let sandbox = match frame.viewer.is_administrator() {
-        true => sandbox(&frame.call(Call::get("/v2/system")).await?["sandbox"]),
+        true => match &shared.services.machine {
+            Some(machine) => Some(sandbox(&machine.containment().await)),
+            None => None,
+        },
         false => None,
     };
     rendered(&SystemPage {
@@ -102,36 +103,26 @@ async fn page(shared: &Shared, frame: &Frame) -> Page {
 async fn active(shared: &Shared) -> Result<Vec<Job>, Failure> {
     let mut jobs = Vec::new();
     for project in shared.services.store.projects().await? {
-        let filter = JobFilter {
-            project: project.id,
-            status: Some(JobStatus::Active),
-            created_after: None,
-            created_before: None,
-            title_contains: None,
-            after: None,
-            limit: MOST_LOOKED_AT,
-        };
+        let filter = JobFilter { status: Some(JobStatus::Active), ..JobFilter::newest(project.id, MOST_LOOKED_AT) };
         jobs.extend(shared.services.store.jobs(filter).await?);
     }
     Ok(jobs)
 }
 
-fn sandbox(told: &Value) -> Option<Sandbox> {
-    let text = |value: &Value| visible::line(value.as_str().unwrap_or_default()).into_owned();
-    let guarantee = |one: &Value| Guarantee {
-        name: text(&one["name"]),
-        badge: match (one["holds"] == true, one["givenUp"] == true) {
+fn sandbox(found: &Containment) -> Sandbox {
+    let text = |text: &str| visible::line(text).into_owned();
+    let guarantee = |one: &journeyman_core::ports::Guarantee| Guarantee {
+        name: text(one.name),
+        badge: match (one.holds, found.given_up.iter().any(|name| name == one.name)) {
             (true, _) => ("ok", "holds"),
             (false, true) => ("warning", "given up"),
             (false, false) => ("danger", "does not hold"),
         },
-        note: text(&one["note"]),
+        note: text(&one.note),
     };
-    told.as_object()?;
-    let guarantees = told["guarantees"].as_array().map(|all| all.iter().map(guarantee).collect());
-    Some(Sandbox {
-        kind: text(&told["kind"]),
-        enough: told["enough"] == true,
-        guarantees: guarantees.unwrap_or_default(),
-    })
+    Sandbox {
+        kind: text(found.sandbox),
+        enough: found.is_enough(),
+        guarantees: found.guarantees.iter().map(guarantee).collect(),
+    }
 }

@@ -3,19 +3,16 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::ids::UserId;
-use journeyman_core::ports::UserWriteError;
-use journeyman_core::user::{Role, SIGN_IN_LINK_LIFETIME, SignInLink, User, new_token, user_name};
+use journeyman_core::admin::Precondition;
+use journeyman_core::user::{Role, User};
 
-use crate::failure::{Failure, Page, refused, rendered};
+use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
-use crate::interface::Refusal;
 use crate::moment::Moment;
-use crate::{Shared, visible, words};
+use crate::{Shared, visible};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -95,35 +92,18 @@ async fn create(State(shared): State<Shared>, frame: Frame, fields: Fields) -> R
 
 async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     frame.needs_administrator()?;
-    let made = async {
-        let name = user_name(&fields.text("name")).map_err(|error| words::sentence(&error.to_string()))?;
-        let role = Role::parse(&fields.text("role")).ok_or("Choose a role.")?;
-        let user = User {
-            id: UserId::from_uuid(shared.services.ids.uuid(frame.now)),
-            name,
-            role,
-            password: None,
-            identity: None,
-            created_at: frame.now,
-            signed_in_at: None,
-            disabled_at: None,
-        };
-        let entry = frame.viewer.audit(frame.now, "user.created", user.id);
-        shared
-            .services
-            .store
-            .create_user(user.clone(), entry)
-            .await
-            .map_err(|error| words::sentence(&error.to_string()))?;
-        Ok::<_, String>(user)
+    let name = fields.text("name");
+    let made = match Role::parse(&fields.text("role")) {
+        Some(role) => frame.cases().add_user(&frame.caller(), &name, role).await.map_err(refusal),
+        None => Err(Ok("Choose a role.".to_owned())),
     };
-    match made.await {
+    match made {
         Ok(user) => with_link(shared, frame, &user).await,
         Err(text) => {
             let mut page = users(shared, frame).await?;
-            page.name = fields.text("name");
+            page.name = name;
             page.role = Role::parse(&fields.text("role")).unwrap_or(page.role);
-            page.error = Some(text);
+            page.error = Some(text?);
             refused(&page)
         }
     }
@@ -131,10 +111,7 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
 
 /// The page with a new link for somebody: shown this once.
 async fn with_link(shared: &Shared, frame: &Frame, user: &User) -> Page {
-    let (token, hash) = new_token(&*shared.services.ids);
-    let link = SignInLink { hash, user: Some(user.id), expires_at: frame.now + SIGN_IN_LINK_LIFETIME };
-    let entry = frame.viewer.audit(frame.now, "user.link", user.id);
-    shared.services.store.create_link(link, entry).await?;
+    let token = frame.cases().create_link(&frame.caller(), Some(user.id)).await?;
     let mut page = users(shared, frame).await?;
     let address = format!("{}/setup?link={token}", shared.settings.public_url);
     page.link = Some((visible::line(&user.name).into_owned(), address));
@@ -159,8 +136,7 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
     let page = async {
         let user = found(&shared, &frame, &id).await?;
         let role = Role::parse(&fields.text("role")).ok_or(Failure::NotFound("role"))?;
-        let entry = frame.viewer.audit(frame.now, &format!("user.role.{}", role.name()), user.id);
-        written(&shared, shared.services.store.set_role(user.id, role, entry).await)?;
+        frame.cases().set_role(&frame.caller(), user.id, Precondition::None, role).await?;
         Ok(Redirect::to("/users?done=saved").into_response())
     };
     frame.answer(page.await)
@@ -169,8 +145,7 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
 async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        let entry = frame.viewer.audit(frame.now, "user.disabled", user.id);
-        written(&shared, shared.services.store.set_disabled(user.id, true, entry).await)?;
+        frame.cases().set_disabled(&frame.caller(), user.id, Precondition::None, true).await?;
         Ok(Redirect::to("/users?done=disabled").into_response())
     };
     frame.answer(page.await)
@@ -179,21 +154,8 @@ async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<Stri
 async fn enable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        let entry = frame.viewer.audit(frame.now, "user.enabled", user.id);
-        written(&shared, shared.services.store.set_disabled(user.id, false, entry).await)?;
+        frame.cases().set_disabled(&frame.caller(), user.id, Precondition::None, false).await?;
         Ok(Redirect::to("/users?done=enabled").into_response())
     };
     frame.answer(page.await)
-}
-
-/// Keys may have ended with it: what is remembered of them is forgotten.
-fn written(shared: &Shared, done: Result<(), UserWriteError>) -> Result<(), Failure> {
-    shared.services.interface.forget();
-    done.map_err(|error| match error {
-        UserWriteError::Store(error) => Failure::Store(error),
-        other => {
-            let text = words::sentence(&other.to_string());
-            Failure::Refused(Refusal { status: StatusCode::CONFLICT, text })
-        }
-    })
 }

@@ -1,9 +1,9 @@
-//! The page of a job, from a log that is made up.
+//! Tests of the pages of a job, with a fake log.
 
 use std::sync::Arc;
 
 use axum::http::Method;
-use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
+use journeyman_core::engine::{Admission, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::JobOptions;
 use journeyman_core::job::command::{NextAttempt, Outcome, Report};
@@ -18,58 +18,54 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::pulls::{Fake, detail};
-use super::{House, house, project};
+use super::{Fixture, fixture, project};
 
-fn engine(house: &House) -> Engine {
-    Engine::new(house.store.clone(), house.world.clone(), house.world.clone())
-}
-
-fn prompt(text: &str) -> Prompt {
+pub(super) fn prompt(text: &str) -> Prompt {
     Prompt { text: text.to_owned(), origin: Origin::Api, author: Some("ci".to_owned()), delivery: DeliveryMode::Queue }
 }
 
-/// A job that waits.
-pub(super) async fn given(house: &House, text: &str) -> JobId {
+/// Creates a job, which stays queued.
+pub(super) async fn create_job(fixture: &Fixture, text: &str) -> JobId {
     let options = JobOptions::default();
     let new = NewJob { prompt: prompt(text), reference: None, model: None, agent: None, options };
-    let done = engine(house).create_job(&project(), new, Admission { idempotency: None, limit: 0 }).await.unwrap();
+    let done = fixture.engine.create_job(&project(), new, Admission { idempotency: None, limit: 0 }).await.unwrap();
     done.record.id
 }
 
-/// A job whose agent has done these things, and is still at it.
-async fn at_work(house: &House, text: &str, did: Vec<(TranscriptKind, Value)>) -> JobId {
-    let (engine, id) = (engine(house), given(house, text).await);
+/// Creates a job whose agent has sent these entries and is still running.
+async fn running_job(fixture: &Fixture, text: &str, entries: Vec<(TranscriptKind, Value)>) -> JobId {
+    let (engine, id) = (&fixture.engine, create_job(fixture, text).await);
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
     let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
     assert_eq!(claimed.job.id, id);
-    let at = house.world.now();
-    for did in did.chunks(500) {
-        let entries = did.iter().map(|(kind, data)| TranscriptEntry { kind: *kind, data: data.clone(), at });
+    let at = fixture.world.now();
+    for chunk in entries.chunks(500) {
+        let entries = chunk.iter().map(|(kind, data)| TranscriptEntry { kind: *kind, data: data.clone(), at });
         engine.report(id, claimed.lease.token, Report::Transcript(entries.collect())).await.unwrap();
     }
     id
 }
 
-async fn page(house: &House, id: JobId, rest: &str) -> String {
-    house.send(Some(Role::Member), Method::GET, &format!("/projects/shop/jobs/{id}{rest}"), "").await.body
+async fn page(fixture: &Fixture, id: JobId, rest: &str) -> String {
+    fixture.send(Some(Role::Member), Method::GET, &format!("/projects/shop/jobs/{id}{rest}"), "").await.body
 }
 
-async fn shop() -> House {
-    house(Arc::new(Fake::with(detail(PullState::Open)))).await
+async fn shop() -> Fixture {
+    fixture(Arc::new(Fake::with(detail(PullState::Open)))).await
 }
 
 #[tokio::test]
-async fn a_conversation_shows_what_was_said_and_done() {
-    let house = shop().await;
+async fn a_conversation_shows_texts_and_tool_calls() {
+    let fixture = shop().await;
     let said = |text: &str| (TranscriptKind::Message, json!({ "text": text }));
-    let id = at_work(
-        &house,
+    let id = running_job(
+        &fixture,
         "Fix it",
         vec![
             (TranscriptKind::Thought, json!({"text": "hm"})),
             said("I **look** "),
             said("first."),
-            (TranscriptKind::Plan, json!({"entries": [{"content": "look", "status": "completed"}, {"content": "mend"}]})),
+            (TranscriptKind::Plan, json!({"entries": [{"content": "look", "status": "completed"}, {"content": "fix"}]})),
             (TranscriptKind::ToolCall, json!({"toolCallId": "1", "title": "cargo test", "kind": "execute", "rawInput": {"command": "cargo test --all"}})),
             (TranscriptKind::ToolCall, json!({"toolCallId": "1", "status": "failed", "rawOutput": "it broke", "update": true})),
             (TranscriptKind::Permission, json!({"title": "rm -rf", "granted": false})),
@@ -77,11 +73,12 @@ async fn a_conversation_shows_what_was_said_and_done() {
         ],
     )
     .await;
-    engine(&house)
+    fixture
+        .engine
         .add_message(&project().id, id, prompt("and then this"), Admission { idempotency: None, limit: 0 })
         .await
         .unwrap();
-    let page = page(&house, id, "").await;
+    let page = page(&fixture, id, "").await;
     for part in [
         "<span class=\"badge running\" role=\"status\">running</span>",
         "<div class=\"message-text\" dir=\"auto\">Fix it</div>",
@@ -92,7 +89,7 @@ async fn a_conversation_shows_what_was_said_and_done() {
         "it broke",
         "<details class=\"tool failed\"",
         "Refused <code><bdi>rm -rf</bdi></code>",
-        "Was not let out: not allowed <code><bdi>evil.example:443</bdi></code>",
+        "Connection blocked: not allowed <code><bdi>evil.example:443</bdi></code>",
         "<span class=\"cut\"><bdi>and then this</bdi></span>",
         &format!("formaction=\"/projects/shop/jobs/{id}/messages/msg_"),
         &format!(" src=\"/projects/shop/jobs/{id}/live?from=0&#38;after="),
@@ -102,12 +99,12 @@ async fn a_conversation_shows_what_was_said_and_done() {
 }
 
 #[tokio::test]
-async fn nothing_that_an_agent_says_becomes_markup() {
-    let house = shop().await;
+async fn output_of_an_agent_is_always_escaped() {
+    let fixture = shop().await;
     let bad = "<img src=x onerror=alert(1)><script>alert(1)</script>\u{202e}";
     let text = |field: &str| json!({ field: bad });
-    let id = at_work(
-        &house,
+    let id = running_job(
+        &fixture,
         bad,
         vec![
             (TranscriptKind::Message, text("text")),
@@ -133,7 +130,7 @@ async fn nothing_that_an_agent_says_becomes_markup() {
     )
     .await;
     for rest in ["", "/changes", "/runs", "/events", "/record"] {
-        let page = page(&house, id, rest).await;
+        let page = page(&fixture, id, rest).await;
         for markup in ["<img", "<script>", "\u{202e}"] {
             assert!(!page.contains(markup), "{markup} at {rest}: {page}");
         }
@@ -142,32 +139,32 @@ async fn nothing_that_an_agent_says_becomes_markup() {
 }
 
 #[tokio::test]
-async fn a_long_conversation_comes_in_windows() {
-    let house = shop().await;
+async fn a_long_conversation_is_divided_into_windows() {
+    let fixture = shop().await;
     let call = |number: usize| {
         (TranscriptKind::ToolCall, json!({"toolCallId": number.to_string(), "title": format!("call {number}.")}))
     };
-    let id = at_work(&house, "Count", (0..2000).map(call).collect()).await;
-    let newest = page(&house, id, "").await;
+    let id = running_job(&fixture, "Count", (0..2000).map(call).collect()).await;
+    let newest = page(&fixture, id, "").await;
     assert_eq!(newest.matches("<li class=\"step\"").count(), 400);
-    assert!(newest.contains("call 1999.") && !newest.contains("call 1000."), "the newest are there");
-    let last = house.store.job(id).await.unwrap().unwrap().last_seq;
-    assert!(newest.contains(&format!("?before={}\">Show what was before", last - 399)), "{newest}");
-    let before = page(&house, id, &format!("?before={}", last - 399)).await;
+    assert!(newest.contains("call 1999.") && !newest.contains("call 1000."), "the newest events are shown");
+    let last = fixture.store.job(id).await.unwrap().unwrap().last_seq;
+    assert!(newest.contains(&format!("?before={}\">Show earlier events", last - 399)), "{newest}");
+    let before = page(&fixture, id, &format!("?before={}", last - 399)).await;
     assert_eq!(before.matches("<li class=\"step\"").count(), 400);
-    assert!(before.contains("call 1599.") && !before.contains("call 1600."), "they follow on one another");
-    assert!(before.contains("Show what came after") && !before.contains("<turbo-stream-source"), "{before}");
-    let first = page(&house, id, "?before=5").await;
-    assert!(!first.contains("Show what was before"), "{first}");
+    assert!(before.contains("call 1599.") && !before.contains("call 1600."), "windows are adjacent");
+    assert!(before.contains("Show later events") && !before.contains("<turbo-stream-source"), "{before}");
+    let first = page(&fixture, id, "?before=5").await;
+    assert!(!first.contains("Show earlier events"), "{first}");
 }
 
 #[tokio::test]
-async fn a_provider_that_reports_the_largest_number_of_tokens_breaks_no_page() {
-    let house = shop().await;
-    let (engine, id) = (engine(&house), given(&house, "first").await);
+async fn the_largest_number_of_tokens_breaks_no_page() {
+    let fixture = shop().await;
+    let (engine, id) = (&fixture.engine, create_job(&fixture, "first").await);
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
-    let most = u64::MAX;
-    let usage = Usage { input_tokens: most, output_tokens: most, cached_tokens: most, cost_micros: Some(most) };
+    let max = u64::MAX;
+    let usage = Usage { input_tokens: max, output_tokens: max, cached_tokens: max, cost_micros: Some(max) };
     for next in [Some("second"), None] {
         let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
         let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::Internal, "over"), retry: None };
@@ -179,27 +176,27 @@ async fn a_provider_that_reports_the_largest_number_of_tokens_breaks_no_page() {
                 .unwrap();
         }
     }
-    let runs = page(&house, id, "/runs").await;
+    let runs = page(&fixture, id, "/runs").await;
     let shown = runs.matches("18446744073709.5 M in, 18446744073709.5 M out").count();
     assert_eq!(shown, 3, "both runs, and their sum: {runs}");
     assert!(runs.contains("$18446744073709.55"), "{runs}");
-    assert!(page(&house, id, "").await.contains("18446744073709.5 M in"));
+    assert!(page(&fixture, id, "").await.contains("18446744073709.5 M in"));
 }
 
 #[tokio::test]
-async fn what_a_job_waits_for_is_shown_with_a_way_to_try_now() {
-    let house = shop().await;
-    let (engine, id) = (engine(&house), given(&house, "Fix it").await);
+async fn a_waiting_job_shows_its_reason_and_a_retry_button() {
+    let fixture = shop().await;
+    let (engine, id) = (&fixture.engine, create_job(&fixture, "Fix it").await);
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
     let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
     let reason = Reason::new(ReasonCode::RepositoryUnreachable, "the code host <b>is away</b>");
-    let (since, patience) = (house.world.now(), std::time::Duration::from_secs(3600));
+    let (since, patience) = (fixture.world.now(), std::time::Duration::from_secs(3600));
     let outcome = Outcome::Waiting { reason, since, patience, next: NextAttempt::Backoff(999) };
     engine.report(id, claimed.lease.token, Report::Finished { outcome, usage: Usage::default() }).await.unwrap();
-    let shown = page(&house, id, "").await;
+    let shown = page(&fixture, id, "").await;
     for part in ["Waiting to retry.", "the code host &#60;b&#62;is away", "Retry now", "waiting to retry"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let viewer = house.send(Some(Role::Viewer), Method::GET, &format!("/projects/shop/jobs/{id}"), "").await.body;
+    let viewer = fixture.send(Some(Role::Viewer), Method::GET, &format!("/projects/shop/jobs/{id}"), "").await.body;
     assert!(viewer.contains("Waiting to retry.") && !viewer.contains("Retry now"), "{viewer}");
 }

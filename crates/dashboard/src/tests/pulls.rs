@@ -1,4 +1,4 @@
-//! Pull requests.
+//! Tests of the pages of pull requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use journeyman_core::pull::{LocalPull, PullState};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::Role;
 
-use super::{Got, house};
+use super::{Reply, fixture};
 
 pub(super) const DIFF: &str =
     "diff --git a/x.txt b/x.txt\n--- a/x.txt\n+++ b/x.txt\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n";
@@ -87,15 +87,15 @@ pub(super) fn detail(state: PullState) -> PullDetail {
     }
 }
 
-async fn send(fake: &Arc<Fake>, role: Role, method: Method, path: &str) -> Got {
-    house(fake.clone()).await.send(Some(role), method, path, "").await
+async fn send(fake: &Arc<Fake>, role: Role, method: Method, path: &str) -> Reply {
+    fixture(fake.clone()).await.send(Some(role), method, path, "").await
 }
 
-async fn get(fake: Fake, path: &str) -> Got {
+async fn get(fake: Fake, path: &str) -> Reply {
     send(&Arc::new(fake), Role::Member, Method::GET, path).await
 }
 
-async fn post(fake: Fake, path: &str) -> Got {
+async fn post(fake: Fake, path: &str) -> Reply {
     send(&Arc::new(fake), Role::Member, Method::POST, path).await
 }
 
@@ -124,7 +124,7 @@ async fn the_list_shows_each_pull_request() {
 }
 
 #[tokio::test]
-async fn an_empty_list_says_what_to_do() {
+async fn an_empty_list_explains_the_next_step() {
     let mut fake = Fake::with(detail(PullState::Open));
     fake.pulls = Ok(Vec::new());
     let answer = get(fake, "/projects/shop/pulls").await;
@@ -133,7 +133,7 @@ async fn an_empty_list_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_pull_request_is_shown_with_all_that_belongs_to_it() {
+async fn a_pull_request_is_shown_with_commits_diff_and_actions() {
     let answer = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7").await;
     assert_eq!(answer.status, StatusCode::OK);
     for part in [
@@ -176,7 +176,7 @@ async fn a_pull_request_in_conflict_can_only_be_closed() {
 }
 
 #[tokio::test]
-async fn a_large_file_is_folded_and_a_huge_diff_ends() {
+async fn a_large_file_is_collapsed_and_a_huge_diff_is_cut() {
     let lines = 20_100;
     let diff = format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{lines} @@\n{}", "+a\n".repeat(lines));
     let fake = Fake::with(PullDetail { diff, diff_cut: true, ..detail(PullState::Open) });
@@ -187,12 +187,12 @@ async fn a_large_file_is_folded_and_a_huge_diff_ends() {
     assert!(answer.body.contains("it is cut"));
 }
 
-/// Text that would run if it became markup, in an attribute too, and that names its field.
+/// Returns a script injection that works in elements and attributes, and that contains the name of its field.
 fn hostile(field: &str) -> String {
     format!("{field}\"'><script>alert('{field}')</script><img src=x onerror=alert(1)>&lt;\u{202e}")
 }
 
-/// Nothing hostile became markup, and each field is on the page as text.
+/// Asserts that the page has no injected markup, and that it shows each field as text.
 fn assert_harmless(body: &str, fields: &[&str]) {
     let start = body.find("<body>").unwrap();
     for markup in ["<script>", "<img", "\"'>", "\u{202e}"] {
@@ -229,20 +229,20 @@ fn hostile_detail() -> PullDetail {
 }
 
 #[tokio::test]
-async fn no_text_becomes_markup() {
+async fn text_from_outside_is_always_escaped() {
     let fake = Arc::new(Fake::with(hostile_detail()));
     let list = send(&fake, Role::Member, Method::GET, "/projects/shop/pulls").await;
     assert_harmless(&list.body, &["title", "head", "label"]);
 
     let page = send(&fake, Role::Member, Method::GET, "/projects/shop/pulls/7").await;
-    // Words that differ between two lines are marked.
+    // The markup of changed words would split the texts.
     let body = page.body.replace("<span class=\"word\">", "").replace("</span>", "");
     let fields = [
         "title", "head", "base", "label", "subject", "author", "oldmode", "newmode", "oldpath", "newpath", "hunk",
         "context", "removed", "added", "note",
     ];
     assert_harmless(&body, &fields);
-    // The description is Markdown, whose own rules say how a quote is written.
+    // The description is Markdown, whose writer escapes quotes in another way.
     assert!(page.body.contains("body\"'&gt;&lt;script&gt;"), "{}", page.body);
 
     let conflict = PullPagesError::Conflict { base: hostile("base"), head: hostile("head") };
@@ -259,7 +259,7 @@ async fn a_branch_is_quoted_for_the_shell() {
 }
 
 #[tokio::test]
-async fn merging_and_closing_lead_back_to_the_page() {
+async fn merging_and_closing_redirect_to_the_pull_request() {
     let fake = Arc::new(Fake::with(detail(PullState::Open)));
     for action in ["merge", "close"] {
         let answer = send(&fake, Role::Member, Method::POST, &format!("/projects/shop/pulls/7/{action}")).await;
@@ -270,7 +270,7 @@ async fn merging_and_closing_lead_back_to_the_page() {
 }
 
 #[tokio::test]
-async fn a_reader_sees_no_buttons_and_changes_nothing() {
+async fn a_viewer_sees_no_buttons_and_cannot_change_anything() {
     let fake = Arc::new(Fake::with(detail(PullState::Open)));
     let page = send(&fake, Role::Viewer, Method::GET, "/projects/shop/pulls/7").await;
     assert_eq!(page.status, StatusCode::OK);
@@ -283,12 +283,12 @@ async fn a_reader_sees_no_buttons_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn errors_have_their_status_and_a_page() {
+async fn each_error_has_a_status_and_a_page() {
     let conflict = PullPagesError::Conflict { base: "main".into(), head: "topic".into() };
     for (error, status, text) in [
         (PullPagesError::NotFound, StatusCode::NOT_FOUND, "There is no such pull request."),
-        (PullPagesError::NotOpen, StatusCode::CONFLICT, "The pull request is not open any more."),
-        (conflict, StatusCode::CONFLICT, "The branches conflict; bring main into topic and push, then merge."),
+        (PullPagesError::NotOpen, StatusCode::CONFLICT, "The pull request is no longer open."),
+        (conflict, StatusCode::CONFLICT, "The branches conflict; merge main into topic, push, and try again."),
         (
             PullPagesError::Failed("/srv/secret".into()),
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -309,10 +309,10 @@ async fn errors_have_their_status_and_a_page() {
 }
 
 #[tokio::test]
-async fn a_list_that_fails_has_a_page_too() {
-    let elsewhere = get(Fake::failing(&PullPagesError::NotFound), "/projects/shop/pulls").await;
-    assert_eq!(elsewhere.status, StatusCode::NOT_FOUND);
-    assert!(elsewhere.body.contains("no repository on the built-in code host"), "{}", elsewhere.body);
+async fn errors_of_the_list_have_a_page() {
+    let not_hosted = get(Fake::failing(&PullPagesError::NotFound), "/projects/shop/pulls").await;
+    assert_eq!(not_hosted.status, StatusCode::NOT_FOUND);
+    assert!(not_hosted.body.contains("no repository on the built-in code host"), "{}", not_hosted.body);
 
     let failed = get(Fake::failing(&PullPagesError::Failed("/srv/secret".into())), "/projects/shop/pulls").await;
     assert_eq!(failed.status, StatusCode::INTERNAL_SERVER_ERROR);
@@ -320,7 +320,7 @@ async fn a_list_that_fails_has_a_page_too() {
 }
 
 #[tokio::test]
-async fn what_is_no_number_is_not_found() {
+async fn an_invalid_number_is_not_found() {
     for number in ["x", "07", "+7", "-7", "7.0", "99999999999999999999", "%ff", "%2e%2e"] {
         let answer = get(Fake::with(detail(PullState::Open)), &format!("/projects/shop/pulls/{number}")).await;
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{number}");
@@ -329,14 +329,14 @@ async fn what_is_no_number_is_not_found() {
 }
 
 #[tokio::test]
-async fn every_answer_is_strict() {
-    let reader = Arc::new(Fake::with(detail(PullState::Open)));
+async fn every_response_has_security_headers() {
+    let viewer = Arc::new(Fake::with(detail(PullState::Open)));
     for answer in [
         get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls").await,
         get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7").await,
         get(Fake::failing(&PullPagesError::NotFound), "/projects/shop/pulls/7").await,
         post(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7/merge").await,
-        send(&reader, Role::Viewer, Method::POST, "/projects/shop/pulls/7/merge").await,
+        send(&viewer, Role::Viewer, Method::POST, "/projects/shop/pulls/7/merge").await,
     ] {
         assert_eq!(
             answer.header("content-security-policy"),
@@ -346,14 +346,14 @@ async fn every_answer_is_strict() {
         assert_eq!(answer.header("x-content-type-options"), "nosniff");
         assert_eq!(answer.header("referrer-policy"), "same-origin");
         assert_eq!(answer.header("cache-control"), "no-store");
-        for loose in ["<script>", "<style", " style=", " onclick="] {
-            assert!(!answer.body.contains(loose), "{loose} in {}", answer.body);
+        for inline in ["<script>", "<style", " style=", " onclick="] {
+            assert!(!answer.body.contains(inline), "{inline} in {}", answer.body);
         }
     }
 }
 
 #[tokio::test]
-async fn the_stylesheet_is_kept_only_under_its_own_address() {
+async fn the_stylesheet_is_cached_only_under_its_versioned_url() {
     let page = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls").await;
     let (_, rest) = page.body.split_once("<link rel=\"stylesheet\" href=\"").unwrap();
     let (href, _) = rest.split_once('"').unwrap();

@@ -1,17 +1,22 @@
-//! Who may do what: each page and each form, for each role.
+//! Tests of the permissions of each role, for each page and each form.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use journeyman_core::ports::{KeyStore, UserStore};
+use journeyman_core::engine::Admission;
+use journeyman_core::ids::{JobId, KeyId};
+use journeyman_core::key::{NewKey, Scope};
+use journeyman_core::ports::{JobFilter, JobStore, KeyStore, UserStore};
+use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
-use serde_json::json;
+use journeyman_testkit::Seeds as _;
 
 use super::pulls::{Fake, detail};
-use super::{House, house, job};
+use super::{Fixture, START, audit_entry, fixture, job, project};
 
-/// What an administrator, a member and a viewer get.
+/// The path of each page, and its status for an administrator, a member and a viewer.
 const PAGES: &[(&str, [u16; 3])] = &[
     ("/", [303, 303, 303]),
     ("/projects", [200, 200, 200]),
@@ -44,14 +49,15 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/account", [200, 200, 200]),
 ];
 
+/// The path and the content of each form, and its status for an administrator, a member and a viewer.
 const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects", "id=a&where=hosted", [303, 403, 403]),
-    ("/projects/shop/delete", "id=shop", [303, 403, 403]),
+    ("/projects/empty/delete", "id=empty", [303, 403, 403]),
     ("/projects/shop/settings/agent", "agent=journeyman&model=m", [303, 403, 403]),
     ("/projects/shop/settings/repository", "repository=local:shop", [303, 403, 403]),
     ("/projects/shop/jobs", "prompt=x", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/messages", "prompt=x", [303, 303, 403]),
-    ("/projects/shop/jobs/JOB/messages/msg_1/withdraw", "", [303, 303, 403]),
+    ("/projects/shop/jobs/JOB/messages/MESSAGE/withdraw", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/retry", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/cancel", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/archive", "", [303, 303, 403]),
@@ -59,8 +65,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/pulls/7/merge", "", [303, 303, 403]),
     ("/projects/shop/pulls/7/close", "", [303, 303, 403]),
     ("/projects/shop/pulls/7/comments", "body=x", [303, 303, 403]),
-    ("/keys", "name=x", [200, 200, 403]),
-    ("/keys/key_1/revoke", "", [303, 303, 403]),
+    ("/keys", "name=x&days=30&project=shop", [200, 200, 403]),
+    ("/keys/KEY/revoke", "", [303, 303, 403]),
     ("/users", "name=bob&role=member", [200, 403, 403]),
     ("/users/VIEWER/role", "role=viewer", [303, 403, 403]),
     ("/users/VIEWER/link", "", [200, 403, 403]),
@@ -68,85 +74,117 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/users/VIEWER/enable", "", [303, 403, 403]),
 ];
 
-async fn with_job() -> (House, String) {
-    let house = house(Arc::new(Fake::with(detail(PullState::Open)))).await;
-    let id = job::given(&house, "Fix the typo").await;
-    (house, id.to_string())
+/// Creates a fixture with a queued job and a second project. Returns the job's ID.
+async fn with_job() -> (Fixture, JobId) {
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+    let empty = Project::new("empty".parse().unwrap(), "local:empty", START);
+    fixture.store.create_project(empty, [].into()).await.unwrap();
+    let id = job::create_job(&fixture, "Fix the typo").await;
+    (fixture, id)
 }
 
 #[tokio::test]
-async fn each_page_is_for_those_whom_it_is_for() {
-    let (house, id) = with_job().await;
+async fn pages_are_shown_according_to_the_role() {
+    let (fixture, id) = with_job().await;
     for (path, expected) in PAGES {
-        let path = path.replace("JOB", &id);
+        let path = path.replace("JOB", &id.to_string());
         for (role, expected) in Role::ALL.into_iter().zip(expected) {
-            let page = house.send(Some(role), Method::GET, &path, "").await;
+            let page = fixture.send(Some(role), Method::GET, &path, "").await;
             assert_eq!(page.status.as_u16(), *expected, "{path} for {}: {}", role.name(), page.body);
             if page.status == StatusCode::OK {
                 assert!(page.body.contains("<h1"), "{path}: a page has a heading");
             }
         }
-        let page = house.send(None, Method::GET, &path, "").await;
-        assert_eq!(page.status, StatusCode::SEE_OTHER, "{path} for nobody");
+        let page = fixture.send(None, Method::GET, &path, "").await;
+        assert_eq!(page.status, StatusCode::SEE_OTHER, "{path} without a session");
     }
 }
 
 #[tokio::test]
-async fn each_form_is_for_those_whom_it_is_for() {
+async fn forms_are_accepted_according_to_the_role() {
     for (path, form, expected) in FORMS {
         for (role, expected) in Role::ALL.into_iter().zip(expected) {
-            let (house, id) = with_job().await;
-            house.answers(StatusCode::OK, json!({"id": "x", "name": "x", "secret": "jmn_x"}));
-            let viewer = house.store.user_by_name("viewer".into()).await.unwrap().unwrap();
-            let path = path.replace("JOB", &id).replace("VIEWER", &viewer.id.to_string());
-            let before = house.store.audit(None, 100).await.unwrap().len();
-            let answer = house.send(Some(role), Method::POST, &path, form).await;
+            let (fixture, id) = with_job().await;
+            let viewer = fixture.store.user_by_name("viewer".into()).await.unwrap().unwrap();
+            let prompt = job::prompt("More");
+            fixture.engine.add_message(&project().id, id, prompt, Admission::default()).await.unwrap();
+            let message = fixture.store.messages(id).await.unwrap().pop().unwrap();
+            let key = key(&fixture, role).await;
+            let path = path.replace("JOB", &id.to_string()).replace("VIEWER", &viewer.id.to_string());
+            let path = path.replace("MESSAGE", &message.id.to_string()).replace("KEY", &key.to_string());
+            let before = state(&fixture).await;
+            let answer = fixture.send(Some(role), Method::POST, &path, form).await;
             assert_eq!(answer.status.as_u16(), *expected, "{path} by {}: {}", role.name(), answer.body);
             if *expected == 403 {
-                assert!(house.calls().is_empty(), "{path} by {}", role.name());
-                assert_eq!(house.store.audit(None, 100).await.unwrap().len(), before, "{path} by {}", role.name());
+                assert_eq!(state(&fixture).await, before, "{path} by {}", role.name());
             }
         }
     }
 }
 
+/// Creates a key of the role's user.
+async fn key(fixture: &Fixture, role: Role) -> KeyId {
+    let user = fixture.store.user_by_name(role.name().to_owned()).await.unwrap().unwrap().id;
+    let new =
+        NewKey { name: "ci".into(), scopes: vec![Scope::Read], projects: None, expires_at: None, allowed_ips: None };
+    let (key, _) = new.make((&user.to_string(), Some(user)), START, &*fixture.world).unwrap();
+    fixture.store.create_key(key.clone(), audit_entry()).await.unwrap();
+    key.id
+}
+
+/// Returns the number of audit entries, and the jobs with their messages.
+async fn state(fixture: &Fixture) -> (usize, String) {
+    let mut text = String::new();
+    for job in fixture.store.jobs(JobFilter::newest(project().id, 100)).await.unwrap() {
+        let messages = fixture.store.messages(job.id).await.unwrap();
+        write!(text, "{job:?} {messages:?}").unwrap();
+    }
+    (fixture.audited().await, text)
+}
+
 #[tokio::test]
-async fn what_the_interface_refuses_is_told_and_what_was_typed_stays() {
-    let (house, id) = with_job().await;
-    house.answers(StatusCode::BAD_REQUEST, json!({"error": "that will not do"}));
-    for (path, form, kept) in [
-        ("/projects".to_owned(), "id=my-id&where=hosted", "my-id"),
-        ("/projects".to_owned(), "id=my-id&where=remote&repository=https://x.example/typed", "https://x.example/typed"),
-        ("/projects/shop/jobs".to_owned(), "prompt=what+I+typed", "what I typed"),
-        (format!("/projects/shop/jobs/{id}/messages"), "prompt=what+I+typed", "what I typed"),
-        ("/keys".to_owned(), "name=my+key", "my key"),
-        ("/projects/shop/settings/agent".to_owned(), "model=typed-model", "typed-model"),
+async fn a_refused_form_shows_the_error_and_keeps_its_input() {
+    let (fixture, id) = with_job().await;
+    fixture.engine.archive(&project().id, id).await.unwrap();
+    let message = format!("/projects/shop/jobs/{id}/messages");
+    for (path, form, input, error) in [
+        ("/projects", "id=shop&where=hosted", "value=\"shop\"", "There is a project with this ID already"),
+        ("/projects", "id=a&where=remote&repository=ftp://x.example/a", "ftp://x.example/a", "repository"),
+        ("/projects/shop/jobs", "prompt=what+I+typed&branch=a..b", "what I typed", "is not a valid name for a branch"),
+        (&message, "prompt=what+I+typed", "what I typed", "This job is archived"),
+        ("/keys", "name=my+key&days=soon", "my key", "is not a number of days"),
+        ("/projects/shop/settings/agent", "agent=nobody&model=typed-model", "typed-model", "nobody"),
     ] {
-        let answer = house.send(Some(Role::Administrator), Method::POST, &path, form).await;
-        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{path}");
-        assert!(answer.body.contains("That will not do."), "{path}: {}", answer.body);
-        assert!(answer.body.contains(kept), "{path}: {}", answer.body);
+        let answer = fixture.send(Some(Role::Administrator), Method::POST, path, form).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{path}: {}", answer.body);
+        assert!(answer.body.contains(error), "{path}: {}", answer.body);
+        assert!(answer.body.contains(input), "{path}: {}", answer.body);
     }
 }
 
 #[tokio::test]
-async fn a_member_makes_keys_for_projects_that_are_named() {
-    let (house, _) = with_job().await;
-    house.answers(StatusCode::CREATED, json!({"name": "ci", "secret": "jmn_x", "projects": ["shop"]}));
+async fn a_member_creates_keys_only_for_named_projects() {
+    let (fixture, _) = with_job().await;
     let form = "name=ci&scope=write&days=30&project=shop&where=all";
-    let page = house.send(Some(Role::Member), Method::POST, "/keys", form).await;
-    assert!(page.body.contains("jmn_x") && page.body.contains("/v2/agent/shop/job"), "{}", page.body);
-    let calls = house.calls();
-    assert!(calls[0].starts_with("member POST /v2/keys ") && calls[0].contains("\"projects\":[\"shop\"]"), "{calls:?}");
-    assert!(calls[0].contains("\"expiresAt\":\"2026-12-21T01:25:30.123Z\""), "{calls:?}");
+    let page = fixture.send(Some(Role::Member), Method::POST, "/keys", form).await;
+    assert!(page.body.contains("jmn_") && page.body.contains("/v2/agent/shop/job"), "{}", page.body);
+    let member = fixture.store.user_by_name("member".into()).await.unwrap().unwrap().id;
+    let key = fixture.store.keys().await.unwrap().remove(0);
+    assert_eq!(key.projects, Some(vec![project().id]));
+    assert_eq!((key.creator, key.owner), (Some(member.to_string()), Some(member)));
+    assert_eq!(key.expires_at, Some("2026-12-21T01:25:30.123456Z".parse().unwrap()));
+
+    let refused = fixture.send(Some(Role::Member), Method::POST, "/keys", "name=ci&days=30").await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
+    assert_eq!(fixture.store.keys().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn the_last_administrator_stays_one() {
-    let (house, _) = with_job().await;
-    let own = house.store.user_by_name("administrator".into()).await.unwrap().unwrap().id;
+async fn the_last_administrator_cannot_be_disabled_or_demoted() {
+    let (fixture, _) = with_job().await;
+    let own = fixture.store.user_by_name("administrator".into()).await.unwrap().unwrap().id;
     for (path, form) in [("disable", ""), ("role", "role=viewer")] {
-        let answer = house.send(Some(Role::Administrator), Method::POST, &format!("/users/{own}/{path}"), form).await;
+        let answer = fixture.send(Some(Role::Administrator), Method::POST, &format!("/users/{own}/{path}"), form).await;
         assert_eq!(answer.status, StatusCode::CONFLICT, "{path}");
         assert!(answer.body.contains("This is the last administrator; make another one first."), "{}", answer.body);
     }

@@ -66,6 +66,7 @@ fn answer(id: &str) -> Value {
         "listProjects" => json!({ "projects": [project()] }),
         "createProject" | "getProject" | "changeProject" => project(),
         "listKeys" => json!({ "keys": [key()] }),
+        "getKey" => key(),
         "createKey" => {
             let mut created = key();
             created["secret"] = json!("jmn_example000000000000000000000000000000");
@@ -98,6 +99,9 @@ fn error(status: &str) -> Value {
             "idempotency_key_reused",
             "this Idempotency-Key was used with another request in the last 24 hours; use a new key for a new request",
         ),
+        "412" => {
+            ("precondition_failed", "the object has version 4 and not one of the versions in If-Match; read it again")
+        }
         "429" => {
             ("rate_limited", "rate limit exceeded: 100 uses of \"message\" per project and hour; try again in 600 s")
         }

@@ -2,14 +2,18 @@
 
 use serde_json::{Value, json};
 
-/// The operations that have a rate limit and accept an idempotency key.
-const ACCEPTING: [&str; 2] = ["createJob", "sendMessage"];
+/// The operations that have a rate limit.
+const LIMITED: [&str; 2] = ["createJob", "sendMessage"];
+
+/// The operations that accept an idempotency key.
+const IDEMPOTENT: [&str; 8] =
+    ["createJob", "sendMessage", "retryJob", "cancelJob", "archiveJob", "unarchiveJob", "createProject", "createKey"];
 
 /// The operations that create a resource with its own URL.
-const CREATING: [&str; 2] = ["createJob", "createProject"];
+const CREATING: [&str; 3] = ["createJob", "createProject", "createKey"];
 
 /// The operations whose responses have an `ETag` header.
-const TAGGED: [&str; 1] = ["getJob"];
+const TAGGED: [&str; 6] = ["getJob", "getProject", "createProject", "changeProject", "getKey", "createKey"];
 
 /// Returns the headers by name, as components of the document.
 pub(super) fn components() -> Value {
@@ -48,10 +52,10 @@ pub(super) fn add(operation: &str, status: &str, response: &mut Value) {
     if matches!(status, "429" | "503" | "504") {
         names.push("Retry-After");
     }
-    if status == "429" || (is_done && ACCEPTING.contains(&operation)) {
+    if status == "429" || (is_done && LIMITED.contains(&operation)) {
         names.extend(["RateLimit-Policy", "RateLimit"]);
     }
-    if is_done && ACCEPTING.contains(&operation) {
+    if is_done && IDEMPOTENT.contains(&operation) {
         names.push("Idempotent-Replayed");
     }
     match status {

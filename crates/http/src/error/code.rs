@@ -113,6 +113,10 @@ codes! {
     ProjectBusy = "project_busy",
     /// The idempotency key was used with another request.
     IdempotencyKeyReused = "idempotency_key_reused",
+    /// The resource has another version than `If-Match` requires.
+    PreconditionFailed = "precondition_failed",
+    /// The project was changed at the same time; send the request again.
+    ChangedMeanwhile = "changed_meanwhile",
     /// The hourly limit is used up.
     RateLimited = "rate_limited",
     /// The queue of the job is full (100 messages).

@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use journeyman_core::ports::{GitHttpRequest, GitServerError};
 
 use crate::app::App;
-use crate::caller::Caller;
+use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
 
 /// The routes; [`crate::auth::of_git`] stands before them.
@@ -28,7 +28,7 @@ async fn serve(
 ) -> Result<Response, ApiError> {
     // git clients leave the ending out as people typed it.
     let id = repository.strip_suffix(".git").unwrap_or(&repository);
-    let project = caller.project(&app, id).await?;
+    let project = app.cases.known_project(&caller, &visible(&caller, id)?).await?;
     let (parts, body) = request.into_parts();
     let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let asked = GitHttpRequest {

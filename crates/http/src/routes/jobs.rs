@@ -10,24 +10,22 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use journeyman_core::branch::check_ref_name;
-use journeyman_core::engine::{Admission, NewJob, Prompt};
-use journeyman_core::job::{Job, JobOptions, JobStatus};
-use journeyman_core::message::{DeliveryMode, InvalidPrompt, check_prompt};
+use journeyman_app::JobRequest;
+use journeyman_core::engine::Control;
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::JobFilter;
-use journeyman_core::project::SandboxSettings;
 use journeyman_core::rate::RateKind;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
+use self::record::controlled;
 pub(crate) use self::record::{accepted, record};
 use crate::app::App;
-use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{IdempotencyKey, InJob, InProject, JsonBody, Parameters};
-use crate::openapi::{IdempotencyHeader, JobPath, ProjectPath, errors};
+use crate::openapi::{IdempotencyHeader, IfNoneMatchHeader, JobPath, ProjectPath, errors};
 use crate::wire::details::JobDetails;
 use crate::wire::job::{CreateJob, JobPage, JobRecord, Status};
 
@@ -37,8 +35,8 @@ const WAIT_SECONDS: u64 = 60;
 errors!(CreateErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
 errors!(ReadErrors: 400, 401, 403, 404, 503);
 errors!(DetailsErrors: 401, 403, 404, 503);
-errors!(ChangeErrors: 401, 403, 404, 503, 504);
-errors!(UnarchiveErrors: 401, 403, 404, 409, 503, 504);
+errors!(ChangeErrors: 400, 401, 403, 404, 422, 503, 504);
+errors!(UnarchiveErrors: 400, 401, 403, 404, 409, 422, 503, 504);
 
 /// Create a job
 ///
@@ -53,12 +51,9 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     body: JsonBody<CreateJob>,
 ) -> Result<Response, ApiError> {
-    let project = at.load(&app).await?;
-    let new = new_job(&at.caller, body.value)?;
-    check_agent(&app, new.agent.as_deref().unwrap_or(&project.agent), &project.settings.sandbox)?;
-    let limit = project.settings.limits.create_per_hour.unwrap_or(app.settings.create_per_hour);
-    let idempotency = key.claim(&at, "create", &body.bytes);
-    let done = app.services.engine.create_job(&project, new, Admission { idempotency, limit }).await?;
+    let request = request(body.value);
+    let idempotency = key.of("create", &body.bytes);
+    let done = app.cases.create_job(&at.caller, &at.project, request, idempotency).await?;
     let location = format!("/v2/agent/{}/job/{}", at.project, done.record.id);
     let mut response = accepted(&app, StatusCode::CREATED, RateKind::Create, done);
     if let Ok(location) = HeaderValue::from_str(&location) {
@@ -67,51 +62,9 @@ pub(crate) async fn create(
     Ok(response)
 }
 
-fn new_job(caller: &Caller, body: CreateJob) -> Result<NewJob, ApiError> {
-    for (field, name) in [("ref", &body.reference), ("branch", &body.branch)] {
-        if let Some(name) = name {
-            let refused = |error| ApiError::bad_request(ErrorCode::InvalidBody, format!("{field}: {error}"));
-            check_ref_name(name).map_err(refused)?;
-        }
-    }
-    for (field, text) in [("model", &body.model), ("agent", &body.agent), ("title", &body.title)] {
-        let good = |text: &String| {
-            !text.trim().is_empty() && text.chars().count() <= 200 && !text.chars().any(char::is_control)
-        };
-        if text.as_ref().is_some_and(|text| !good(text)) {
-            let text = format!("{field}: must have 1 to 200 characters, and no control characters");
-            return Err(ApiError::bad_request(ErrorCode::InvalidBody, text));
-        }
-    }
-    Ok(NewJob {
-        prompt: prompt(caller, body.prompt, DeliveryMode::Queue)?,
-        reference: body.reference,
-        model: body.model,
-        agent: body.agent,
-        options: JobOptions { branch: body.branch, draft: body.draft, title: body.title },
-    })
-}
-
-/// Refuses an agent that is not configured, and one that does not ask permission for what the project refuses.
-pub(crate) fn check_agent(app: &App, agent: &str, sandbox: &SandboxSettings) -> Result<(), ApiError> {
-    let Some(spec) = app.settings.agents.get(agent) else {
-        let known = app.settings.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let text = format!("agent: no agent {agent:?} is configured on this server; it knows {known}");
-        return Err(ApiError::bad_request(ErrorCode::UnknownAgent, text));
-    };
-    spec.check_permissions(agent, sandbox)
-        .map_err(|error| ApiError::bad_request(ErrorCode::UnsupportedPolicy, error.to_string()))
-}
-
-/// A checked prompt of a caller.
-pub(crate) fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> Result<Prompt, ApiError> {
-    check_prompt(&text).map_err(|error| match error {
-        InvalidPrompt::Empty | InvalidPrompt::Nul => ApiError::bad_request(ErrorCode::InvalidPrompt, error.to_string()),
-        InvalidPrompt::TooLong(_) => {
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::PromptTooLong, error.to_string())
-        }
-    })?;
-    Ok(Prompt { text, origin: caller.origin, author: Some(caller.name().to_owned()), delivery })
+fn request(body: CreateJob) -> JobRequest {
+    let CreateJob { prompt, reference, branch, draft, title, model, agent } = body;
+    JobRequest { prompt, reference, branch, model, agent, title, draft }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -126,7 +79,7 @@ pub(crate) struct GetQuery {
 ///
 /// Answers with an `ETag`; with `If-None-Match` 304 while nothing has changed.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}", tag = "Jobs", operation_id = "getJob",
-    params(JobPath, GetQuery, ("If-None-Match" = Option<String>, Header, description = "An `ETag` seen before")),
+    params(JobPath, GetQuery, IfNoneMatchHeader),
     responses((status = 200, description = "The job's record", body = JobRecord),
         (status = 304, description = "Nothing has changed"), ReadErrors))]
 pub(crate) async fn get(
@@ -142,7 +95,7 @@ pub(crate) async fn get(
     }
     let job = at.load(&app).await?;
     let job = settled(&app, &at, job, Duration::from_secs(wait)).await?;
-    Ok(record::conditional(job.record(), &headers))
+    Ok(record::conditional_record(job.record(), &headers))
 }
 
 /// The job when it is not active any more, or when the time is over.
@@ -248,10 +201,10 @@ pub(crate) async fn details(State(app): State<App>, at: InJob) -> Result<Json<Jo
 /// Starts the next attempt of a job that waits for an external cause to pass (`waiting` in its details) now instead of
 /// when it is due. Other jobs do not change.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/retry", tag = "Jobs", operation_id = "retryJob",
-    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
-pub(crate) async fn retry(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
-    let done = app.services.engine.retry(&at.at.project, at.id).await?;
-    Ok(record(done))
+    params(JobPath, IdempotencyHeader),
+    responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
+pub(crate) async fn retry(State(app): State<App>, at: InJob, key: IdempotencyKey) -> Result<Response, ApiError> {
+    control(&app, &at, key, Control::Retry).await
 }
 
 /// Cancel a job
@@ -260,10 +213,10 @@ pub(crate) async fn retry(State(app): State<App>, at: InJob) -> Result<Json<JobR
 /// stopped: its work is published, its message becomes `finished`, and then the job becomes `completed`. A job that is
 /// not active does not change.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/cancel", tag = "Jobs", operation_id = "cancelJob",
-    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
-pub(crate) async fn cancel(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
-    let done = app.services.engine.cancel(&at.at.project, at.id).await?;
-    Ok(record(done))
+    params(JobPath, IdempotencyHeader),
+    responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
+pub(crate) async fn cancel(State(app): State<App>, at: InJob, key: IdempotencyKey) -> Result<Response, ApiError> {
+    control(&app, &at, key, Control::Cancel).await
 }
 
 /// Archive a job
@@ -271,18 +224,24 @@ pub(crate) async fn cancel(State(app): State<App>, at: InJob) -> Result<Json<Job
 /// Cancels the job first if it is active. Messages to it are refused until it is unarchived. The work of a turn that
 /// has already ended is still published.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/archive", tag = "Jobs", operation_id = "archiveJob",
-    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
-pub(crate) async fn archive(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
-    let done = app.services.engine.archive(&at.at.project, at.id).await?;
-    Ok(record(done))
+    params(JobPath, IdempotencyHeader),
+    responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
+pub(crate) async fn archive(State(app): State<App>, at: InJob, key: IdempotencyKey) -> Result<Response, ApiError> {
+    control(&app, &at, key, Control::Archive).await
 }
 
 /// Unarchive a job
 ///
 /// Gives it back the status it had before.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/unarchive", tag = "Jobs", operation_id = "unarchiveJob",
-    params(JobPath), responses((status = 200, description = "The job's record", body = JobRecord), UnarchiveErrors))]
-pub(crate) async fn unarchive(State(app): State<App>, at: InJob) -> Result<Json<JobRecord>, ApiError> {
-    let done = app.services.engine.unarchive(&at.at.project, at.id).await?;
-    Ok(record(done))
+    params(JobPath, IdempotencyHeader),
+    responses((status = 200, description = "The job's record", body = JobRecord), UnarchiveErrors))]
+pub(crate) async fn unarchive(State(app): State<App>, at: InJob, key: IdempotencyKey) -> Result<Response, ApiError> {
+    control(&app, &at, key, Control::Unarchive).await
+}
+
+async fn control(app: &App, at: &InJob, key: IdempotencyKey, control: Control) -> Result<Response, ApiError> {
+    let idempotency = key.of(&format!("{control:?} {}", at.id), b"");
+    let done = app.cases.control_job(&at.at.caller, &at.at.project, at.id, control, idempotency).await?;
+    Ok(controlled(done))
 }

@@ -1,108 +1,105 @@
-//! API keys. Only a key that sees all projects manages keys: it could make itself such a one otherwise. A member of the
-//! dashboard manages keys of their own, which name the projects that they are for.
+//! API keys. Only a key that sees all projects manages keys, because it could otherwise create such a key for itself. A
+//! member of the dashboard manages own keys, which name their projects.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, State};
-use axum::http::StatusCode;
-use axum::http::header::CACHE_CONTROL;
-use axum::http::request::Parts;
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use journeyman_app::{Answered, CreatedKey as Created};
 use journeyman_core::ids::KeyId;
-use journeyman_core::key::ApiKey;
-use journeyman_core::user::Role;
 
+use crate::answer::replayed;
 use crate::app::App;
-use crate::caller::{Caller, Who};
+use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, JsonBody, caller_of};
-use crate::openapi::errors;
-use crate::wire::key::{CreateKey, CreatedKey, KeyList};
+use crate::extract::{Administrator, IdempotencyKey, JsonBody};
+use crate::openapi::{IdempotencyHeader, IfMatchHeader, IfNoneMatchHeader, errors};
+use crate::wire::key::{CreateKey, CreatedKey, Key, KeyList};
 
 errors!(ListErrors: 401, 403, 503);
-errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 503, 504);
-errors!(RevokeErrors: 401, 403, 404, 503, 504);
+errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 503, 504);
+errors!(GetErrors: 401, 403, 404, 503);
+errors!(RevokeErrors: 401, 403, 404, 412, 503, 504);
 
 /// List keys
 ///
 /// Returns all keys, newest first, including revoked ones, without secrets.
 #[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys",
     responses((status = 200, description = "All keys, revoked ones too, without secrets", body = KeyList), ListErrors))]
-pub(crate) async fn list(State(app): State<App>, keeper: Keeper) -> Result<Json<KeyList>, ApiError> {
-    let mut keys = app.services.store.keys().await?;
-    keys.retain(|key| keeper.keeps(key));
+pub(crate) async fn list(
+    State(app): State<App>,
+    Administrator(caller): Administrator,
+) -> Result<Json<KeyList>, ApiError> {
+    let keys = app.cases.keys(&caller).await?;
     Ok(Json(KeyList { keys: keys.into_iter().map(Into::into).collect() }))
 }
 
 /// Create a key
 ///
-/// The secret is in this answer and nowhere else: only a hash of it is stored.
-#[utoipa::path(post, path = "/v2/keys", tag = "Keys", operation_id = "createKey", request_body = CreateKey,
+/// Only this response contains the secret: the server stores a hash of it. A repetition with the same idempotency key
+/// returns the same secret for 24 hours.
+#[utoipa::path(post, path = "/v2/keys", tag = "Keys", operation_id = "createKey",
+    params(IdempotencyHeader), request_body = CreateKey,
     responses((status = 201, description = "The key with its secret", body = CreatedKey), CreateErrors))]
 pub(crate) async fn create(
     State(app): State<App>,
-    Keeper(caller): Keeper,
+    Administrator(caller): Administrator,
+    key: IdempotencyKey,
     body: JsonBody<CreateKey>,
 ) -> Result<Response, ApiError> {
-    let now = app.services.engine.now();
     let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
-    let new = body.value.read(now).map_err(invalid)?;
-    if !caller.is_administrator() && new.projects.is_none() {
-        let text = "projects: name those that the key is for; only an administrator makes keys for all of them";
-        return Err(ApiError::forbidden(ErrorCode::KeyLimited, text));
-    }
-    for project in new.projects.iter().flatten() {
-        if app.services.store.project(project.clone()).await?.is_none() {
-            let text = format!("projects: there is no project {project}; GET /v2/projects lists the projects");
-            return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound, text));
+    let new = body.value.read(app.services.engine.now()).map_err(invalid)?;
+    let answer = |created: &Created| serde_json::to_string(&shown(created.clone())).unwrap_or_default();
+    let caching = [(CACHE_CONTROL, "no-store")];
+    match app.cases.create_key(&caller, new, key.of("create key", &body.bytes), answer).await? {
+        Answered::New(created) => {
+            let location = [(LOCATION, format!("/v2/keys/{}", created.key.id))];
+            let tag = etag(created.key.version);
+            Ok((StatusCode::CREATED, caching, tag, location, Json(shown(created))).into_response())
         }
+        Answered::Replayed(answer) => Ok((caching, replayed(StatusCode::CREATED, answer)).into_response()),
     }
-    let made = new.make((&caller.id(), caller.owner()), now, &*app.services.ids);
-    let (key, secret) = made.map_err(|error| invalid(error.to_string()))?;
-    let audit = caller.audit(&app, "key.created", key.id);
-    app.services.store.create_key(key.clone(), audit).await?;
-    let created = CreatedKey { key: key.into(), secret };
-    Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(created)).into_response())
+}
+
+/// Get a key
+///
+/// Returns the key without its secret.
+#[utoipa::path(get, path = "/v2/keys/{id}", tag = "Keys", operation_id = "getKey",
+    params(("id" = String, Path, description = "The ID of the key"), IfNoneMatchHeader),
+    responses((status = 200, description = "The key", body = Key),
+        (status = 304, description = "The client has this version"), GetErrors))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Administrator(caller): Administrator,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let keys = app.cases.keys(&caller).await?;
+    let key = keys.into_iter().find(|key| key.id.to_string() == id).ok_or_else(ApiError::key_not_found)?;
+    // Uses do not change the version, but they change the body.
+    let used = key.last_used_at.map_or(0, |at| at.as_micros());
+    let tag = format!("{}.{used}\"", tag_of(key.version).trim_end_matches('"'));
+    Ok(conditional(&tag, Key::from(key), &headers))
 }
 
 /// Revoke a key
 ///
-/// At once; again is the same as once.
-#[utoipa::path(delete, path = "/v2/keys/{id}", tag = "Keys", operation_id = "revokeKey", 
-    params(("id" = String, Path, description = "The key's id")),
-    responses((status = 204, description = "It is revoked"), RevokeErrors))]
+/// Takes effect at once. Revoking a key again changes nothing.
+#[utoipa::path(delete, path = "/v2/keys/{id}", tag = "Keys", operation_id = "revokeKey",
+    params(("id" = String, Path, description = "The ID of the key"), IfMatchHeader),
+    responses((status = 204, description = "The key is revoked"), RevokeErrors))]
 pub(crate) async fn revoke(
     State(app): State<App>,
-    keeper: Keeper,
+    Administrator(caller): Administrator,
     Path(id): Path<String>,
+    IfMatch(precondition): IfMatch,
 ) -> Result<StatusCode, ApiError> {
-    let unknown = || ApiError::new(StatusCode::NOT_FOUND, ErrorCode::KeyNotFound, "there is no such key");
-    let id: KeyId = id.parse().map_err(|_| unknown())?;
-    if !keeper.0.is_administrator() {
-        let keys = app.services.store.keys().await?;
-        keys.iter().find(|key| key.id == id).filter(|key| keeper.keeps(key)).ok_or_else(unknown)?;
-    }
-    let known = app.services.store.revoke_key(id, keeper.0.audit(&app, "key.revoked", id)).await?;
-    app.known.forget();
-    if known { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
+    let id: KeyId = id.parse().map_err(|_| ApiError::key_not_found())?;
+    app.cases.revoke_key(&caller, id, precondition).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
-/// A caller who may manage keys: all of them, or, a member of the dashboard, their own.
-pub(crate) struct Keeper(Caller);
-
-impl Keeper {
-    fn keeps(&self, key: &ApiKey) -> bool {
-        self.0.is_administrator() || key.creator == Some(self.0.id())
-    }
-}
-
-impl FromRequestParts<App> for Keeper {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let caller = caller_of(parts)?;
-        match &caller.who {
-            Who::User(user) if user.role == Role::Member => Ok(Self(caller)),
-            _ => Administrator::from_request_parts(parts, app).await.map(|Administrator(caller)| Self(caller)),
-        }
-    }
+fn shown(created: Created) -> CreatedKey {
+    CreatedKey { key: created.key.into(), secret: created.secret }
 }

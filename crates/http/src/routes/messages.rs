@@ -4,15 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use journeyman_core::engine::Admission;
-use journeyman_core::message::MessageStatus;
+use journeyman_app::MessageRequest;
 use journeyman_core::rate::RateKind;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::extract::{IdempotencyKey, InJob, InMessage, JsonBody, message_not_found};
+use crate::extract::{IdempotencyKey, InJob, InMessage, InProject, JsonBody};
 use crate::openapi::{IdempotencyHeader, JobPath, MessagePath, errors};
-use crate::routes::jobs::{accepted, prompt, record};
+use crate::routes::jobs::{accepted, record};
 use crate::wire::job::JobRecord;
 use crate::wire::message::{MessageList, SendMessage};
 
@@ -33,12 +32,10 @@ pub(crate) async fn send(
     key: IdempotencyKey,
     body: JsonBody<SendMessage>,
 ) -> Result<Response, ApiError> {
-    let project = at.at.load(&app).await?;
-    let prompt = prompt(&at.at.caller, body.value.prompt, body.value.delivery.unwrap_or_default().into())?;
-    let limit = project.settings.limits.message_per_hour.unwrap_or(app.settings.message_per_hour);
-    let idempotency = key.claim(&at.at, &format!("message {}", at.id), &body.bytes);
-    let admission = Admission { idempotency, limit };
-    let done = app.services.engine.add_message(&at.at.project, at.id, prompt, admission).await?;
+    let SendMessage { prompt, delivery } = body.value;
+    let request = MessageRequest { prompt, delivery: delivery.unwrap_or_default().into() };
+    let idempotency = key.of(&format!("message {}", at.id), &body.bytes);
+    let done = app.cases.send_message(&at.at.caller, &at.at.project, at.id, request, idempotency).await?;
     Ok(accepted(&app, StatusCode::OK, RateKind::Message, done))
 }
 
@@ -60,12 +57,6 @@ pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<Messa
     operation_id = "withdrawMessage", params(MessagePath),
     responses((status = 200, description = "The job's record", body = JobRecord), WithdrawErrors))]
 pub(crate) async fn withdraw(State(app): State<App>, at: InMessage) -> Result<Json<JobRecord>, ApiError> {
-    let job = at.job.load(&app).await?;
-    let message = app.services.store.message(at.id).await?;
-    let message = message.filter(|message| message.job == job.id).ok_or_else(message_not_found)?;
-    if message.status == MessageStatus::Withdrawn {
-        return Ok(Json(job.record().into()));
-    }
-    let done = app.services.engine.withdraw(&job.project, job.id, at.id).await?;
-    Ok(record(done))
+    let InJob { at: InProject { caller, project }, id: job } = at.job;
+    Ok(record(app.cases.withdraw(&caller, &project, job, at.id).await?))
 }

@@ -3,71 +3,73 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderName, StatusCode};
-use journeyman_core::ports::{ForgeError, ProjectWriteError};
-use journeyman_core::project::{Project as StoredProject, SecretChanges};
-use journeyman_core::run::{Reason, ReasonCode};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use journeyman_app::{Answered, ProjectEdit};
 use serde_json::Value;
 
+use crate::answer::replayed;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, InProject, JsonBody};
-use crate::openapi::{ProjectPath, errors};
-use crate::repository_host;
-use crate::routes::jobs::check_agent;
+use crate::extract::{Administrator, Authenticated, IdempotencyKey, InProject, JsonBody};
+use crate::openapi::{IdempotencyHeader, IfMatchHeader, IfNoneMatchHeader, ProjectPath, errors};
 use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
 
 errors!(ListErrors: 401, 403, 503);
-errors!(CreateErrors: 400, 401, 403, 409, 413, 415, 503, 504);
+errors!(CreateErrors: 400, 401, 403, 409, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
-errors!(ChangeErrors: 400, 401, 403, 404, 413, 415, 503, 504);
-errors!(DeleteErrors: 401, 403, 404, 409, 503, 504);
+errors!(ChangeErrors: 400, 401, 403, 404, 409, 412, 413, 415, 503, 504);
+errors!(DeleteErrors: 401, 403, 404, 409, 412, 503, 504);
+errors!(TestErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503);
 
 /// List projects
 ///
-/// Returns the projects that the key may see, ordered by id.
+/// Returns the projects that the key may see, ordered by ID.
 #[utoipa::path(get, path = "/v2/projects", tag = "Projects", operation_id = "listProjects",
     responses((status = 200, description = "All projects that the key may see", body = ProjectList), ListErrors))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<ProjectList>, ApiError> {
-    let projects = app.services.store.projects().await?;
-    let seen = projects.iter().filter(|project| caller.sees(&project.id));
-    Ok(Json(ProjectList { projects: seen.map(|project| project::show(project, &app.settings.public_url)).collect() }))
+pub(crate) async fn list(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+) -> Result<Json<ProjectList>, ApiError> {
+    let projects = app.cases.projects(&caller).await?;
+    let show = |project| project::show(project, &app.settings.public_url);
+    Ok(Json(ProjectList { projects: projects.iter().map(show).collect() }))
 }
 
 /// Create a project
 ///
-/// Needs `id` and `repository`; everything else has a default. The repository of `local:<name>` is made, empty, if it
-/// is not there.
+/// Requires `id` and `repository`; all other fields have defaults. If the repository `local:<name>` does not exist, it
+/// is created, without commits.
 #[utoipa::path(post, path = "/v2/projects", tag = "Projects", operation_id = "createProject",
-    request_body = CreateProject,
+    params(IdempotencyHeader), request_body = CreateProject,
     responses((status = 201, description = "The project", body = Project), CreateErrors))]
 pub(crate) async fn create(
     State(app): State<App>,
     Administrator(caller): Administrator,
+    key: IdempotencyKey,
     body: JsonBody<Value>,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Project>), ApiError> {
-    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
-    let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
-    check_agent(&app, &new.agent, &new.settings.sandbox)?;
-    if app.services.store.project(new.id.clone()).await?.is_some() {
-        return Err(ProjectWriteError::Exists.into());
+) -> Result<Response, ApiError> {
+    let proposal = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
+    let location = [(LOCATION, format!("/v2/projects/{}", proposal.0.id))];
+    let url = app.settings.public_url.clone();
+    let answer = |project: &journeyman_core::project::Project| {
+        serde_json::to_string(&project::show(project, &url)).unwrap_or_default()
+    };
+    let idempotency = key.of("create project", &body.bytes);
+    match app.cases.create_project(&caller, proposal, idempotency, answer).await? {
+        Answered::New(created) => {
+            let body = Json(project::show(&created, &app.settings.public_url));
+            Ok((StatusCode::CREATED, etag(created.version), location, body).into_response())
+        }
+        Answered::Replayed(answer) => Ok((location, replayed(StatusCode::CREATED, answer)).into_response()),
     }
-    let host = repository_host::admit(&app, &caller, &new.repository).await?;
-    app.services.forges.prepare(&new).await.map_err(|error| not_prepared(&error))?;
-    let created = app.services.store.create_project(new, secrets).await?;
-    let subject = repository_host::subject(&created.id, host.as_ref());
-    app.note(caller.audit(&app, "project.created", subject)).await;
-    let location = [(LOCATION, format!("/v2/projects/{}", created.id))];
-    Ok((StatusCode::CREATED, location, Json(project::show(&created, &app.settings.public_url))))
 }
 
-errors!(TestErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503);
-
-/// Test a project that is to be
+/// Test a project before creating it
 ///
-/// Takes what creating one takes, and stores nothing: whether its repository can be read with its credential. 422 says
-/// why not.
+/// Takes the same body as creating a project, and stores nothing. Tests whether the repository can be read with its
+/// credential; 422 gives the reason if not.
 #[utoipa::path(post, path = "/v2/repository/test", tag = "Projects", operation_id = "testNewProject",
     request_body = CreateProject,
     responses((status = 204, description = "The repository can be read"), TestErrors))]
@@ -76,19 +78,15 @@ pub(crate) async fn test_new(
     Administrator(caller): Administrator,
     body: JsonBody<Value>,
 ) -> Result<StatusCode, ApiError> {
-    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
-    let (new, secrets) = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
-    check_agent(&app, &new.agent, &new.settings.sandbox)?;
-    if app.services.store.project(new.id.clone()).await?.is_some() {
-        return Err(ProjectWriteError::Exists.into());
-    }
-    reachable(&app, &caller, &new, &secrets).await
+    let proposal = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
+    app.cases.test_new_project(&caller, proposal).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Test a change of a project
 ///
-/// Takes what changing it takes, and stores nothing: whether its repository can then be read with its credential. 422
-/// says why not.
+/// Takes the same body as changing the project, and stores nothing. Tests whether the repository can then be read with
+/// its credential; 422 gives the reason if not.
 #[utoipa::path(post, path = "/v2/projects/{projectId}/test", tag = "Projects", operation_id = "testProject",
     params(ProjectPath), request_body = ProjectChanges,
     responses((status = 204, description = "The repository can be read"), TestErrors))]
@@ -98,30 +96,7 @@ pub(crate) async fn test(
     Administrator(caller): Administrator,
     body: JsonBody<Value>,
 ) -> Result<StatusCode, ApiError> {
-    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
-    let (changed, secrets) = project::change(stored(&app, at).await?, body.value).map_err(invalid)?;
-    reachable(&app, &caller, &changed, &secrets).await
-}
-
-async fn reachable(
-    app: &App,
-    caller: &Caller,
-    project: &StoredProject,
-    secrets: &SecretChanges,
-) -> Result<StatusCode, ApiError> {
-    if let Some(host) = repository_host::admit(app, caller, &project.repository).await? {
-        // The test connects to the host, so the audit entry is written first.
-        app.note(caller.audit(app, "repository.tested", repository_host::subject(&project.id, Some(&host)))).await;
-    }
-    let refused = |reason: Reason| {
-        let code = match reason.code {
-            ReasonCode::RepositoryNotFound => ErrorCode::RepositoryNotFound,
-            ReasonCode::CredentialRefused => ErrorCode::CredentialRefused,
-            _ => ErrorCode::RepositoryUnreachable,
-        };
-        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, code, reason.text)
-    };
-    app.services.forges.check(project, secrets).await.map_err(refused)?;
+    app.cases.test_project(&caller, &at.project, edit(body.value)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -129,65 +104,54 @@ async fn reachable(
 ///
 /// Returns the project with its settings and the names of its secrets. The values of secrets are never returned.
 #[utoipa::path(get, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "getProject",
-    params(ProjectPath), responses((status = 200, description = "The project", body = Project), GetErrors))]
-pub(crate) async fn get(State(app): State<App>, at: InProject) -> Result<Json<Project>, ApiError> {
-    Ok(Json(project::show(&stored(&app, at).await?, &app.settings.public_url)))
-}
-
-/// The project as the store has it: what is remembered of it may be older.
-async fn stored(app: &App, at: InProject) -> Result<StoredProject, ApiError> {
-    app.services.store.project(at.project).await?.ok_or_else(ApiError::project_not_found)
+    params(ProjectPath, IfNoneMatchHeader),
+    responses((status = 200, description = "The project", body = Project),
+        (status = 304, description = "The client has this version"), GetErrors))]
+pub(crate) async fn get(State(app): State<App>, at: InProject, headers: HeaderMap) -> Result<Response, ApiError> {
+    let project = app.cases.project(&at.caller, &at.project).await?;
+    Ok(conditional(&tag_of(project.version), project::show(&project, &app.settings.public_url), &headers))
 }
 
 /// Change a project
 ///
-/// A JSON merge patch: what is left out stays, `null` gives a field back its default and removes a secret or variable.
+/// A JSON merge patch (RFC 7396): omitted fields keep their values, and `null` restores a field's default or removes a
+/// secret or variable. Concurrent changes of different fields are all kept. With `If-Match`, the change is refused if
+/// the project has changed since the client read it.
 #[utoipa::path(patch, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "changeProject",
-    params(ProjectPath), request_body = ProjectChanges,
+    params(ProjectPath, IfMatchHeader), request_body = ProjectChanges,
     responses((status = 200, description = "The project", body = Project), ChangeErrors))]
 pub(crate) async fn change(
     State(app): State<App>,
     at: InProject,
     Administrator(caller): Administrator,
+    IfMatch(precondition): IfMatch,
     body: JsonBody<Value>,
-) -> Result<Json<Project>, ApiError> {
-    let current = stored(&app, at).await?;
-    let (agent, repository, sandbox) =
-        (current.agent.clone(), current.repository.clone(), current.settings.sandbox.clone());
-    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
-    let (changed, secrets) = project::change(current, body.value).map_err(invalid)?;
-    // An agent that was taken out of the configuration since must not keep other fields from being changed.
-    if changed.agent != agent || changed.settings.sandbox != sandbox {
-        check_agent(&app, &changed.agent, &changed.settings.sandbox)?;
-    }
-    let mut host = None;
-    if changed.repository != repository {
-        host = repository_host::admit(&app, &caller, &changed.repository).await?;
-        app.services.forges.prepare(&changed).await.map_err(|error| not_prepared(&error))?;
-    }
-    let changed = app.services.store.update_project(changed, secrets).await?;
-    app.known.forget();
-    let subject = repository_host::subject(&changed.id, host.as_ref());
-    app.note(caller.audit(&app, "project.changed", subject)).await;
-    Ok(Json(project::show(&changed, &app.settings.public_url)))
+) -> Result<Response, ApiError> {
+    let changed = app.cases.change_project(&caller, &at.project, precondition, edit(body.value)).await?;
+    Ok((etag(changed.version), Json(project::show(&changed, &app.settings.public_url))).into_response())
 }
 
 /// Delete a project
 ///
-/// With its jobs, their logs and its secrets; its repository stays. Refused while jobs are active.
+/// Deletes the project with its jobs, their logs, and its secrets; the repository stays. Refused while jobs are active.
 #[utoipa::path(delete, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "deleteProject",
-    params(ProjectPath), responses((status = 204, description = "It is gone"), DeleteErrors))]
+    params(ProjectPath, IfMatchHeader),
+    responses((status = 204, description = "The project is deleted"), DeleteErrors))]
 pub(crate) async fn delete(
     State(app): State<App>,
     at: InProject,
     Administrator(caller): Administrator,
+    IfMatch(precondition): IfMatch,
 ) -> Result<StatusCode, ApiError> {
-    app.services.store.delete_project(at.project.clone()).await?;
-    app.known.forget();
-    app.note(caller.audit(&app, "project.deleted", &at.project)).await;
+    app.cases.delete_project(&caller, &at.project, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn not_prepared(error: &ForgeError) -> ApiError {
-    ApiError::internal(&format!("a repository on the built-in code host could not be made: {error}"))
+/// Returns the edit that a merge patch describes.
+fn edit(patch: Value) -> ProjectEdit {
+    Box::new(move |project| project::change(project, patch.clone()))
+}
+
+fn invalid(text: String) -> ApiError {
+    ApiError::bad_request(ErrorCode::InvalidBody, text)
 }

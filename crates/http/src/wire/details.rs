@@ -72,7 +72,7 @@ impl Waiting {
         let later = |at: Timestamp| hold.map_or(at, |hold| at.max(hold.next_probe_at)).to_string();
         if let Some((waiting, next)) = job.waiting() {
             return Some(Self {
-                message_id: job.delivery().map(|delivery| delivery.message.to_string()),
+                message_id: job.in_flight().map(|message| message.message.to_string()),
                 reason: waiting.reason.clone().into(),
                 since: waiting.since.to_string(),
                 next_attempt_at: later(next),

@@ -25,7 +25,7 @@ async fn with(service: &Service, method: &str, path: &str, key: &str) -> Answer 
 async fn a_request_without_a_usable_key_is_told_why() {
     let service = service().await;
     let expired = service.make_key(|key| key.expires_at = Some("2027-01-15T09:00:00Z".parse().unwrap())).await;
-    service.world.pass(Duration::from_secs(365 * 24 * 3600));
+    service.world.advance(Duration::from_secs(365 * 24 * 3600));
     let mut damaged = service.key.clone();
     damaged.replace_range(10..11, if &damaged[10..11] == "x" { "y" } else { "x" });
     let unknown = "jmn_00000000000000000000000000000000".to_owned();

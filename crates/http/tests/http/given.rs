@@ -1,7 +1,7 @@
 //! A service over a store in memory, and a client that calls it without a socket.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,89 +12,34 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::BodyExt;
+use journeyman_app::{Parts, UseCases};
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::{Ending, Kept, Outcome, Published, Report, TurnBegun};
+use journeyman_core::job::command::{Ending, Outcome, Published, Report, TurnArtifacts, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
-    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, Forge, ForgeError,
-    Forges, FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, KeyStore,
-    ModelMeter, ModelTotals, Passwords, PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError,
-    SandboxError,
+    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, FreeSpace,
+    GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, ModelMeter, ModelTotals,
+    Passwords, PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError, SandboxError,
 };
-use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::project::Project;
 use journeyman_core::pull::LocalPull;
-use journeyman_core::run::{Reason, ReasonCode, Usage};
-use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_core::run::Usage;
+use journeyman_core::time::Clock;
 use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
+use journeyman_testkit::{FakeForges, Seeds as _, World};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-/// A clock set by hand, and ids that count.
-#[derive(Default)]
-pub(crate) struct World {
-    micros: AtomicI64,
-    count: AtomicU64,
-}
-
-impl World {
-    pub(crate) fn pass(&self, time: Duration) {
-        self.micros.fetch_add(i64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for World {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(1_800_000_000_000_000 + self.micros.load(Ordering::SeqCst))
-    }
-}
-
-impl IdGen for World {
-    fn uuid(&self, _: Timestamp) -> Uuid {
-        Uuid::from_u128(u128::from(self.count.fetch_add(1, Ordering::SeqCst)))
-    }
-
-    fn fill(&self, bytes: &mut [u8]) {
-        let seed = self.count.fetch_add(1, Ordering::SeqCst);
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        for byte in bytes {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            *byte = (state >> 56) as u8;
-        }
-    }
-}
-
-/// Stands in for code hosts and git.
+/// A fake of diffs, git and pull requests.
 struct Outside;
-
-#[async_trait]
-impl Forges for Outside {
-    async fn of(&self, _: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
-        Err(ForgeError::Refused("there is no code host in these tests".into()))
-    }
-
-    async fn check(&self, project: &Project, _: &SecretChanges) -> Result<(), Reason> {
-        match project.repository.as_str() {
-            "https://gone.example/a.git" => Err(Reason::new(ReasonCode::RepositoryNotFound, "there is none")),
-            _ => Ok(()),
-        }
-    }
-
-    async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
-        if project.repository == "local:broken" { Err(ForgeError::Refused("a full disk".into())) } else { Ok(()) }
-    }
-
-    async fn addresses(&self, name: &str) -> Vec<std::net::IpAddr> {
-        if name == "links.example" { vec!["169.254.7.7".parse().unwrap()] } else { Vec::new() }
-    }
-}
 
 #[async_trait]
 impl Diffs for Outside {
@@ -252,14 +197,24 @@ impl Answer {
 }
 
 pub(crate) async fn service() -> Service {
-    let (world, store) = (Arc::new(World::default()), Arc::new(MemoryStore::default()));
+    let (world, store) = (World::new(), Arc::new(MemoryStore::default()));
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let (outside, machine) = (Arc::new(Outside), Arc::new(PaperMachine::default()));
+    let agents = Arc::new(agents());
+    let cases = UseCases::new(Parts {
+        store: store.clone(),
+        engine: engine.clone(),
+        forges: Arc::new(FakeForges),
+        ids: world.clone(),
+        agents: agents.clone(),
+        create_per_hour: 100,
+        message_per_hour: 100,
+    });
     let services = Services {
+        cases,
         engine: engine.clone(),
         store: store.clone(),
         ids: world.clone(),
-        forges: outside.clone(),
         diffs: outside.clone(),
         git: outside.clone(),
         pulls: outside,
@@ -275,7 +230,7 @@ pub(crate) async fn service() -> Service {
         trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()],
         create_per_hour: 100,
         message_per_hour: 100,
-        agents: Arc::new(agents()),
+        agents,
         version: "1.2.3".into(),
         places: Vec::new(),
     };
@@ -379,7 +334,12 @@ impl Service {
                 pushed: None,
                 default_branch: None,
             };
-            let ended = Report::TurnEnded { head: sha, commits: vec![], kept: Kept::default(), ending: Ending::Done };
+            let ended = Report::TurnEnded {
+                head: sha,
+                commits: vec![],
+                artifacts: TurnArtifacts::default(),
+                ending: Ending::Done,
+            };
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
             for report in [Report::TurnBegun(begun), ended, Report::Finished { outcome, usage: Usage::default() }] {
                 self.engine.report(id, token, report).await.unwrap();

@@ -193,7 +193,7 @@ async fn the_limit_of_the_hour_holds_for_each_project_and_kind() {
     let refused = send().await;
     assert_eq!((refused.status.as_u16(), refused.code()), (429, "rate_limited".to_owned()));
     assert_eq!((refused.header("retry-after"), refused.header("ratelimit")), ("3600", "\"message\";r=0;t=3600"));
-    service.world.pass(Duration::from_secs(3600));
+    service.world.advance(Duration::from_secs(3600));
     assert_eq!(send().await.status, 200);
     service.call("PATCH", "/v2/projects/shop", r#"{"limits":{"messagePerHour":0}}"#, |_| {}).await;
     let unlimited = send().await;
@@ -218,7 +218,7 @@ async fn a_full_queue_is_told_apart_from_a_used_up_limit() {
 async fn a_list_is_read_page_by_page_while_jobs_are_created() {
     let service = service().await;
     for number in 0..5 {
-        service.world.pass(Duration::from_secs(1));
+        service.world.advance(Duration::from_secs(1));
         service.job(&format!("job {number}")).await;
     }
     let mut seen = Vec::new();
@@ -226,7 +226,7 @@ async fn a_list_is_read_page_by_page_while_jobs_are_created() {
     loop {
         let page = service.get(&path).await.json();
         seen.extend(page["jobs"].as_array().unwrap().iter().map(|job| job["id"].clone()));
-        service.world.pass(Duration::from_secs(1));
+        service.world.advance(Duration::from_secs(1));
         service.job("new").await;
         let Some(cursor) = page["nextCursor"].as_str() else { break };
         path = format!("/v2/agent/shop/jobs?limit=2&cursor={cursor}");

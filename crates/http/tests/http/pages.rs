@@ -4,9 +4,10 @@
 use axum::body::Body;
 use axum::http::Request;
 use journeyman_core::ids::UserId;
-use journeyman_core::ports::{AuditEntry, JobStore, KeyStore, UserStore};
+use journeyman_core::ports::{AuditEntry, JobStore, KeyStore};
 use journeyman_core::time::Clock;
 use journeyman_core::user::{Role, Session, TokenHash, User};
+use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
 use super::given::{Answer, Service, service};
@@ -24,6 +25,7 @@ async fn signed_in(service: &Service, role: Role) -> String {
         created_at: now,
         signed_in_at: None,
         disabled_at: None,
+        version: 1,
     };
     service.store.create_user(user.clone(), line.clone()).await.unwrap();
     let token = format!("token-{}", role.name());

@@ -1,8 +1,8 @@
-//! Removes, at startup, what a killed service has left in its data directory.
+//! Removes, at startup, the files that a killed service has left in its data directory.
 //!
 //! The caller holds the lock of the data directory, so that no other service uses the files. A command that runs at the
-//! same time (`journeyman doctor`) has its process ID in the names of its files, which stay. Whatever takes long to
-//! remove is moved aside at once and removed while the service runs. No failure here keeps a service from starting.
+//! same time (`journeyman doctor`) has its process ID in the names of its files, which stay. Folders can take long to
+//! remove, so they are moved aside at once and removed while the service runs. A failure does not prevent the start.
 
 mod git;
 #[cfg(test)]
@@ -28,7 +28,7 @@ const SHARED_AGE: Duration = Duration::from_secs(24 * 3600);
 /// The time by which a file system's timestamps may lag behind the clock.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
-/// The age up to which a temporary folder without a lock is left alone: its command may be about to begin.
+/// The age up to which a temporary folder without a lock file stays: its command may not have created the file yet.
 const TEMPORARY_AGE: Duration = Duration::from_secs(3600);
 
 /// Removes what can be removed quickly, and moves the rest aside for [`remove_slowly`].
@@ -41,7 +41,9 @@ pub(crate) fn remove(settings: &Settings, now: Timestamp) {
     leftovers.numbered(&data.join("sandbox"), &["journeyman", "etc", "etc.old"]);
     leftovers.drafts(&data.join("sandbox/runtime"), &[]);
     if settings.sandbox.kind != SandboxKind::Container {
-        // The container back end removes its own sockets, once it has ended the containers that use them.
+        // The container back end removes its own sockets, after it has stopped the containers that use them.
+        leftovers.all(&data.join("sandbox/shim-sockets"));
+        // Written by versions before November 2026.
         leftovers.all(&data.join("sandbox/doors"));
     }
     leftovers.all(&data.join("scratch"));
@@ -85,7 +87,7 @@ struct Leftovers<'a> {
 }
 
 impl Leftovers<'_> {
-    /// Removes the files `<name>.<process ID>.draft` of dead processes; of any name if `names` is empty.
+    /// Removes the files `<name>.<process ID>.draft` of dead processes. An empty `names` matches any name.
     fn drafts(&mut self, folder: &Path, names: &[&str]) {
         for (path, name) in entries(folder) {
             let Some((name, number)) = name.strip_suffix(".draft").and_then(|name| name.rsplit_once('.')) else {
@@ -119,7 +121,7 @@ impl Leftovers<'_> {
         entries(folder).for_each(|(path, _)| self.take(&path));
     }
 
-    /// Removes prebuilt trees that were being made or removed.
+    /// Removes prebuilt trees that were being created or removed.
     fn trees(&mut self, folder: &Path) {
         for (path, name) in entries(folder) {
             if name == "gone" || name.ends_with(".draft") {
@@ -148,7 +150,7 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Removes repositories of the built-in code host that were being made.
+    /// Removes repositories of the built-in code host that were being created.
     fn repositories(&mut self, folder: &Path) {
         for (path, name) in entries(folder) {
             if journeyman_forge::is_unfinished(&path, &name) {
@@ -174,7 +176,7 @@ impl Leftovers<'_> {
         loop {
             let place = aside.join(number.to_string());
             if place.symlink_metadata().is_ok() {
-                // The folder is from the previous start, which was killed too.
+                // The previous start was killed too, and left this folder.
                 number += 1;
                 continue;
             }
@@ -223,11 +225,11 @@ pub(crate) fn remove_temporary(folder: &Path, prefix: &str, now: Timestamp) {
     }
 }
 
-/// Returns whether a temporary folder is ours and no process uses it.
+/// Returns whether a temporary folder belongs to this user and no process uses it.
 fn is_abandoned(path: &Path, now: Timestamp) -> bool {
     use std::os::unix::fs::MetadataExt;
     let Ok(note) = path.symlink_metadata() else { return false };
-    // Other users may put something there under such a name.
+    // Other users can create files or links with such a name.
     if !note.is_dir() || note.uid() != rustix::process::geteuid().as_raw() {
         return false;
     }
@@ -249,7 +251,8 @@ fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
     entries.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))
 }
 
-/// Returns whether an ID is that of a running process of this program, other than this one. Process IDs are reused.
+/// Returns whether an ID is that of a running process of this program, other than this one. Compares the names of the
+/// programs, because process IDs are reused.
 fn is_living(number: u32) -> bool {
     let name = |process: &str| std::fs::read_to_string(format!("/proc/{process}/comm")).ok();
     number != std::process::id() && name(&number.to_string()).is_some_and(|other| Some(other) == name("self"))

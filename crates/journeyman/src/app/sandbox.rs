@@ -1,4 +1,4 @@
-//! The sandbox that agents run in, and what it needs on the machine.
+//! Creates the sandbox that agents run in, and prepares its files and folders on the machine.
 
 use std::fs::Permissions;
 use std::io;
@@ -14,10 +14,11 @@ use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, Container, ContainerSet
 use super::make_private_dir;
 use crate::config::{SandboxKind, Settings};
 
-/// Makes it ready, for a service or for a command that may run beside one.
+/// Creates the configured sandbox for a service, or for a command that may run while a service runs.
 ///
 /// # Errors
-/// What it needs cannot be made in the data directory.
+/// A file or folder cannot be created in the data directory, an account has a user ID of the sandboxes, or no container
+/// engine was found.
 pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn Sandbox>> {
     let chosen = &settings.sandbox;
     Ok(match chosen.kind {
@@ -27,7 +28,7 @@ pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn 
             Arc::new(Bubblewrap::new(BubblewrapSettings {
                 program: chosen.bwrap.clone(),
                 path: settings.path.clone(),
-                shim: shim(&chosen.program, &folder).context("the program cannot be put into sandboxes")?,
+                shim: shim(&chosen.program, &folder).context("the program cannot be made available to sandboxes")?,
                 own_program: chosen.program.clone(),
                 readable: chosen.readable.clone(),
                 folder,
@@ -55,22 +56,22 @@ pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn 
     })
 }
 
-/// The back end's own folder, and those of workspaces, all made.
+/// Creates the folder of the back end and the folders of workspaces, and returns their paths.
 fn folders(settings: &Settings) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     let data = &settings.data_dir;
     make_private_dir(data)?;
     let roots = vec![data.join("workspaces"), data.join("spares")];
     let group = rustix::process::geteuid().is_root().then_some(settings.sandbox.users.first);
     if group.is_some() {
-        // Accounts of a directory service are not in these files; the operator has to keep those apart.
+        // These files do not list the accounts of a directory service; the operator must choose other IDs.
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         refuse_accounts(settings.sandbox.users, &read("/etc/passwd"), "user")?;
         refuse_accounts(settings.sandbox.users, &read("/etc/group"), "group")?;
     }
     for dir in [data, &data.join("mirrors")].into_iter().chain(&roots) {
         make_private_dir(dir)?;
-        let given = group.map_or(Ok(()), |group| let_pass(dir, group));
-        given.with_context(|| format!("{} cannot be given to the group of sandboxes", dir.display()))?;
+        let given = group.map_or(Ok(()), |group| allow_traversal(dir, group));
+        given.with_context(|| format!("{} cannot be opened to the group of sandboxes", dir.display()))?;
     }
     let folder = data.join("sandbox");
     std::fs::create_dir_all(&folder)?;
@@ -96,7 +97,7 @@ fn refuse_accounts(range: UserRange, accounts: &str, kind: &str) -> anyhow::Resu
     Ok(())
 }
 
-/// The socket of a container engine: that which is named, or the first that is there.
+/// Returns the socket of the container engine: the configured one, or the first default that exists.
 fn engine(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let user = rustix::process::getuid();
     let usual = [
@@ -107,21 +108,21 @@ fn engine(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     ];
     let mut usual = usual.map(PathBuf::from).into_iter();
     named.map(Path::to_owned).or_else(|| usual.find(|path| path.exists())).context(
-        "no container engine was found: name the socket of Docker or Podman as container-engine (podman system service \
-         serves one), or leave sandbox = \"container\" out",
+        "no container engine was found: set container-engine to the socket of Docker or Podman (podman system service \
+         serves one), or remove sandbox = \"container\"",
     )
 }
 
-/// Who wants a sandbox.
+/// The kind of process that uses a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// The one service of a data directory.
+    /// The only service of a data directory.
     Service,
-    /// A command, which must leave alone what a service uses.
+    /// A command, which must not change the files that a service uses.
     Command,
 }
 
-/// The guarantees that the configuration does without: with `none` it says so in one word.
+/// Returns the guarantees that may be missing by configuration: all of them for the kind `none`.
 pub(crate) fn given_up(settings: &Settings) -> Vec<String> {
     match settings.sandbox.kind {
         SandboxKind::None => journeyman_sandbox::GUARANTEES.map(str::to_owned).to_vec(),
@@ -129,13 +130,13 @@ pub(crate) fn given_up(settings: &Settings) -> Vec<String> {
     }
 }
 
-/// Lets the users that sandboxes have pass through a folder, on their way to what is theirs; they cannot list it.
-fn let_pass(dir: &Path, group: u32) -> io::Result<()> {
+/// Lets the users of sandboxes traverse a folder to reach their own files. They cannot list it.
+fn allow_traversal(dir: &Path, group: u32) -> io::Result<()> {
     std::os::unix::fs::chown(dir, None, Some(group))?;
     std::fs::set_permissions(dir, Permissions::from_mode(0o710))
 }
 
-/// This program where everybody may run it: where it is, or a link or copy in `folder`.
+/// Returns a path at which the users of sandboxes can run this program: its own, or that of a link or copy in `folder`.
 fn shim(program: &Path, folder: &Path) -> io::Result<PathBuf> {
     let open = |path: &Path, bits| path.metadata().is_ok_and(|note| note.mode() & bits == bits);
     let others_pass = program.ancestors().skip(1).all(|dir| open(dir, 0o001));
@@ -143,9 +144,9 @@ fn shim(program: &Path, folder: &Path) -> io::Result<PathBuf> {
         return Ok(program.to_owned());
     }
     let (place, draft) = (folder.join("journeyman"), folder.join(format!("journeyman.{}", std::process::id())));
-    let is_it = |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    let is_same = |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     if let (Ok(there), Ok(own)) = (place.metadata(), program.metadata())
-        && is_it(there, own)
+        && is_same(there, own)
     {
         return Ok(place);
     }
@@ -157,12 +158,12 @@ fn shim(program: &Path, folder: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// A name for this process among all on the machine that have sandboxes, a command beside a service among them.
+/// Returns a name that no other process on the machine uses for its sandboxes.
 fn name(data: &Path) -> String {
     format!("{}-{}", owner(data), std::process::id())
 }
 
-/// A name for all processes with a data directory.
+/// Returns a name that all processes with a data directory share.
 fn owner(data: &Path) -> String {
     let hash = Fingerprint::of("sandbox", data.as_os_str().as_encoded_bytes()).0;
     hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_accounts_are_refused() {
+    fn user_ids_of_accounts_are_refused() {
         let range = UserRange::beginning_with(100_000).expect("a range");
         let passwd = "root:x:0:0:root:/root:/bin/sh\nada:x:165535:100:Ada:/home/ada:/bin/sh\n\n:::\n";
         let text = refuse_accounts(range, passwd, "user").expect_err("refused").to_string();

@@ -34,8 +34,8 @@ pub(super) async fn copy_all(blobs: &dyn Blobs, to: &Path) -> anyhow::Result<BTr
     Ok(copied)
 }
 
-/// Makes the folder `to` hold exactly the needed blobs: fetches those that were added since [`copy_all`], and removes
-/// those that are not needed. Returns the keys of needed blobs that no longer exist.
+/// Completes the folder `to`, so that it contains exactly the needed blobs: fetches those that were added since
+/// [`copy_all`], and removes those that are not needed. Returns the keys of needed blobs that no longer exist.
 pub(super) async fn complete(
     blobs: &dyn Blobs,
     to: &Path,
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_the_snapshot_needs_is_copied_also_where_it_is_removed_in_the_middle() {
+    async fn needed_blobs_are_copied_even_if_they_are_removed_during_the_backup() {
         let dir = tempfile::tempdir().unwrap();
         let (store, to) = (dir.path().join("store"), dir.path().join("backup"));
         let blobs = Folder::new(store, false);
@@ -115,6 +115,6 @@ mod tests {
         assert_eq!(missing, ["sessions/c/1.tar.gz"]);
         assert_eq!(std::fs::read_to_string(to.join("sessions/a/1.tar.gz")).unwrap(), "sessions/a/1.tar.gz");
         assert_eq!(std::fs::read_to_string(to.join("sessions/a/2.tar.gz")).unwrap(), "sessions/a/2.tar.gz");
-        assert!(!to.join("sessions/b").exists() && !to.join("sessions/c").exists(), "nobody needs them");
+        assert!(!to.join("sessions/b").exists() && !to.join("sessions/c").exists(), "no job needs them");
     }
 }

@@ -1,4 +1,4 @@
-//! Makes a backup of an installation in use.
+//! Creates a backup of an installation in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -22,16 +22,16 @@ use crate::app;
 use crate::config::{BlobPlace, Database, Settings};
 use crate::system::Machine;
 
-/// A backup that was made.
+/// A finished backup.
 pub(crate) struct Created {
     pub(crate) manifest: Manifest,
     pub(crate) jobs: usize,
 }
 
-/// Makes a backup in the folder `dir`, which must be empty or must not exist.
+/// Creates a backup in the folder `dir`, which must be empty or must not exist.
 ///
 /// # Errors
-/// A part of the installation cannot be read, or the folder cannot be written; the folder then holds no manifest.
+/// A part of the installation cannot be read, or the folder cannot be written; the folder then contains no manifest.
 pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -> anyhow::Result<Created> {
     if let Database::Sqlite(path) = &settings.database
         && !path.exists()
@@ -44,7 +44,7 @@ pub(crate) async fn create(settings: &Settings, dir: &Path, include_key: bool) -
     if found.next().is_some() {
         bail!("{} is not empty; use a new folder for each backup", dir.display());
     }
-    // Set the mode even if someone else has made the folder: files in it are readable before their own modes are set.
+    // The folder may have existed with another mode, and files in it are readable until their own modes are set.
     std::fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     let created = fill(settings, &key, dir, include_key).await;
     created.with_context(|| format!("the backup in {} was not finished and cannot be used; delete it", dir.display()))
@@ -167,7 +167,7 @@ fn branches(job: &Job) -> Vec<JobBranch> {
     };
     let mut branches = vec![JobBranch { name: next, known: Vec::new() }];
     if let Some(branch) = &job.branch {
-        let publishing = job.delivery().and_then(|delivery| match &delivery.progress {
+        let publishing = job.in_flight().and_then(|message| match &message.progress {
             Progress::Publishing { head, .. } => Some(head.clone()),
             Progress::Prompting => None,
         });

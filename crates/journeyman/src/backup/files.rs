@@ -25,11 +25,11 @@ pub(super) fn note(path: &Path) -> io::Result<FileNote> {
     if !path.symlink_metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    pour(&mut File::open(path)?, &mut io::sink())
+    copy_and_hash(&mut File::open(path)?, &mut io::sink())
 }
 
-/// Syncs all files and folders below `root`, closes the files to other users, and returns the manifest entries of the
-/// files by their paths below `root`.
+/// Syncs all files and folders below `root`, makes the files private, and returns their manifest entries by their paths
+/// below `root`.
 pub(super) fn note_all(root: &Path) -> io::Result<BTreeMap<String, FileNote>> {
     let mut notes = BTreeMap::new();
     walk(root, "", &mut notes)?;
@@ -58,7 +58,7 @@ fn walk(root: &Path, folder: &str, notes: &mut BTreeMap<String, FileNote>) -> io
 /// Copies a file to a path that must not exist yet, and syncs the copy; returns its manifest entry.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<FileNote> {
     let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    let note = pour(&mut File::open(from)?, &mut target)?;
+    let note = copy_and_hash(&mut File::open(from)?, &mut target)?;
     target.sync_all()?;
     Ok(note)
 }
@@ -89,7 +89,7 @@ pub(super) fn sync_folders(root: &Path) -> io::Result<()> {
     File::open(root)?.sync_all()
 }
 
-fn pour(from: &mut impl Read, to: &mut impl Write) -> io::Result<FileNote> {
+fn copy_and_hash(from: &mut impl Read, to: &mut impl Write) -> io::Result<FileNote> {
     let (mut hash, mut size, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
     loop {
         let read = match from.read(&mut piece) {

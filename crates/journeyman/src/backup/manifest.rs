@@ -21,14 +21,14 @@ const FORMAT: u32 = 1;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
     format: u32,
-    /// The version of the program that made the backup.
+    /// The version of the program that created the backup.
     pub(crate) program: String,
     /// The time at which the backup began: everything that was accepted before is in it.
     pub(crate) created_at: Timestamp,
     pub(crate) database: DatabaseNote,
-    /// The id of the master key that the database's secrets are sealed with.
+    /// The ID of the master key that encrypts the database's secrets.
     pub(crate) key_id: String,
-    /// Whether the backup includes that key.
+    /// True if the backup includes that key.
     pub(crate) includes_key: bool,
     /// The names of the repositories of the built-in code host.
     pub(crate) repositories: Vec<String>,
@@ -75,7 +75,7 @@ pub(crate) enum BlobsNote {
     Files {
         /// The number of blobs in the backup.
         count: usize,
-        /// The keys of blobs that were replaced by later ones while the backup was made.
+        /// The keys of blobs that were replaced by later ones during the backup.
         missing: Vec<String>,
     },
     /// The blobs are in a bucket, which has to be backed up separately.
@@ -114,10 +114,10 @@ impl Manifest {
         files::write(&dir.join(NAME), text.as_bytes()).context("the manifest cannot be written")
     }
 
-    /// Reads the manifest of a backup, and compares every file that it names with it.
+    /// Reads the manifest of a backup, and compares each file with its entry.
     ///
     /// # Errors
-    /// The folder holds no finished backup, one of another format, or a damaged one.
+    /// The folder contains no finished backup, or the backup has another format or is damaged.
     pub(crate) fn verify(dir: &Path) -> anyhow::Result<Self> {
         let manifest = Self::read(dir)?;
         for (name, expected) in &manifest.files {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_is_what_its_manifest_says() {
+    fn a_backup_matches_its_manifest() {
         let dir = tempfile::tempdir().unwrap();
         let manifest = backup(dir.path());
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_or_is_gone_is_named() {
+    fn an_error_names_a_file_that_changed_or_is_missing() {
         let dir = tempfile::tempdir().unwrap();
         backup(dir.path());
         for text in ["abd", "ab", "abcd"] {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_finished_backup_of_this_format_is_refused() {
+    fn an_unfinished_backup_or_one_of_another_format_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let refused = |expected: &str| {
             let error = format!("{:#}", Manifest::verify(dir.path()).unwrap_err());

@@ -13,7 +13,7 @@ use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
 use crate::app;
 use crate::config::{Database, Settings};
 
-/// A backup that was restored.
+/// A restored backup.
 pub(crate) struct Restored {
     pub(crate) manifest: Manifest,
     /// The file to which the backup's master key was written; `None` if it was not written.
@@ -37,7 +37,7 @@ pub(crate) fn verify(dir: &Path) -> anyhow::Result<Manifest> {
 ///
 /// # Errors
 /// The service is running, the installation is not empty, the backup is damaged or of another kind, or the master key
-/// is a different one: then nothing was written. Or a file cannot be written; the database is written last.
+/// is a different one; in these cases, nothing was written. Or a file cannot be written; the database is written last.
 pub(crate) async fn restore(settings: &Settings, dir: &Path, database_only: bool) -> anyhow::Result<Restored> {
     app::make_private_dir(&settings.data_dir)?;
     let _lock = app::lock(&settings.data_dir)
@@ -70,13 +70,13 @@ fn check_kind(settings: &Settings, manifest: &Manifest) -> anyhow::Result<()> {
 /// Returns the file to which the key of the backup must be written; `None` if the installation has the key.
 fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<PathBuf>> {
     let file = &settings.master_key_file;
-    // Do not make a new key: the secrets in the backup are sealed with the key that its manifest names.
+    // Do not create a new key: the key that the manifest names encrypts the secrets in the backup.
     if settings.master_key.is_none() && !file.exists() {
         if manifest.includes_key {
             return Ok(Some(file.clone()));
         }
         bail!(
-            "the backup's secrets are sealed with the master key {}, which is not in the backup; put the key into {}, \
+            "the backup's secrets are encrypted with the master key {}, which is not in the backup; put the key into {}, \
              or set JOURNEYMAN_MASTER_KEY to it",
             manifest.key_id,
             file.display()
@@ -85,7 +85,7 @@ fn check_key(settings: &Settings, manifest: &Manifest) -> anyhow::Result<Option<
     let id = app::master_key(settings)?.id()?;
     if id != manifest.key_id {
         bail!(
-            "the master key here is {id}, but the backup's secrets are sealed with {}; provide that key with \
+            "the master key here is {id}, but the backup's secrets are encrypted with {}; provide that key with \
              JOURNEYMAN_MASTER_KEY or master-key-file",
             manifest.key_id
         );
@@ -122,14 +122,14 @@ async fn check_empty(settings: &Settings, manifest: &Manifest, database_only: bo
     // Workspaces and mirrors belong to the previous database.
     for name in ["workspaces", "mirrors"] {
         let path = settings.data_dir.join(name);
-        if holds_something(&path)? {
+        if has_entries(&path)? {
             return refuse(&path);
         }
     }
     if database_only {
         return Ok(());
     }
-    if holds_something(&settings.repositories)? {
+    if has_entries(&settings.repositories)? {
         return refuse(&settings.repositories);
     }
     if matches!(manifest.blobs, BlobsNote::Files { .. }) && !blobs::is_empty(&*app::blobs(&settings.blobs)?).await? {
@@ -138,7 +138,7 @@ async fn check_empty(settings: &Settings, manifest: &Manifest, database_only: bo
     Ok(())
 }
 
-fn holds_something(dir: &Path) -> anyhow::Result<bool> {
+fn has_entries(dir: &Path) -> anyhow::Result<bool> {
     match std::fs::read_dir(dir) {
         Ok(mut entries) => Ok(entries.next().is_some()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -169,7 +169,7 @@ async fn write(
             blobs::put(&*store, key, &dir.join(BLOBS).join(key), draft).await?;
         }
     }
-    // The database comes last, so that it never refers to files that are not there.
+    // The database comes last, so that it never refers to missing files.
     match &settings.database {
         Database::Sqlite(path) => write_sqlite(dir, manifest, path)?,
         Database::Postgres(url) => {
@@ -179,7 +179,7 @@ async fn write(
             imported.with_context(|| settings.database.to_string())?;
         }
     }
-    // Opening the store refuses a database that this program or key cannot work with, here and not at the next start.
+    // If this program or key cannot use the database, opening it now reports that before the next start.
     drop(app::open_store(settings).await?);
     Ok(())
 }

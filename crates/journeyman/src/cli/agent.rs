@@ -1,4 +1,4 @@
-//! `journeyman agent`: the built-in agent, and the care for others.
+//! `journeyman agent`: runs the built-in agent, and manages others.
 
 mod built_in;
 mod check;
@@ -28,7 +28,7 @@ pub(crate) struct AgentArgs {
 
 #[derive(Debug, Subcommand)]
 enum AgentCommand {
-    /// Lists the agents that this machine knows, and which are installed
+    /// List the known agents, and show which are installed
     List {
         #[command(flatten)]
         store: StoreArgs,
@@ -36,17 +36,17 @@ enum AgentCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Installs an agent into the data directory, in the version that is known to work, from npm or PyPI
+    /// Install an agent from npm or PyPI, in the version that is known to work
     Install {
-        /// The agent
+        /// ID of the agent
         id: String,
-        /// Install without a lock file: the hashes of the packages that the registry serves are not verified
+        /// Install without a lock file, and do not verify the hashes of the packages
         #[arg(long)]
         unpinned: bool,
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Has an agent do a small job in its sandbox with a model, and says what it can do; this may cost a few cents
+    /// Run a small job with an agent and a model, and report what works; this may cost a few cents
     Check {
         #[command(flatten)]
         check: CheckArgs,
@@ -55,21 +55,21 @@ enum AgentCommand {
     },
 }
 
-/// Carries out a command.
+/// Runs a subcommand, or the built-in agent.
 pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<ExitCode> {
     match (arguments.command, arguments.built_in) {
         (Some(AgentCommand::List { store, json }), _) => list::run(&store.settings()?, json),
         (Some(AgentCommand::Install { id, unpinned, store }), _) => install::run(&store.settings()?, &id, unpinned),
         (Some(AgentCommand::Check { check, store }), _) => check::run(store.settings()?, &check),
         (None, Some(built_in)) => built_in::run(built_in),
-        (None, None) => bail!("the folder for sessions must be given with --state-dir"),
+        (None, None) => bail!("--state-dir is missing; set it to a folder for sessions"),
     }
 }
 
-/// The agent of that id.
+/// Returns the agent with an ID.
 fn find<'a>(settings: &'a Settings, id: &str) -> anyhow::Result<&'a AgentSpec> {
     settings.agents.get(id).with_context(|| {
         let known: Vec<&str> = settings.agents.keys().map(String::as_str).collect();
-        format!("there is no agent {id:?}; there are: {}", known.join(", "))
+        format!("there is no agent {id:?}; the known agents are {}", known.join(", "))
     })
 }

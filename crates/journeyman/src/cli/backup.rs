@@ -1,4 +1,4 @@
-//! `journeyman backup`.
+//! `journeyman backup`: creates or verifies a backup.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,16 +23,16 @@ pub(crate) struct BackupArgs {
     #[arg(long, conflicts_with = "verify")]
     include_key: bool,
 
-    /// Verify the backup in the folder instead of making one: compare each of its files with the manifest
+    /// Verify the backup in the folder instead of creating one: compare each of its files with the manifest
     #[arg(long)]
     verify: bool,
 
-    /// The folder of the backup; must be new or empty, except with --verify
+    /// Folder of the backup; must be new or empty, except with --verify
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
 
-/// Makes or verifies a backup.
+/// Creates or verifies a backup.
 pub(crate) fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
     let BackupArgs { store, include_key, verify, dir } = arguments;
     if verify {
@@ -68,7 +68,7 @@ pub(super) fn describe(manifest: &Manifest) -> anyhow::Result<()> {
             print(&format!("{count} blobs"))?;
             if !missing.is_empty() {
                 print(&format!(
-                    "{} sessions were replaced while the backup was made; the agents of their jobs start new ones",
+                    "{} sessions were replaced during the backup; the agents of their jobs start new ones",
                     missing.len()
                 ))?;
             }

@@ -1,4 +1,4 @@
-//! `journeyman completions` and `journeyman openapi`: texts that are made of the program itself.
+//! `journeyman completions` and `journeyman openapi`: texts that the program generates about itself.
 
 use std::process::ExitCode;
 
@@ -9,13 +9,13 @@ use super::store::print;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionArgs {
-    /// The shell
+    /// Shell to generate the script for
     shell: Shell,
 }
 
-/// Prints a script that completes the program's commands.
+/// Prints a script that completes the program's commands in a shell.
 pub(crate) fn run(arguments: CompletionArgs, mut command: Command) -> anyhow::Result<ExitCode> {
-    // Into memory first: the crate panics where stdout is closed.
+    // Generate into memory first, because the crate panics if stdout is closed.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "journeyman", &mut script);
     print(String::from_utf8_lossy(&script).trim_end())?;

@@ -1,4 +1,4 @@
-//! `journeyman store copy`: from SQLite to PostgreSQL.
+//! `journeyman store copy`: copies a SQLite database to PostgreSQL.
 
 use std::process::ExitCode;
 
@@ -18,38 +18,37 @@ pub(crate) struct StoreCommandArgs {
 
 #[derive(Debug, Subcommand)]
 enum StoreCommand {
-    /// Moves everything from the SQLite database of a service that is stopped into an empty PostgreSQL database, and
-    /// checks it row by row
+    /// Copy the SQLite database of a stopped service into an empty PostgreSQL database, and verify each row
     Copy {
         #[command(flatten)]
         store: StoreArgs,
 
-        /// The URL of the PostgreSQL database; one with a password is better written into a file, as @FILE
+        /// URL of the PostgreSQL database, or @FILE to read it from a file; use a file for a URL with a password
         #[arg(long, value_name = "URL")]
         to: String,
     },
 }
 
-/// Copies a store.
+/// Copies the database.
 pub(crate) fn run(arguments: StoreCommandArgs) -> anyhow::Result<ExitCode> {
     let StoreCommand::Copy { store, to } = arguments.command;
     let settings = store.settings()?;
     let Database::Sqlite(from) = &settings.database else {
-        bail!("the service's database is {} already; copies are made from SQLite", settings.database);
+        bail!("the service's database is {}, but only a SQLite database can be copied", settings.database);
     };
     let to = match to.strip_prefix('@') {
         Some(file) => std::fs::read_to_string(file).map_err(|error| anyhow::anyhow!("{file}: {error}"))?,
         None => to,
     };
-    // Keeps the service from starting meanwhile.
+    // The lock prevents the service from starting during the copy.
     let _lock = app::lock(&settings.data_dir)?;
     block_on(async {
-        // Brings the schema up to date, and refuses a file that is none of ours.
+        // Opening the store updates the schema, and refuses the file of another program.
         drop(app::open_store(&settings).await?);
         for (table, rows) in copy_to_postgres(from, to.trim()).await? {
             print(&format!("{rows:>9} {table}"))?;
         }
-        print("Every row was read back and is the same. Now start the service with the new database-url, and with")?;
+        print("Every row was read back and compared. Now start the service with the new database-url, and with")?;
         print(&format!(
             "JOURNEYMAN_MASTER_KEY or master-key-file as before ({}). Files stay where they are: the",
             settings.master_key_file.display()

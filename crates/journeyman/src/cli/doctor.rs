@@ -9,7 +9,7 @@ use clap::Args;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::ports::Guarantee;
 use journeyman_store::PostgresOpenError;
-use journeyman_worker::Walls;
+use journeyman_worker::ContainmentCheck;
 use serde::Serialize;
 
 use super::store::{StoreArgs, block_on, print, print_json};
@@ -95,7 +95,7 @@ async fn sandbox(settings: &Settings) -> Vec<Finding> {
         Ok(sandbox) => sandbox,
         Err(error) => return vec![finding("sandbox", Health::Failure, format!("{error:#}"))],
     };
-    let found = Walls::new(sandbox, app::given_up(settings)).containment().await;
+    let found = ContainmentCheck::new(sandbox, app::given_up(settings)).containment().await;
     let missing: Vec<&str> = found.missing().map(|guarantee| guarantee.name).collect();
     let judge = |guarantee: &Guarantee| match guarantee.holds {
         true => Health::Ok,

@@ -17,11 +17,11 @@ pub(crate) use self::args::JobArgs;
 use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ServerArgs, ThenArgs};
 use self::exit::{Exit, Failure};
 pub(super) use self::render::plain;
-pub(super) use self::watch::told;
+pub(super) use self::watch::event_lines;
 use super::store::{is_output_closed, print, print_lines, write_out};
 use crate::client::{Client, Request};
 
-/// Carries out a command.
+/// Runs a command of `journeyman job`.
 pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.server.json;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -33,14 +33,14 @@ pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
         Ok(exit) => exit.into(),
         Err(Failure::Io(error)) if is_output_closed(&error) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Where stderr is closed there is nobody to tell.
-            let _ = writeln!(std::io::stderr(), "{}", failure.told(json));
+            // If stderr is closed, the error cannot be reported.
+            let _ = writeln!(std::io::stderr(), "{}", failure.message(json));
             failure.exit().into()
         }
     })
 }
 
-/// A server, a project, and how to print.
+/// The server, project and output format of a command.
 struct Session {
     client: Client,
     project: String,
@@ -50,10 +50,12 @@ struct Session {
 impl Session {
     fn new(server: ServerArgs) -> Result<Self, Failure> {
         if server.key.is_empty() {
-            return Err(Failure::Usage("an API key is needed: set JOURNEYMAN_KEY; `journeyman key create` makes one"));
+            return Err(Failure::Usage(
+                "the API key is missing: set JOURNEYMAN_KEY; `journeyman key create` creates one",
+            ));
         }
         if server.project.is_empty() {
-            return Err(Failure::Usage("a project is needed: give --project, or set JOURNEYMAN_PROJECT"));
+            return Err(Failure::Usage("the project is missing: set --project or JOURNEYMAN_PROJECT"));
         }
         let client = Client::new(&server.url, &server.key)?;
         Ok(Self { client, project: segment(&server.project), json: server.json })
@@ -110,7 +112,7 @@ impl Session {
         if arguments.draft {
             body["draft"] = Value::Bool(true);
         }
-        self.accepted(format!("/v2/agent/{}/job", self.project), &body, arguments.then, 0).await
+        self.submit(format!("/v2/agent/{}/job", self.project), &body, arguments.then, 0).await
     }
 
     async fn send(&self, arguments: SendArgs) -> Result<Exit, Failure> {
@@ -121,13 +123,13 @@ impl Session {
         };
         let body = json!({"prompt": prompt(arguments.prompt)?, "delivery": delivery});
         let path = self.job(&arguments.job);
-        // A transcript of a follow-up begins with the follow-up.
+        // Watch the events of the follow-up, not those before it.
         let after = if arguments.then.watch { watch::newest(self, &arguments.job).await? } else { 0 };
-        self.accepted(format!("{path}/message"), &body, arguments.then, after).await
+        self.submit(format!("{path}/message"), &body, arguments.then, after).await
     }
 
-    /// Sends what may be sent again, and goes on as the user wants.
-    async fn accepted(&self, path: String, body: &Value, then: ThenArgs, after: u64) -> Result<Exit, Failure> {
+    /// Sends a request with an idempotency key, then waits for the job or watches it if asked.
+    async fn submit(&self, path: String, body: &Value, then: ThenArgs, after: u64) -> Result<Exit, Failure> {
         let key = then.idempotency_key.unwrap_or_else(|| format!("cli-{:016x}", rand::rng().next_u64()));
         let record = self.client.json(Request::post(path).body(body, Some(&key))).await?;
         let job = record["id"].as_str().unwrap_or_default().to_owned();
@@ -187,7 +189,7 @@ impl Session {
         Ok(())
     }
 
-    /// Prints a record.
+    /// Prints the record of a job.
     fn show(&self, record: &Value) -> Result<(), Failure> {
         if self.json {
             print(&record.to_string())?;
@@ -197,23 +199,23 @@ impl Session {
         Ok(())
     }
 
-    /// The path of a job.
+    /// Returns the path of a job in the HTTP interface.
     fn job(&self, job: &str) -> String {
         format!("/v2/agent/{}/job/{}", self.project, segment(job))
     }
 }
 
-/// A part of a path, whatever is in it.
+/// Encodes a text as one segment of a URL path.
 fn segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    // A dot alone would be taken for a folder.
+    // URL parsers resolve the segments `.` and `..`.
     if text.bytes().all(|byte| byte == b'.') {
         return "%2E".repeat(text.len());
     }
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
-/// The prompt itself, or what stdin says.
+/// Returns the prompt, or reads it from stdin if the argument is `-`.
 fn prompt(argument: String) -> std::io::Result<String> {
     if argument != "-" {
         return Ok(argument);

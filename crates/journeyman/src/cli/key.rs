@@ -7,14 +7,16 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
+use journeyman_app::{Answered, Caller, Error, Refusal, RefusalKind, UseCases};
+use journeyman_core::admin::Precondition;
 use journeyman_core::ids::{KeyId, ProjectId};
 use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, NewKey, Scope, parse_network};
-use journeyman_core::ports::{KeyStore, Store};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_http::wire::key::{CreatedKey, Key, KeyList};
 
-use super::store::{StoreArgs, audit, block_on, print, print_json, print_lines};
+use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::table;
+use crate::app;
 use crate::system::Machine;
 
 #[derive(Debug, Args)]
@@ -30,36 +32,36 @@ pub(crate) struct KeyArgs {
 
 #[derive(Debug, Subcommand)]
 enum KeyCommand {
-    /// Makes a key and prints its secret, which is shown this once
+    /// Create a key and print its secret, which is not shown again
     Create(CreateArgs),
-    /// Lists all keys
+    /// List all keys
     List,
-    /// Revokes a key, at once
+    /// Revoke a key
     Revoke {
-        /// The key's id, as `key list` shows it
+        /// ID of the key, as in `key list`
         id: KeyId,
     },
 }
 
 #[derive(Debug, Args)]
 struct CreateArgs {
-    /// What the key is for
+    /// Purpose of the key
     #[arg(long)]
     name: String,
 
-    /// What it may do: read (GET and HEAD) or write (everything)
+    /// Scope: read (GET and HEAD) or write (everything)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "write")]
     scope: Vec<ScopeArg>,
 
-    /// A project that it may be used for; all unless given
+    /// Project that the key may access; all projects by default
     #[arg(long, value_name = "PROJECT", value_delimiter = ',')]
     project: Vec<ProjectId>,
 
-    /// How long it lives, such as 30days, or never [default: 90days]
+    /// Lifetime, such as 30days, or never [default: 90days]
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     expires: Option<Lifetime>,
 
-    /// An address or network that it may be used from; everywhere unless given
+    /// Address or network that may use the key; any by default
     #[arg(long, value_name = "NETWORK", value_delimiter = ',', value_parser = parse_network)]
     allow_ip: Vec<IpNet>,
 }
@@ -84,27 +86,25 @@ fn lifetime(text: &str) -> Result<Lifetime, humantime::DurationError> {
 pub(crate) fn run(arguments: KeyArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.json;
     block_on(async move {
-        let (_, store) = arguments.store.open().await?;
+        let (settings, store) = arguments.store.open().await?;
+        let cases = app::use_cases(&settings, &store)?;
         match arguments.command {
-            KeyCommand::Create(create) => create_key(&*store, create, json).await,
-            KeyCommand::List => list(&*store, json).await,
+            KeyCommand::Create(create) => create_key(&cases, create, json).await,
+            KeyCommand::List => list(&cases, json).await,
             KeyCommand::Revoke { id } => {
-                if !store.revoke_key(id, audit("key.revoked", id)).await? {
-                    bail!("there is no key {id}; `journeyman key list` shows those there are");
+                match cases.revoke_key(&Caller::command_line(), id, Precondition::None).await {
+                    Err(Error::Refused(Refusal { kind: RefusalKind::KeyNotFound, .. })) => {
+                        bail!("there is no key {id}; `journeyman key list` lists the keys")
+                    }
+                    done => Ok(done?),
                 }
-                Ok(())
             }
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn create_key(store: &dyn Store, arguments: CreateArgs, json: bool) -> anyhow::Result<()> {
-    for project in &arguments.project {
-        if store.project(project.clone()).await?.is_none() {
-            bail!("there is no project {project}; `journeyman project list` lists the projects");
-        }
-    }
+async fn create_key(cases: &UseCases, arguments: CreateArgs, json: bool) -> anyhow::Result<()> {
     let now = Machine.now();
     let usual = Lifetime::For(Duration::from_secs(u64::from(DEFAULT_LIFETIME_DAYS) * 24 * 3600));
     let listed = |empty: bool| !empty;
@@ -115,8 +115,15 @@ async fn create_key(store: &dyn Store, arguments: CreateArgs, json: bool) -> any
         expires_at: expiry(arguments.expires.unwrap_or(usual), now),
         allowed_ips: Some(arguments.allow_ip).filter(|list| listed(list.is_empty())),
     };
-    let (key, secret) = new.make(("cli", None), now, &Machine)?;
-    store.create_key(key.clone(), audit("key.created", key.id)).await?;
+    let created = match cases.create_key(&Caller::command_line(), new, None, |_| String::new()).await {
+        Ok(Answered::New(created)) => created,
+        Ok(Answered::Replayed(_)) => bail!("the key was created already"),
+        Err(Error::Refused(Refusal { kind: RefusalKind::ProjectNotFound, text })) => {
+            bail!("{}; `journeyman project list` lists the projects", text.split(';').next().unwrap_or_default())
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (key, secret) = (created.key, created.secret);
     if json {
         return print_json(&CreatedKey { key: key.into(), secret });
     }
@@ -139,8 +146,8 @@ fn expiry(lifetime: Lifetime, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-async fn list(store: &dyn KeyStore, json: bool) -> anyhow::Result<()> {
-    let keys: Vec<Key> = store.keys().await?.into_iter().map(Key::from).collect();
+async fn list(cases: &UseCases, json: bool) -> anyhow::Result<()> {
+    let keys: Vec<Key> = cases.keys(&Caller::command_line()).await?.into_iter().map(Key::from).collect();
     if json {
         return print_json(&KeyList { keys });
     }

@@ -1,4 +1,4 @@
-//! `journeyman migrate`.
+//! `journeyman migrate`: updates the schema of the database.
 
 use std::process::ExitCode;
 
@@ -16,19 +16,19 @@ pub(crate) struct MigrateArgs {
     store: StoreArgs,
 
     /// Rewrite the SQLite database to return its free space to the disk, and from then on do so after each sweep.
-    /// Needed once for a database that an earlier version made. The service must be stopped, and the disk needs space
+    /// Needed once for a database from before schema version 10. The service must be stopped, and the disk needs space
     /// for two more copies of the database
     #[arg(long)]
     compact: bool,
 }
 
-/// Brings the schema of the database up to date.
+/// Updates the schema of the database, and compacts a SQLite database if asked.
 pub(crate) fn run(arguments: MigrateArgs) -> anyhow::Result<ExitCode> {
     let settings = arguments.store.settings()?;
     block_on(async {
         match &settings.database {
             Database::Sqlite(path) => {
-                // A service would be blocked for as long as the rewrite takes, and refuse requests.
+                // The rewrite would block a running service, which would refuse requests.
                 let lock = arguments.compact.then(|| app::lock(&settings.data_dir)).transpose();
                 let _lock = lock.context("--compact needs the service to be stopped")?;
                 app::open_store(&settings).await?;

@@ -5,18 +5,18 @@
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
+use journeyman_app::{Answered, Caller, Error, Refusal, RefusalKind, UseCases};
+use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::{Forges, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Clock;
 use journeyman_http::wire::project::{ProjectList, change, create, show};
 use serde_json::{Map, Value, json};
 
-use super::store::{StoreArgs, audit, block_on, print_json, print_lines};
+use super::store::{StoreArgs, block_on, print_json, print_lines};
 use super::table::table;
 use crate::app;
 use crate::config::Settings;
@@ -120,35 +120,30 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.json;
     block_on(async move {
         let (settings, store) = arguments.store.open().await?;
+        let (cases, caller) = (app::use_cases(&settings, &store)?, Caller::command_line());
         match arguments.command {
             ProjectCommand::Create { id, fields } => {
                 let mut body = fields.patch()?;
                 body.insert("id".to_owned(), Value::String(id.to_string()));
-                let (new, secrets) = create(Value::Object(body), Machine.now()).map_err(|error| anyhow!(error))?;
-                check_agent(&settings, &new)?;
-                if store.project(id).await?.is_some() {
-                    bail!("there is a project with this id already; change it with: journeyman project update");
+                let proposal = create(Value::Object(body), Machine.now()).map_err(|error| anyhow!(error))?;
+                match cases.create_project(&caller, proposal, None, |_| String::new()).await {
+                    Ok(Answered::New(created)) => print_project(&settings, &created),
+                    Ok(Answered::Replayed(_)) => Ok(()),
+                    Err(Error::Admin(AdminRefusal::ProjectExists)) => {
+                        bail!("there is a project with this ID already; change it with: journeyman project update")
+                    }
+                    Err(error) => Err(error.into()),
                 }
-                let subject = prepare(&settings, &store, &new).await?;
-                let created = store.create_project(new, secrets).await?;
-                store.note(audit("project.created", subject)).await?;
-                print_project(&settings, &created)
             }
-            ProjectCommand::List => list(&settings, &store.projects().await?, json),
-            ProjectCommand::Show { id } => print_project(&settings, &find(&*store, id).await?),
+            ProjectCommand::List => list(&settings, &cases.projects(&caller).await?, json),
+            ProjectCommand::Show { id } => print_project(&settings, &find(&cases, &caller, &id).await?),
             ProjectCommand::Update { id, fields } => {
+                find(&cases, &caller, &id).await?;
                 let patch = Value::Object(fields.patch()?);
-                let (new, secrets) = change(find(&*store, id).await?, patch).map_err(|error| anyhow!(error))?;
-                check_agent(&settings, &new)?;
-                let subject = prepare(&settings, &store, &new).await?;
-                let changed = store.update_project(new, secrets).await?;
-                store.note(audit("project.changed", subject)).await?;
-                print_project(&settings, &changed)
+                let edit = Box::new(move |project| change(project, patch.clone()));
+                print_project(&settings, &cases.change_project(&caller, &id, Precondition::None, edit).await?)
             }
-            ProjectCommand::Delete { id } => {
-                store.delete_project(id.clone()).await?;
-                Ok(store.note(audit("project.deleted", id)).await?)
-            }
+            ProjectCommand::Delete { id } => Ok(cases.delete_project(&caller, &id, Precondition::None).await?),
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -219,27 +214,12 @@ fn read(path: &PathBuf) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
 }
 
-async fn find(store: &dyn Store, id: ProjectId) -> anyhow::Result<Project> {
-    let found = store.project(id.clone()).await?;
-    found.with_context(|| format!("there is no project {id}; `journeyman project list` shows those there are"))
-}
-
-/// Refuses an agent that is not configured, and one that does not ask permission for what the project refuses.
-fn check_agent(settings: &Settings, project: &Project) -> anyhow::Result<()> {
-    let Some(spec) = settings.agents.get(&project.agent) else {
-        let known: Vec<&str> = settings.agents.keys().map(String::as_str).collect();
-        bail!("no agent {:?} is configured; there are: {}", project.agent, known.join(", "));
-    };
-    Ok(spec.check_permissions(&project.agent, &project.settings.sandbox)?)
-}
-
-/// Makes the repository on the built-in code host; returns the subject of the audit entry, which names an address that
-/// only an administrator may give. The command line counts as an administrator.
-async fn prepare(settings: &Settings, store: &Arc<dyn Store>, project: &Project) -> anyhow::Result<String> {
-    let hosts = app::code_hosts(settings, store, &settings.public_url(settings.listen))?;
-    let restricted = hosts.restricted_host(&project.repository).await;
-    hosts.prepare(project).await.context("the repository could not be created")?;
-    Ok(restricted.map_or_else(|| project.id.to_string(), |host| format!("{} (repository at {host})", project.id)))
+async fn find(cases: &UseCases, caller: &Caller, id: &ProjectId) -> anyhow::Result<Project> {
+    let missing = || format!("there is no project {id}; `journeyman project list` lists the projects");
+    cases.project(caller, id).await.map_err(|error| match error {
+        Error::Refused(Refusal { kind: RefusalKind::ProjectNotFound, .. }) => anyhow!(missing()),
+        error => error.into(),
+    })
 }
 
 fn print_project(settings: &Settings, project: &Project) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! `journeyman restore`.
+//! `journeyman restore`: restores a backup.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::backup::{self, BlobsNote, Restored};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Nothing is overwritten: the data directory and the database must be empty, and the service must be \
-                        stopped. The master key must be the one that the backup was made with. See docs/backup.md."
+                        stopped. The master key must be the one with which the backup was created. See docs/backup.md."
 )]
 pub(crate) struct RestoreArgs {
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub(crate) struct RestoreArgs {
     #[arg(long)]
     database_only: bool,
 
-    /// The folder of the backup
+    /// Folder of the backup
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }

@@ -1,7 +1,6 @@
-//! `journeyman serve`.
+//! `journeyman serve`: runs the service.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use journeyman_core::ports::Containment;
@@ -16,16 +15,16 @@ use crate::{scope, telemetry};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A setting is taken from its flag, else from the configuration file (there named as here, without \
-                        the dashes), else from the environment (JOURNEYMAN_LISTEN for --listen), else its default \
-                        holds. Times are written like 30s, 5m or 1day."
+    after_help = "A flag takes precedence over the configuration file (the same names, without the dashes), which takes \
+                        precedence over the environment (JOURNEYMAN_LISTEN for --listen). Write times like 30s, 5m or \
+                        1day."
 )]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     settings: Layer,
 }
 
-/// Serves until a signal says otherwise.
+/// Runs the service until a signal stops it.
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = config::load(arguments.settings)?;
     scope::enter(&settings)?;
@@ -37,9 +36,13 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let serves_clients = settings.roles.contains(&Role::Api);
         let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
         let server = Server::bind(settings).await?;
-        // Beside the first requests: it takes a moment.
-        let host = Arc::clone(&server.app.host);
-        let watcher = tokio::spawn(async move { host.walls.watch(log_containment).await });
+        // Check the sandbox in the background, because that takes some time.
+        let host = server.app.host();
+        let watcher = tokio::spawn(async move {
+            if let Some(host) = host {
+                host.watch_containment(log_containment).await;
+            }
+        });
         if serves_clients {
             tracing::info!(url = server.public_url, data = %data_dir.display(), "serving");
         } else {
@@ -47,13 +50,13 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
             tracing::info!(health = %format!("http://{address}/readyz"), data = %data_dir.display(), "carrying out jobs");
         }
         if serves_clients && !server.app.has_keys().await? {
-            tracing::info!("there is no API key yet; make one with: journeyman key create --name NAME");
+            tracing::info!("there is no API key yet; create one with: journeyman key create --name NAME");
         }
         if serves_clients && administrator(&*server.app.store).await?.is_none() {
-            // Not into the log: whoever has the link becomes the administrator.
-            let link = link(&*server.app.store, &server.public_url, None).await?;
+            // The link is not logged, because anyone who has it can become the administrator.
+            let link = link(&server.app.cases, &server.public_url, None).await?;
             print(&format!(
-                "Nobody administers this server yet. Open this link, within a day, to become the one who does:\n{link}"
+                "Nobody administers this server yet. Open this link within a day to become its administrator:\n{link}"
             ))?;
         }
         let leader = tokio::spawn(signals.lead(stages.clone(), grace));
@@ -62,14 +65,15 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         watcher.abort();
         served
     });
-    // A program in a thread that cannot be interrupted must not keep the process.
+    // Threads that cannot be interrupted must not delay the exit of the process.
     runtime.shutdown_background();
     served?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Event streams, and the ways out of sandboxes, are many; what a process gets by itself is often 1024.
+/// Raises the soft limit of open files to the hard limit: event streams and the outbound connections of sandboxes need
+/// many descriptors, and the default soft limit is often 1024.
 fn use_all_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
@@ -77,17 +81,17 @@ fn use_all_descriptors() {
     }
 }
 
-/// Logs the guarantees that the sandbox of this machine does not hold, and whether agents may be run.
+/// Logs the guarantees that the sandbox of this machine lacks, and whether agents can run.
 fn log_containment(found: &Containment) {
     for lost in found.guarantees.iter().filter(|guarantee| !guarantee.holds) {
         tracing::warn!("UNSAFE sandbox \"{}\", {}: {}", found.sandbox, lost.name, lost.note);
     }
     if found.is_enough() {
-        tracing::info!(sandbox = found.sandbox, "agents may be run");
+        tracing::info!(sandbox = found.sandbox, "agents can run");
     } else {
         tracing::error!(
-            "no agent but the test model is run, because the sandbox lacks required guarantees; it is checked again \
-             periodically and before each run"
+            "agents other than the test model do not run, because the sandbox lacks required guarantees; it is checked \
+             again periodically and before each run"
         );
     }
 }

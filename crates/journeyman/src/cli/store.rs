@@ -1,4 +1,4 @@
-//! What commands that work on the store itself have in common: beside a running service, and without one.
+//! Shared parts of the commands that access the store directly, with or without a running service.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -6,42 +6,40 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use journeyman_core::ports::{AuditEntry, Store};
-use journeyman_core::time::Clock;
+use journeyman_core::ports::Store;
 use serde::Serialize;
 
 use crate::app;
 use crate::config::{self, Layer, Settings};
-use crate::system::Machine;
 
-/// Which installation a command works on; the settings of `journeyman serve`.
+/// The installation that a command works on, named by settings of `journeyman serve`.
 #[derive(Debug, Args)]
 pub(super) struct StoreArgs {
-    /// The configuration file of the service
+    /// Configuration file of the service
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 
-    /// The data directory of the service
+    /// Data directory of the service
     #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<PathBuf>,
 
-    /// The database of the service
+    /// Database of the service
     #[arg(long, value_name = "URL", global = true)]
     database_url: Option<String>,
 
-    /// The file with the key that encrypts secrets; required with PostgreSQL
+    /// File with the key that encrypts secrets; required with PostgreSQL
     #[arg(long, value_name = "FILE", global = true)]
     master_key_file: Option<PathBuf>,
 }
 
 impl StoreArgs {
-    /// The settings of the service.
+    /// Returns the settings of the service.
     pub(super) fn settings(self) -> anyhow::Result<Settings> {
         let Self { config, data_dir, database_url, master_key_file } = self;
         config::load(Layer { config, data_dir, database_url, master_key_file, ..Layer::default() })
     }
 
-    /// The settings, and the store.
+    /// Opens the store of the service, and returns it with the settings.
     pub(super) async fn open(self) -> anyhow::Result<(Settings, Arc<dyn Store>)> {
         let settings = self.settings()?;
         let store = app::open_store(&settings).await?;
@@ -49,13 +47,7 @@ impl StoreArgs {
     }
 }
 
-/// A line of the audit log for what somebody does at this machine.
-pub(super) fn audit(action: &str, subject: impl ToString) -> AuditEntry {
-    let (actor, action) = ("cli".to_owned(), action.to_owned());
-    AuditEntry { at: Machine.now(), actor, action, subject: subject.to_string(), address: None }
-}
-
-/// Runs a command's asynchronous part.
+/// Runs the asynchronous part of a command.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime could not be started")?.block_on(work)
@@ -67,7 +59,7 @@ struct OutputClosed;
 
 impl std::fmt::Display for OutputClosed {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("the reader of the output has closed it")
+        formatter.write_str("the reader of the output has closed the pipe")
     }
 }
 

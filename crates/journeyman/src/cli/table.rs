@@ -1,6 +1,6 @@
-//! Rows in columns.
+//! Tables of text.
 
-/// The lines of a table, each column as wide as its widest cell.
+/// Returns the lines of a table, with each column as wide as its widest cell.
 pub(super) fn table<const COLUMNS: usize>(head: [&str; COLUMNS], rows: Vec<[String; COLUMNS]>) -> Vec<String> {
     let all: Vec<[String; COLUMNS]> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
     let widths: Vec<usize> =

@@ -1,17 +1,16 @@
-//! `journeyman user`: people who use the dashboard, in the store itself.
+//! `journeyman user`: users of the dashboard, with or without a running service.
 
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use journeyman_core::ids::UserId;
+use journeyman_app::{Caller, UseCases};
 use journeyman_core::ports::{Store, StoreError};
-use journeyman_core::time::{Clock, IdGen};
-use journeyman_core::user::{Role, SETUP_LINK_LIFETIME, SIGN_IN_LINK_LIFETIME, SignInLink, User, new_token, user_name};
+use journeyman_core::user::{Role, User, user_name};
 
-use super::store::{StoreArgs, audit, block_on, print, print_lines};
+use super::store::{StoreArgs, block_on, print, print_lines};
 use super::table::table;
-use crate::system::Machine;
+use crate::app;
 
 #[derive(Debug, Args)]
 pub(crate) struct UserArgs {
@@ -23,19 +22,19 @@ pub(crate) struct UserArgs {
 
 #[derive(Debug, Subcommand)]
 enum UserCommand {
-    /// Lists who may sign in
+    /// List all users
     List,
-    /// Adds somebody, and prints the link by which they set a password
+    /// Add a user and print a link to set the password
     Add {
-        /// The name to sign in with, such as an address
+        /// Name to sign in with, such as an email address
         name: String,
-        /// What they may do
+        /// Role of the user
         #[arg(long, value_enum, default_value = "member")]
         role: RoleArg,
     },
-    /// Prints a link by which somebody sets a new password, once; without a name, by which the first administrator does
+    /// Print a link to set a password once; without a name, a link for the first administrator
     Link {
-        /// Whose password
+        /// Name of the user
         name: Option<String>,
     },
 }
@@ -57,65 +56,46 @@ impl From<RoleArg> for Role {
     }
 }
 
-/// Carries out a command.
+/// Runs a command.
 pub(crate) fn run(arguments: UserArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let (settings, store) = arguments.store.open().await?;
+        let (cases, caller) = (app::use_cases(&settings, &store)?, Caller::command_line());
         let url = settings.public_url(settings.listen);
         match arguments.command {
             UserCommand::List => list(&*store).await,
             UserCommand::Add { name, role } => {
-                let user = add(&*store, &name, role.into()).await?;
-                Ok(print(&link(&*store, &url, Some(&user)).await?)?)
+                let user = cases.add_user(&caller, &name, role.into()).await?;
+                Ok(print(&link(&cases, &url, Some(&user)).await?)?)
             }
             UserCommand::Link { name: Some(name) } => {
                 let name = user_name(&name)?;
                 let user = store.user_by_name(name.clone()).await?;
                 let user =
-                    user.with_context(|| format!("there is no user {name}; `journeyman user list` shows all"))?;
-                Ok(print(&link(&*store, &url, Some(&user)).await?)?)
+                    user.with_context(|| format!("there is no user {name}; `journeyman user list` lists the users"))?;
+                Ok(print(&link(&cases, &url, Some(&user)).await?)?)
             }
             UserCommand::Link { name: None } => {
                 if let Some(user) = administrator(&*store).await? {
                     bail!("there is an administrator, {}; say whose password is to be set", user.name);
                 }
-                Ok(print(&link(&*store, &url, None).await?)?)
+                Ok(print(&link(&cases, &url, None).await?)?)
             }
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Somebody who may do everything, if there is anybody.
+/// Returns an administrator who may sign in, if there is one.
 pub(super) async fn administrator(store: &dyn Store) -> Result<Option<User>, StoreError> {
     let is_one = |user: &User| user.role == Role::Administrator && user.disabled_at.is_none();
     Ok(store.users().await?.into_iter().find(is_one))
 }
 
-/// A link by which a password is set, once: somebody's, or the first administrator's.
-pub(super) async fn link(store: &dyn Store, url: &str, user: Option<&User>) -> Result<String, StoreError> {
-    let (token, hash) = new_token(&Machine);
-    let lifetime = if user.is_some() { SIGN_IN_LINK_LIFETIME } else { SETUP_LINK_LIFETIME };
-    let link = SignInLink { hash, user: user.map(|user| user.id), expires_at: Machine.now() + lifetime };
-    let subject = user.map_or_else(|| "the first administrator".to_owned(), |user| user.id.to_string());
-    store.create_link(link, audit("user.link", subject)).await?;
+/// Creates a link with which a user sets a password once; without a user, one that creates the first administrator.
+pub(super) async fn link(cases: &UseCases, url: &str, user: Option<&User>) -> anyhow::Result<String> {
+    let token = cases.create_link(&Caller::command_line(), user.map(|user| user.id)).await?;
     Ok(format!("{url}/setup?link={token}"))
-}
-
-async fn add(store: &dyn Store, name: &str, role: Role) -> anyhow::Result<User> {
-    let now = Machine.now();
-    let user = User {
-        id: UserId::from_uuid(Machine.uuid(now)),
-        name: user_name(name)?,
-        role,
-        password: None,
-        identity: None,
-        created_at: now,
-        signed_in_at: None,
-        disabled_at: None,
-    };
-    store.create_user(user.clone(), audit("user.created", user.id)).await?;
-    Ok(user)
 }
 
 async fn list(store: &dyn Store) -> anyhow::Result<()> {

@@ -11,24 +11,24 @@ use tokio_util::io::StreamReader;
 
 use super::{Client, ClientError, Request};
 
-/// The content type.
+/// The content type of an event stream.
 pub(super) const STREAM: &str = "text/event-stream";
 
-/// The longest line of a stream, in bytes: more than any event has.
+/// The maximum length of a line of a stream in bytes, which is more than any event has.
 const LINE_BYTES: usize = 4 << 20;
 
-/// A line of a job's log, as the server sent it.
+/// An event of a job, as the server sent it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
     pub(crate) seq: u64,
     pub(crate) kind: String,
-    /// The whole document.
+    /// The JSON document of the event.
     pub(crate) document: Value,
 }
 
 type Lines = Pin<Box<dyn Stream<Item = Result<String, LinesCodecError>> + Send>>;
 
-/// The events of a job.
+/// The stream of a job's events, which reconnects after a lost connection.
 pub(crate) struct Events<'a> {
     client: &'a Client,
     path: String,
@@ -42,10 +42,10 @@ impl<'a> Events<'a> {
         Self { client, path, after, open: None, data: String::new() }
     }
 
-    /// The next event, whenever it comes.
+    /// Waits for the next event.
     ///
     /// # Errors
-    /// The server refuses, or stays away for longer than [`Client`] waits.
+    /// The server refuses the request, sends an invalid event, or stays unreachable after the retries of [`Client`].
     pub(crate) async fn next(&mut self) -> Result<Event, ClientError> {
         loop {
             let mut lines = match self.open.take() {
@@ -60,7 +60,7 @@ impl<'a> Events<'a> {
                         return Ok(event);
                     }
                 }
-                // The stream has ended or broken: what was read of an unfinished event comes again.
+                // The stream has ended or failed. After the reconnect, the server sends an unfinished event again.
                 None | Some(Err(_)) => self.data.clear(),
             }
         }
@@ -74,7 +74,8 @@ impl<'a> Events<'a> {
         Ok(Box::pin(FramedRead::new(StreamReader::new(bytes), LinesCodec::new_with_max_length(LINE_BYTES))))
     }
 
-    /// Takes a line; an empty one ends an event. Names and numbers are in the document, so only its lines count.
+    /// Parses a line, and returns the event that it completes. An empty line ends an event. Other lines than data are
+    /// ignored, because the data contains the type and the number.
     fn line(&mut self, line: &str) -> Result<Option<Event>, ClientError> {
         if let Some(data) = line.strip_prefix("data:") {
             if !self.data.is_empty() {
@@ -90,7 +91,7 @@ impl<'a> Events<'a> {
         let document: Value = serde_json::from_str(&text).unwrap_or_default();
         match (document["seq"].as_u64(), document["type"].as_str()) {
             (Some(seq), Some(kind)) => Ok(Some(Event { seq, kind: kind.to_owned(), document })),
-            _ => Err(ClientError::Unusable("the server sent an event that cannot be read".to_owned())),
+            _ => Err(ClientError::Unusable("the server sent an invalid event".to_owned())),
         }
     }
 }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_whatever_the_lines_end_with() {
+    fn events_are_parsed_with_either_line_ending() {
         for end in ["\n", "\r\n"] {
             let text = [
                 ": hello",
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_an_error() {
+    fn an_invalid_event_is_an_error() {
         let client = Client::new("http://localhost", "jmn_x").expect("a client");
         let mut events = client.events("/x".to_owned(), 0);
         assert_eq!(events.line("data: {}").expect("a line"), None);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_a_line_break_and_a_url_of_another_kind_are_refused() {
+    fn a_key_with_a_line_break_and_a_url_of_another_scheme_are_refused() {
         assert!(Client::new("http://localhost", "a\nb").is_err());
         assert!(Client::new("ftp://localhost", "a").is_err());
         assert!(Client::new("localhost:8080", "a").is_err());

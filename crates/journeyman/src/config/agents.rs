@@ -1,4 +1,4 @@
-//! The agents that the program knows by itself, and where they and others are on this machine.
+//! The agents that are compiled into the program, and the paths of agents on this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use journeyman_core::project::DEFAULT_AGENT;
 
 use super::text;
 
-/// By id, as they are in the folder `agents` of the sources.
+/// The definitions of the bundled agents by ID, from the folder `agents` of the source tree.
 const BUNDLED: [(&str, &str); 9] = [
     (DEFAULT_AGENT, include_str!("../../../../agents/journeyman.toml")),
     ("claude-code", include_str!("../../../../agents/claude-code.toml")),
@@ -22,7 +22,7 @@ const BUNDLED: [(&str, &str); 9] = [
     ("vibe", include_str!("../../../../agents/vibe.toml")),
 ];
 
-/// The agents that the program knows.
+/// Parses the bundled agents.
 pub(super) fn bundled() -> anyhow::Result<Agents> {
     let read = |(id, text): (&str, &str)| {
         let spec = toml::from_str(text).with_context(|| format!("agents/{id}.toml"))?;
@@ -31,12 +31,12 @@ pub(super) fn bundled() -> anyhow::Result<Agents> {
     BUNDLED.into_iter().map(read).collect()
 }
 
-/// Where an agent is installed.
+/// Returns the folder in which an agent is installed.
 pub(crate) fn folder(data_dir: &Path, id: &str) -> PathBuf {
     data_dir.join("agents").join(id)
 }
 
-/// This machine's kind, as packages of npm have it in their names.
+/// Returns the architecture of this machine, as the names of npm packages spell it.
 pub(crate) fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "x64",
@@ -45,7 +45,8 @@ pub(crate) fn arch() -> &'static str {
     }
 }
 
-/// The same agents with what is this machine's own in its places: `{install}`, `{program}`, `{arch}`, `{path}`.
+/// Replaces the placeholders `{install}`, `{program}`, `{arch}` and `{path}` in agents by the values of this machine.
+/// Lets each agent that can be installed read its installation folder.
 pub(super) fn placed(agents: Agents, data_dir: &Path, program: &Path, path: &str) -> anyhow::Result<Agents> {
     let program = text(program)?;
     let place = |(id, spec): (String, AgentSpec)| {
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_placeholder_is_refused_by_name() {
+    fn an_error_names_the_unknown_placeholder() {
         let spec: AgentSpec = toml::from_str("command = [\"x\", \"--key\", \"{model_tokn}\"]").expect("a table");
         let agents = [("mine".to_owned(), spec)].into();
         let error = placed(agents, Path::new("/data"), Path::new("/bin/journeyman"), "/bin").expect_err("refused");
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_agent_that_is_known_can_be_read_and_placed() {
+    fn each_bundled_agent_can_be_parsed_and_its_placeholders_are_replaced() {
         let data = Path::new("/var/lib/journeyman");
         let all = placed(bundled().expect("bundled"), data, Path::new("/usr/bin/journeyman"), "/bin").expect("placed");
         assert_eq!(all.len(), BUNDLED.len());
@@ -99,7 +100,7 @@ mod tests {
             for word in ["{install}", "{program}", "{arch}", "{path}"] {
                 assert!(!own.contains(word), "{id}: {own}");
             }
-            // The token is for the environment and for files, never for arguments.
+            // Other processes can read arguments, so the token is only in the environment and in files.
             assert!(!spec.command.join(" ").contains("{model_token}"), "{id}");
             assert_eq!(spec.install.is_some(), id != DEFAULT_AGENT, "{id}");
             if let Some(install) = &spec.install {

@@ -1,13 +1,13 @@
-//! A number of bytes as people write it: `500MiB`, `5GiB`, `1073741824`.
+//! Parses sizes with units: `500MiB`, `5GiB`, `1073741824`.
 
 use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// The units, with the number of bits by which each shifts the number.
+/// The units, each with the binary logarithm of its size in bytes.
 const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
 
-/// A number of bytes.
+/// A size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Bytes(pub(crate) u64);
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_and_without_units() {
+    fn sizes_are_parsed_with_and_without_units() {
         for (text, bytes) in [("0", 0), ("17", 17), ("500MiB", 500 << 20), ("5 GiB", 5 << 30), ("1TiB", 1 << 40)] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }

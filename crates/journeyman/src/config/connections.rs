@@ -8,15 +8,15 @@ use super::layer::Layer;
 use super::span::Span;
 use crate::connections::Timeouts;
 
-/// The fewest connections: with fewer, none is left for a health check next to a client.
+/// The minimum of `max-connections`, so that health checks can connect in addition to clients.
 const FEWEST: usize = 4;
 
 /// The limits and timeouts of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
-    /// The maximum number of open connections; `None` for as many as the machine allows, up to the default.
+    /// The maximum number of open connections; `None` for the default, or fewer if the machine allows fewer.
     pub(crate) most: Option<usize>,
-    /// The maximum number of open connections from one address; `None` for a fraction of all.
+    /// The maximum number of open connections from one address; `None` for a fraction of the total.
     pub(crate) most_per_address: Option<usize>,
     pub(crate) timeouts: Timeouts,
 }

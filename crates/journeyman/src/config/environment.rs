@@ -1,6 +1,6 @@
 //! Settings from the environment: `JOURNEYMAN_` and the flag's name in capitals.
 //!
-//! A value is read by the parser of its flag, so both take the same forms.
+//! The parser of the flag parses the value, so both accept the same formats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,24 +11,24 @@ use clap::{Args, FromArgMatches};
 
 use super::layer::Layer;
 
-/// What of the machine's environment is passed on or consulted beside the settings.
+/// The values from the process's environment that the service uses in addition to the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MachineEnvironment {
     /// The search path, for git, agents and setup commands.
     pub(crate) path: Option<String>,
-    /// Whether the user is root.
+    /// True if the effective user is root.
     pub(crate) is_root: bool,
-    /// The user ID.
+    /// The effective user ID.
     pub(crate) user: u32,
-    /// The home of the user.
+    /// The home folder of the user.
     pub(crate) home: Option<PathBuf>,
-    /// Where users keep data.
+    /// The user's data folder (`XDG_DATA_HOME`), if its path is absolute.
     pub(crate) data_home: Option<PathBuf>,
-    /// The key itself, instead of a file with it.
+    /// The master key itself, which takes precedence over a key file.
     pub(crate) master_key: Option<String>,
-    /// For the blob store.
+    /// The variables for the provider of the blob store.
     pub(crate) provider: ProviderOptions,
-    /// Keys for models, by the names of their variables.
+    /// The keys of models, by the names of their variables.
     pub(crate) model_keys: ModelKeys,
     /// True if this program was restarted in a scope of the user's systemd, as [`SCOPE`] indicates.
     pub(crate) is_in_scope: bool,
@@ -37,7 +37,7 @@ pub(crate) struct MachineEnvironment {
 /// The environment variable that is set in a program that was restarted in a scope of the user's systemd.
 pub(crate) const SCOPE: &str = "JOURNEYMAN_SCOPE";
 
-/// Keys: `Debug` shows none.
+/// The keys of models, by the names of their variables. `Debug` shows only the names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelKeys(pub(crate) BTreeMap<String, String>);
 
@@ -47,7 +47,7 @@ impl fmt::Debug for ModelKeys {
     }
 }
 
-/// Variables of the programs of Amazon, Google and Microsoft, credentials among them: `Debug` shows no value.
+/// The variables that the tools of Amazon, Google and Microsoft use, credentials included. `Debug` shows only names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProviderOptions(pub(crate) Vec<(String, String)>);
 
@@ -57,9 +57,10 @@ impl fmt::Debug for ProviderOptions {
     }
 }
 
+/// The prefixes of the variables in [`ProviderOptions`].
 const PROVIDERS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
-/// The process's variables that are text; others cannot be settings.
+/// Returns the environment variables of this process that are valid UTF-8; others cannot be settings.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub(super) fn process() -> BTreeMap<String, String> {
     std::env::vars_os()
@@ -67,7 +68,7 @@ pub(super) fn process() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Beside the settings; `model_keys` are the variables that may hold keys for models.
+/// Reads the values other than settings. `model_keys` are the names of the variables that may contain keys of models.
 pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
     let mut variables = process();
     let mut take = |name: &str| variables.remove(name).filter(|value| !value.is_empty());
@@ -87,10 +88,10 @@ pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
     }
 }
 
-/// The settings among some variables.
+/// Parses the settings among `variables`.
 ///
 /// # Errors
-/// Names the variable that cannot be read.
+/// A variable cannot be parsed; the error names it.
 pub(super) fn read(variables: BTreeMap<String, String>) -> anyhow::Result<Layer> {
     let command = Layer::augment_args(clap::Command::new("environment").no_binary_name(true).disable_help_flag(true));
     let mut layer = Layer::default();
@@ -103,14 +104,14 @@ pub(super) fn read(variables: BTreeMap<String, String>) -> anyhow::Result<Layer>
             Err(error) => {
                 let text = error.to_string();
                 let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-                bail!("the environment variable {name} cannot be read: {first}");
+                bail!("the environment variable {name} cannot be parsed: {first}");
             }
         }
     }
     Ok(layer)
 }
 
-/// The variable of a flag.
+/// Returns the name of the environment variable for a flag.
 pub(crate) fn variable(flag: &str) -> String {
     format!("JOURNEYMAN_{}", flag.replace('-', "_").to_ascii_uppercase())
 }
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_read_as_its_flag_is() {
+    fn a_variable_is_parsed_like_its_flag() {
         let layer = read_pairs(&[
             ("JOURNEYMAN_LISTEN", "0.0.0.0:80"),
             ("JOURNEYMAN_GRACE", "5m"),
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_is_documented_and_no_other() {
+    fn the_documentation_lists_exactly_the_existing_settings() {
         let documented: Vec<&str> = include_str!("../../../../docs/settings.md")
             .lines()
             .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name))
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_cannot_be_read_is_named() {
+    fn an_error_names_the_variable_that_cannot_be_parsed() {
         for (name, value) in [
             ("JOURNEYMAN_LISTEN", "here"),
             ("JOURNEYMAN_WORKERS", "many"),

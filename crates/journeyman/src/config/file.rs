@@ -1,4 +1,4 @@
-//! Settings from a file.
+//! Settings from a configuration file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::layer::Layer;
 use super::models::ModelTables;
 
-/// What a configuration file says.
+/// The content of a configuration file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct File {
-    /// The settings by name.
+    /// The settings outside the tables.
     pub(super) settings: Layer,
     /// The tables `[agents.<id>]`.
     pub(super) agents: Agents,
@@ -21,10 +21,10 @@ pub(super) struct File {
     pub(super) models: ModelTables,
 }
 
-/// Reads a file.
+/// Reads and parses a configuration file.
 ///
 /// # Errors
-/// It cannot be read, is not TOML, or holds a setting that does not exist.
+/// The file cannot be read, is not TOML, or contains an unknown setting.
 pub(super) fn read(path: &Path) -> anyhow::Result<File> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("the configuration file {} cannot be read", path.display()))?;
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<File> {
 
 fn parse(text: &str) -> anyhow::Result<File> {
     let mut table: toml::Table = text.parse()?;
-    // Apart from the rest, because serde does not refuse unknown names beside a flattened part.
+    // Parsed separately, because serde does not support `deny_unknown_fields` together with a flattened field.
     let agents = match table.remove("agents") {
         Some(agents) => Agents::deserialize(agents).context("[agents]")?,
         None => Agents::new(),
@@ -47,7 +47,7 @@ fn parse(text: &str) -> anyhow::Result<File> {
     Ok(File { settings: Layer::deserialize(table)?, agents, models })
 }
 
-/// What a file says of models.
+/// Removes the tables about models from `table`, and parses them.
 pub(super) fn take_models(table: &mut toml::Table) -> anyhow::Result<ModelTables> {
     let models = table.remove("models").map(BTreeMap::deserialize).transpose().context("[models]")?;
     let prices = table.remove("prices").map(BTreeMap::deserialize).transpose().context("[prices]")?;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_holds_settings_and_agents() {
+    fn a_file_contains_settings_and_agents() {
         let text = r#"
             listen = "127.0.0.1:9000"
             workers = 4
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_file_is_named() {
+    fn an_error_names_the_invalid_part_of_a_file() {
         for (text, named) in [
             ("listen = ", "TOML"),
             ("lissten = \"127.0.0.1:80\"", "lissten"),

@@ -1,4 +1,4 @@
-//! Every setting, each of which may be left out.
+//! The settings as flags, a file or the environment set them; each is optional.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,85 +10,84 @@ use serde::Deserialize;
 use super::bytes::Bytes;
 use super::span::Span;
 
-/// The settings as one source gives them. The doc comments are what `journeyman serve --help` shows.
+/// The settings from one source. `journeyman serve --help` shows the doc comments of the fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Layer {
-    /// A configuration file in TOML: these settings by name, and the tables [agents.<id>], [models.<prefix>] and
+    /// Read settings from a TOML file: these settings by name, and the tables [agents.<id>], [models.<prefix>] and
     /// [prices."<model>"] [default: none]
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
 
-    /// What this process does: serve clients (api), carry out jobs (worker), or both. With PostgreSQL there may be any
-    /// number of each [default: api,worker]
+    /// Roles of this process: serve clients (api), run jobs (worker), or both. With PostgreSQL, any number of processes
+    /// can have each role [default: api,worker]
     #[arg(long, value_name = "ROLE", value_delimiter = ',')]
     pub(crate) role: Option<Vec<Role>>,
 
-    /// The folder for the database, repositories, workspaces and the master key [default: /var/lib/journeyman for root,
+    /// Folder for the database, repositories, workspaces and the master key [default: /var/lib/journeyman for root,
     /// else $XDG_DATA_HOME/journeyman or ~/.local/share/journeyman]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// The database: sqlite:<path>, or postgres://<user>@<host>/<database>; one with a password is better given by file
-    /// or environment than here, where others see it [default: sqlite:<data-dir>/journeyman.db]
+    /// Database: sqlite:<path>, or postgres://<user>@<host>/<database>. Set a URL with a password in the file or the
+    /// environment, because other users can see command lines [default: sqlite:<data-dir>/journeyman.db]
     #[arg(long, value_name = "URL")]
     pub(crate) database_url: Option<String>,
 
-    /// Connections to PostgreSQL at most, beside one to listen with [default: 10]
+    /// Maximum number of connections to PostgreSQL, in addition to one that listens for notifications [default: 10]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) database_connections: Option<usize>,
 
-    /// Whether the schema of a PostgreSQL database is brought up to date at the start; without, run journeyman migrate
-    /// [default: true]
+    /// Update the schema of a PostgreSQL database at startup; if false, run journeyman migrate instead [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) auto_migrate: Option<bool>,
 
-    /// The folder of the built-in code host; on several machines one that all of them share [default:
+    /// Folder of the built-in code host; with several machines, a folder that all of them share [default:
     /// <data-dir>/repositories]
     #[arg(long, value_name = "DIR")]
     pub(crate) repositories: Option<PathBuf>,
 
-    /// The file with the key that secrets in the database are sealed with: 64 hexadecimal digits, mode 0600; made at the
-    /// first start. The variable JOURNEYMAN_MASTER_KEY with the key itself is used instead where it is set [default:
-    /// <data-dir>/master.key]
+    /// File with the key that encrypts secrets in the database: 64 hexadecimal digits, mode 0600. The default file is
+    /// created at the first start. The variable JOURNEYMAN_MASTER_KEY, if set, contains the key itself and takes
+    /// precedence [default: <data-dir>/master.key]
     #[arg(long, value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,
 
-    /// Where sessions of agents and commits that are not pushed yet are kept, for a follow-up on another machine:
-    /// s3://<bucket>/<folder>, gs://…, az://… with the variables of the provider's own programs, or file://<folder> for
-    /// one that all machines share [default: <data-dir>/blobs, of this machine alone]
+    /// Store for agents' sessions and for commits that are not yet pushed, so that another machine can run a follow-up:
+    /// s3://<bucket>/<folder>, gs://… or az://… with the variables of the provider's own tools, or file://<folder> for
+    /// a folder that all machines share [default: <data-dir>/blobs, for this machine only]
     #[arg(long, value_name = "URL")]
     pub(crate) blob_url: Option<String>,
 
-    /// How long the session of a job that rests is kept; after that the agent is told what was said before, and begins
-    /// anew [default: 90days]
+    /// Time to keep the session of an inactive job; a later follow-up starts a new session, and its prompt quotes the
+    /// earlier messages [default: 90days]
     #[arg(long, value_name = "TIME")]
     pub(crate) session_keep: Option<Span>,
 
-    /// How long what agents said and did is kept after their job came to rest; messages, runs and commits stay
-    /// [default: 180days]
+    /// Time to keep the transcript of a job after it becomes inactive; its messages, runs and commits stay [default:
+    /// 180days]
     #[arg(long, value_name = "TIME")]
     pub(crate) transcript_keep: Option<Span>,
 
-    /// How long jobs are kept after they came to rest, with everything about them; their branches and pull requests stay
-    /// [default: for ever]
+    /// Time to keep a job with all its data after it becomes inactive; its branch and pull request stay [default:
+    /// forever]
     #[arg(long, value_name = "TIME")]
     pub(crate) job_keep: Option<Span>,
 
-    /// How long lines of the audit log are kept [default: 2years]
+    /// Time to keep entries of the audit log [default: 2years]
     #[arg(long, value_name = "TIME")]
     pub(crate) audit_keep: Option<Span>,
 
-    /// The address to serve HTTP on [default: 127.0.0.1:8080]
+    /// Address to serve HTTP on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Where clients and browsers reach the service; links begin with it [default: http://<listen>]
+    /// URL at which clients and browsers reach the service, used in links [default: http://<listen>]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
 
-    /// Networks of proxies whose X-Forwarded-For is believed, for the IP allowlists of keys [default: none]
+    /// Networks of proxies whose X-Forwarded-For header is trusted, for the IP allowlists of keys [default: none]
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) trusted_proxies: Option<Vec<IpNet>>,
 
@@ -102,189 +101,188 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_connections_per_address: Option<usize>,
 
-    /// How long the headers of a request may take to arrive [default: 15s]
+    /// Timeout for the headers of a request to arrive [default: 15s]
     #[arg(long, value_name = "TIME")]
     pub(crate) header_timeout: Option<Span>,
 
-    /// How long a connection may wait for its next request [default: 75s]
+    /// Timeout for the next request on an open connection [default: 75s]
     #[arg(long, value_name = "TIME")]
     pub(crate) idle_timeout: Option<Span>,
 
-    /// How long a request without a valid key or session may take, including its body and the response [default: 1m]
+    /// Timeout for a request without a valid key or session, including its body and the response [default: 1m]
     #[arg(long, value_name = "TIME")]
     pub(crate) request_timeout: Option<Span>,
 
-    /// Runs at a time [default: the number of processors]
+    /// Maximum number of concurrent runs [default: the number of processors]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) workers: Option<usize>,
 
-    /// How long a worker may be silent before another takes its run over [default: 30s]
+    /// Time without a heartbeat after which another worker takes over a run [default: 30s]
     #[arg(long, value_name = "TIME")]
     pub(crate) lease: Option<Span>,
 
-    /// How long a message waits for an outage to pass, such as a code host that does not answer [default: 24h]
+    /// Maximum time that a message waits during an outage, such as a code host that does not answer [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub(crate) outage_patience: Option<Span>,
 
-    /// How long a message waits while a credential or repository is refused [default: 30m]
+    /// Maximum time that a message waits while a credential or repository is refused [default: 30m]
     #[arg(long, value_name = "TIME")]
     pub(crate) refusal_patience: Option<Span>,
 
-    /// How long running turns may go on after TERM before they are handed back [default: 30s]
+    /// Time that running turns may continue after SIGTERM before they return to the queue [default: 30s]
     #[arg(long, value_name = "TIME")]
     pub(crate) grace: Option<Span>,
 
-    /// How long the workspace of an idle job is kept on disk; it is built anew when a message comes [default: 1day]
+    /// Time to keep the workspace of an idle job on disk; the next message rebuilds it [default: 1day]
     #[arg(long, value_name = "TIME")]
     pub(crate) workspace_idle: Option<Span>,
 
-    /// Free space to keep on the disk of the data directory, such as 5GiB; below it, no run is claimed, and runs are
-    /// stopped; 0: none [default: a twentieth of the disk, at most 4GiB]
+    /// Free space to keep on the disk of the data directory, such as 5GiB; with less, the worker claims no runs and
+    /// stops running ones; 0: none [default: a twentieth of the disk, at most 4GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk_reserve: Option<Bytes>,
 
-    /// Agents that are kept, paused, after their turn, so that a follow-up finds them ready; 0: none [default: as workers]
+    /// Maximum number of idle agents, which stay paused after their turn to wait for a follow-up; 0: none [default: as
+    /// workers]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) warm_agents: Option<usize>,
 
-    /// How long such an agent waits for a follow-up [default: 5m]
+    /// Time that an idle agent waits for a follow-up [default: 5m]
     #[arg(long, value_name = "TIME")]
     pub(crate) warm_time: Option<Span>,
 
-    /// Jobs that a project may create in an hour, unless its own limits say otherwise; 0: no limit [default: 100]
+    /// Maximum number of jobs per hour in a project without a limit in its settings; 0: no limit [default: 100]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) create_per_hour: Option<u32>,
 
-    /// Messages that a project may send in an hour, likewise [default: 100]
+    /// Maximum number of messages per hour in a project without a limit in its settings; 0: no limit [default: 100]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) message_per_hour: Option<u32>,
 
-    /// Where agents and setup commands run. With none they have all that the service has: for trying things out
+    /// Sandbox for agents and setup commands; none gives them all rights of the service, only for trying things out
     /// [default: bubblewrap]
     #[arg(long, value_name = "KIND")]
     pub(crate) sandbox: Option<SandboxKind>,
 
-    /// Guarantees of the sandbox that this machine may do without, as journeyman doctor names them [default: none]
+    /// Guarantees of the sandbox that may be missing on this machine, as journeyman doctor names them [default: none]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) sandbox_allow_degraded: Option<Vec<String>>,
 
-    /// Folders of the machine that programs in sandboxes may read beside /usr: toolchains [default: none]
+    /// Folders that sandboxed programs may read in addition to /usr, such as toolchains [default: none]
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     pub(crate) sandbox_readable: Option<Vec<PathBuf>>,
 
-    /// The first of 65536 user IDs, and the group ID, that sandboxes have on a machine where the service runs as root
-    /// [default: 2000000000]
+    /// First of the 65536 user IDs of sandboxes, and their group ID, if the service runs as root [default: 2000000000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) sandbox_users: Option<u32>,
 
-    /// Networks that programs in sandboxes may reach though they are not public, where a project's sandbox.egress allows a
-    /// name in them: a registry of one's own [default: none]
+    /// Private networks that sandboxed programs may reach if the project's sandbox.egress allows a name in them: an
+    /// internal registry [default: none]
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) egress_private: Option<Vec<IpNet>>,
 
-    /// The socket of Docker or Podman, with sandbox = container [default: the first that is there of /run/docker.sock,
-    /// /run/podman/podman.sock and those of the user]
+    /// Socket of Docker or Podman, for sandbox = container [default: the first that exists of /run/docker.sock,
+    /// /run/podman/podman.sock and the user's own sockets]
     #[arg(long, value_name = "PATH")]
     pub(crate) container_engine: Option<PathBuf>,
 
-    /// The image that programs find as their system there, unless their project names another; it has git and a shell
-    /// [default: none]
+    /// Image for containers of projects that name no image; it must contain git and a shell [default: none]
     #[arg(long, value_name = "IMAGE")]
     pub(crate) container_image: Option<String>,
 
-    /// How long a model's provider may be silent before a call fails [default: 10m]
+    /// Time without data from a model's provider after which a call fails [default: 10m]
     #[arg(long, value_name = "TIME")]
     pub(crate) model_timeout: Option<Span>,
 
-    /// The address of an OpenID provider by which people may sign in to the pages, as its discovery document has it;
-    /// it is told to send them back to <public-url>/login/returned [default: none]
+    /// Issuer URL of an OpenID provider for signing in to the dashboard, as in its discovery document; register
+    /// <public-url>/login/returned as the redirect URI there [default: none]
     #[arg(long, value_name = "URL")]
     pub(crate) oidc_issuer: Option<String>,
 
-    /// What the provider calls this server
+    /// Client ID of this server at the OpenID provider
     #[arg(long, value_name = "ID")]
     pub(crate) oidc_client_id: Option<String>,
 
-    /// The file with the secret that the provider gave this server [default: none, as for a public client]
+    /// File with the client secret of this server at the OpenID provider [default: none, for a public client]
     #[arg(long, value_name = "FILE")]
     pub(crate) oidc_secret_file: Option<PathBuf>,
 
-    /// The domains of email addresses that are let in, such as example.com; * for everybody whom the provider lets in
+    /// Domains of email addresses that may sign in, such as example.com; * admits everyone whom the provider admits
     #[arg(long, value_name = "DOMAIN", value_delimiter = ',')]
     pub(crate) oidc_domains: Option<Vec<String>>,
 
-    /// What people may do who come by the provider for the first time [default: viewer]
+    /// Role of users who sign in through the OpenID provider for the first time [default: viewer]
     #[arg(long, value_name = "ROLE")]
     pub(crate) oidc_role: Option<OidcRole>,
 
-    /// What the button says that leads to the provider [default: Sign in with the provider's name]
+    /// Label of the button that leads to the OpenID provider [default: Sign in with the provider's host name]
     #[arg(long, value_name = "TEXT")]
     pub(crate) oidc_label: Option<String>,
 
-    /// The bwrap program [default: bwrap]
+    /// Path or name of the bwrap program [default: bwrap]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) bwrap: Option<PathBuf>,
 
-    /// The git program [default: git]
+    /// Path or name of the git program [default: git]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) git: Option<PathBuf>,
 
-    /// What is logged to stderr: a level (error, warn, info, debug, trace), or levels by module [default: info]
+    /// Filter of the log on stderr: a level (error, warn, info, debug, trace), or levels by module [default: info]
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<String>,
 
-    /// The form of the log [default: text]
-    #[arg(long, value_name = "FORM")]
+    /// Format of the log [default: text]
+    #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
 }
 
-/// What a process does.
+/// A role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
-    /// Serves clients over HTTP.
+    /// Serve clients over HTTP
     Api,
-    /// Carries out jobs.
+    /// Run jobs
     Worker,
 }
 
-/// Where agents run.
+/// A kind of sandbox for agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SandboxKind {
-    /// In namespaces of their own.
+    /// Use Linux namespaces
     #[default]
     Bubblewrap,
-    /// In containers of Docker or Podman.
+    /// Use containers of Docker or Podman
     Container,
-    /// With all that the service has.
+    /// Do not isolate agents from the service
     None,
 }
 
-/// What somebody may do who comes by the OpenID provider.
+/// A role of new users from the OpenID provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OidcRole {
-    /// Jobs and pull requests.
+    /// Use jobs and pull requests
     Member,
-    /// Looks.
+    /// Only view projects, jobs and pull requests
     #[default]
     Viewer,
 }
 
-/// The form of the log.
+/// A format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Print text for people
     #[default]
     Text,
-    /// One JSON object on each line.
+    /// Print a JSON object on each line
     Json,
 }
 
 impl Layer {
-    /// These settings, and where one is left out that of `weaker`.
+    /// Returns these settings, completed with those of `weaker`.
     pub(crate) fn over(self, weaker: Self) -> Self {
         Self {
             config: self.config.or(weaker.config),

@@ -1,4 +1,4 @@
-//! Where models are served and what they cost: the tables `[models.<prefix>]` and `[prices."<model>"]`.
+//! The providers and the prices of models: the tables `[models.<prefix>]` and `[prices."<model>"]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use journeyman_core::project::SecretValue;
 use journeyman_gateway::Provider;
 use serde::Deserialize;
 
-/// What a file says of one provider.
+/// The table of one provider in a configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct ProviderTable {
@@ -24,7 +24,7 @@ pub(super) struct ProviderTable {
     hosted_tools: bool,
 }
 
-/// What a million tokens of a model cost, in US dollars.
+/// The prices of a million tokens of a model, in US dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct PriceTable {
@@ -34,21 +34,21 @@ pub(super) struct PriceTable {
     cache_written: Option<f64>,
 }
 
-/// The tables by name.
+/// The tables about models, by their names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ModelTables {
     pub(super) models: BTreeMap<String, ProviderTable>,
     pub(super) prices: BTreeMap<String, PriceTable>,
 }
 
-/// The dearest that anybody takes: a thousand dollars for a thousand tokens.
-const DEAREST: f64 = 1e6;
+/// The maximum price of a million tokens in US dollars, which is one dollar for a token.
+const MAX_PRICE: f64 = 1e6;
 
 impl ModelTables {
-    /// With the providers that everybody knows.
+    /// Returns the configured providers, and those with a well-known address.
     fn all(&self) -> BTreeMap<String, ProviderTable> {
         let mut all = self.models.clone();
-        // OpenAI has two interfaces and one address.
+        // OpenAI serves two interfaces at one address.
         if let Some(openai) = all.get(Dialect::OpenAi.name()).filter(|openai| openai.dialect.is_none()).cloned() {
             all.entry(Dialect::OpenAiResponses.name().to_owned()).or_insert(openai);
         }
@@ -58,16 +58,16 @@ impl ModelTables {
         all
     }
 
-    /// The variables that may hold a key.
+    /// Returns the names of the variables that may contain a key.
     pub(super) fn key_variables(&self) -> BTreeSet<String> {
         let all = self.all();
         all.iter().filter_map(|(prefix, table)| table.key_variable(table.dialect(prefix).ok()?)).collect()
     }
 
-    /// The providers, with the keys among some variables.
+    /// Returns the providers. A provider without a key file gets its key from `keys`, by the name of its variable.
     ///
     /// # Errors
-    /// Names the table that cannot be used, and why.
+    /// A table is invalid; the error names the table and the reason.
     pub(super) fn providers(&self, keys: &BTreeMap<String, String>) -> anyhow::Result<BTreeMap<String, Provider>> {
         let provider = |(prefix, table): (String, ProviderTable)| {
             let provider = table.provider(&prefix, keys).with_context(|| format!("[models.{prefix}]"))?;
@@ -76,10 +76,10 @@ impl ModelTables {
         self.all().into_iter().map(provider).collect()
     }
 
-    /// The prices, by name of a model or its beginning and `*`.
+    /// Returns the prices, by the name of a model, or by a prefix of it and `*`.
     ///
     /// # Errors
-    /// Names the table that cannot be used, and why.
+    /// A table is invalid; the error names the table and the reason.
     pub(super) fn prices(&self) -> anyhow::Result<Vec<(String, Price)>> {
         let price = |(model, table): (&String, &PriceTable)| {
             if split(model).is_none() {
@@ -96,7 +96,7 @@ impl ProviderTable {
         let named = self.dialect.or_else(|| Dialect::from_name(prefix));
         named.with_context(|| {
             let all: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
-            format!("dialect must say what the server speaks: one of {}", all.join(", "))
+            format!("set dialect to the API that the server implements: one of {}", all.join(", "))
         })
     }
 
@@ -106,11 +106,11 @@ impl ProviderTable {
 
     fn provider(&self, prefix: &str, keys: &BTreeMap<String, String>) -> anyhow::Result<Provider> {
         if prefix == TEST || prefix.contains('/') {
-            bail!("{prefix:?} cannot stand before names of models");
+            bail!("{prefix:?} cannot be the name of a provider: {TEST:?} is reserved, and a name contains no slash");
         }
         let dialect = self.dialect(prefix)?;
         let given = self.base_url.as_deref().or(dialect.public_url());
-        let base_url = dialect.base_url(given.context("base-url must say where it is served")?)?;
+        let base_url = dialect.base_url(given.context("base-url is missing; set it to the address of the server")?)?;
         let key_variable = self.key_variable(dialect);
         let key = match &self.key_file {
             Some(path) => Some(read_key(path)?),
@@ -133,7 +133,7 @@ fn read_key(path: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(path).with_context(|| format!("key-file {} cannot be read", path.display()))?;
     let key = text.trim();
     if key.is_empty() || key.chars().any(char::is_control) {
-        bail!("key-file {} must hold one line, the key", path.display());
+        bail!("key-file {} must contain one line, the key", path.display());
     }
     Ok(key.to_owned())
 }
@@ -141,10 +141,10 @@ fn read_key(path: &Path) -> anyhow::Result<String> {
 impl PriceTable {
     fn price(&self) -> anyhow::Result<Price> {
         let micros = |name: &str, dollars: f64| {
-            if !(0.0..=DEAREST).contains(&dollars) {
-                bail!("{name} must be from 0 to {DEAREST} dollars for a million tokens");
+            if !(0.0..=MAX_PRICE).contains(&dollars) {
+                bail!("{name} must be from 0 to {MAX_PRICE} dollars for a million tokens");
             }
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "its range was checked")]
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was checked")]
             Ok((dollars * 1e6).round() as u64)
         };
         let input = micros("input", self.input)?;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn providers_that_everybody_knows_need_no_word() {
+    fn well_known_providers_need_no_configuration() {
         let all = ModelTables::default().providers(&keys()).expect("providers");
         let names: Vec<&str> = all.keys().map(String::as_str).collect();
         assert_eq!(names, ["anthropic", "gemini", "ollama", "openai", "openai-responses"]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_described() {
+    fn other_providers_and_prices_come_from_tables() {
         let given = tables(
             "[models.router]\ndialect = \"compatible\"\nbase-url = \"https://router.example/api\"\n\
              key-variable = \"ROUTER_KEY\"\nalso = [\"small-*\"]\n[models.openai]\nbase-url = \"http://gate:4000\"\n\
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_invalid_table() {
         for (text, words) in [
             ("[models.router]\nbase-url = \"https://x\"", ["models.router", "dialect"]),
             ("[models.compatible]", ["models.compatible", "base-url"]),
             ("[models.openai]\nbase-url = \"ftp://x\"", ["models.openai", "http"]),
             ("[models.openai]\nkey-file = \"/none\"", ["models.openai", "/none"]),
             ("[models.openai]\nkey = \"sk-1\"", ["models", "key"]),
-            ("[models.test]\ndialect = \"openai\"\nbase-url = \"http://x\"", ["models.test", "cannot stand"]),
+            ("[models.test]\ndialect = \"openai\"\nbase-url = \"http://x\"", ["models.test", "reserved"]),
             ("[prices.gpt]\ninput = 1\noutput = 1", ["prices", "whole name"]),
             ("[prices.\"a/b\"]\ninput = -1\noutput = 1", ["a/b", "input"]),
             ("[prices.\"a/b\"]\ninput = 1", ["prices", "output"]),

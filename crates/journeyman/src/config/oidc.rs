@@ -1,4 +1,4 @@
-//! Sign-in by an OpenID provider, as the settings have it.
+//! The settings of sign-in with an OpenID provider.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use url::Url;
 
 use super::layer::{Layer, OidcRole};
 
-/// What the settings say of a provider; `None` where they name none.
+/// Returns the settings of the OpenID provider; `None` if the settings name no provider.
 ///
 /// # Errors
-/// Says which setting is missing or cannot be read.
+/// A setting is missing or invalid; the error names it.
 pub(super) fn provider(layer: &Layer) -> anyhow::Result<Option<OidcSettings>> {
     let Some(issuer) = &layer.oidc_issuer else {
         let others = layer.oidc_client_id.is_some() || layer.oidc_secret_file.is_some() || layer.oidc_domains.is_some();
         if others {
-            bail!("oidc-issuer is missing: the other settings of the provider say nothing without its address");
+            bail!("oidc-issuer is missing: the other oidc settings have no effect without it");
         }
         return Ok(None);
     };
@@ -26,7 +26,10 @@ pub(super) fn provider(layer: &Layer) -> anyhow::Result<Option<OidcSettings>> {
     let name = issuer.host_str().unwrap_or_default().to_owned();
     let settings = OidcSettings {
         issuer,
-        client_id: layer.oidc_client_id.clone().context("oidc-client-id is missing: what the provider calls us")?,
+        client_id: layer
+            .oidc_client_id
+            .clone()
+            .context("oidc-client-id is missing; set it to the client ID of this server at the provider")?,
         client_secret: layer.oidc_secret_file.as_ref().map(secret).transpose()?,
         scopes: Vec::new(),
         allowed_domains: layer.oidc_domains.clone().unwrap_or_default(),

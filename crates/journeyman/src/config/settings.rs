@@ -1,4 +1,4 @@
-//! The settings with their defaults filled in.
+//! The settings with defaults applied.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use journeyman_core::retry::LONGEST_LEASE;
 use journeyman_gateway::ModelSettings;
 use journeyman_identity::oidc::OidcSettings;
 use journeyman_sandbox::{GUARANTEES, UserRange};
-use journeyman_worker::{Patience, Warm};
+use journeyman_worker::{IdleAgentLimits, Patience};
 use url::Url;
 
 use super::connections::{self, ConnectionSettings};
@@ -23,14 +23,14 @@ use super::layer::{Layer, LogFormat, Role, SandboxKind};
 use super::models::ModelTables;
 use super::{agents, oidc};
 
-/// All settings.
+/// The settings of a process, with defaults applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
-    /// What this process does; never nothing.
+    /// The roles of this process.
     pub(crate) roles: Vec<Role>,
     pub(crate) database: Database,
-    /// To PostgreSQL, at most.
+    /// The maximum number of connections to PostgreSQL.
     pub(crate) database_connections: usize,
     pub(crate) auto_migrate: bool,
     /// The folder of the built-in code host.
@@ -38,15 +38,15 @@ pub(crate) struct Settings {
     pub(crate) master_key_file: PathBuf,
     /// True if this program was restarted in a scope of the user's systemd.
     pub(crate) is_in_scope: bool,
-    /// Whether the operator named that file: then it is not made.
+    /// True if the operator named that file; a named file is never created.
     pub(crate) master_key_file_given: bool,
-    /// The key itself, from the environment.
+    /// The master key from the environment, which takes precedence over the file.
     pub(crate) master_key: Option<String>,
     pub(crate) blobs: BlobPlace,
     pub(crate) session_keep: Duration,
     pub(crate) retention: Retention,
     pub(crate) listen: SocketAddr,
-    /// Without a slash at its end; see [`Settings::public_url`].
+    /// The configured public URL without a slash at its end; see [`Settings::public_url`].
     pub(super) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) connections: ConnectionSettings,
@@ -57,42 +57,42 @@ pub(crate) struct Settings {
     pub(crate) workspace_idle: Duration,
     /// The free space to keep on the disk, in bytes; `None` for a fraction of the disk.
     pub(crate) disk_reserve: Option<u64>,
-    pub(crate) warm: Warm,
+    pub(crate) idle_agents: IdleAgentLimits,
     pub(crate) create_per_hour: u32,
     pub(crate) message_per_hour: u32,
     pub(crate) sandbox: SandboxSettings,
     pub(crate) models: ModelSettings,
-    /// A provider by which people sign in.
+    /// The OpenID provider for signing in.
     pub(crate) oidc: Option<OidcSettings>,
     pub(crate) git: PathBuf,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
-    /// By id; the built-in one is among them.
+    /// The known agents by ID, including the built-in one.
     pub(crate) agents: Agents,
     /// The search path for git, agents and setup commands.
     pub(crate) path: String,
 }
 
-/// Where agents run, and what may be missing there.
+/// The settings of the sandbox for agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SandboxSettings {
     pub(crate) kind: SandboxKind,
-    /// Names of guarantees.
+    /// The names of the guarantees that may be missing.
     pub(crate) allow_degraded: Vec<String>,
-    /// Folders that programs may read.
+    /// The additional folders that sandboxed programs may read.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) users: UserRange,
-    /// Networks that may be reached though they are not public.
+    /// The private networks that projects may allow sandboxed programs to reach.
     pub(crate) egress_private: Vec<IpNet>,
     pub(crate) bwrap: PathBuf,
-    /// The socket of a container engine, if one is named.
+    /// The configured socket of the container engine.
     pub(crate) engine: Option<PathBuf>,
     pub(crate) image: Option<String>,
-    /// This program, which is also the first one in a sandbox.
+    /// The path of this program, which is also the first program in a sandbox.
     pub(crate) program: PathBuf,
 }
 
-/// Where everything is kept. Its `Debug` shows no password.
+/// The location of the database. `Debug` and `Display` show no password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Database {
     /// The SQLite file.
@@ -112,7 +112,7 @@ impl fmt::Display for Database {
         match self {
             Self::Sqlite(path) => write!(f, "{}", path.display()),
             Self::Postgres(url) => {
-                // The host and the name of the database: what stands behind the last @, without parameters.
+                // The host and the name of the database, without credentials and parameters.
                 let address = url.rsplit('@').next().unwrap_or_default().split('?').next().unwrap_or_default();
                 let address = address.split_once("://").map_or(address, |(_, address)| address);
                 write!(f, "postgres://{address}")
@@ -121,27 +121,30 @@ impl fmt::Display for Database {
     }
 }
 
-/// Where files are kept that outlive a machine.
+/// The location of the blob store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BlobPlace {
-    /// A folder; whether other machines have it too.
+    /// A folder; `shared` is true if other machines use it too.
     Folder { path: PathBuf, shared: bool },
-    /// The URL of a bucket, with the provider's variables.
+    /// The URL of a bucket, with the environment variables of its provider.
     Bucket { url: String, options: ProviderOptions },
 }
 
-/// With more connections than this PostgreSQL works slower and not faster.
-const MOST_CONNECTIONS: usize = 500;
+/// The maximum number of connections to PostgreSQL, because more make it slower.
+const MAX_DATABASE_CONNECTIONS: usize = 500;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
-/// The search path of a machine that has none set.
-const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The search path if the environment has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Settings {
-    /// Fills in the defaults; `program` is this program.
+    /// Validates the settings and applies defaults. `program` is the path of this program.
+    ///
+    /// # Errors
+    /// A setting is missing or invalid; the error names it.
     pub(super) fn resolve(
         layer: Layer,
         agents: Agents,
@@ -157,7 +160,7 @@ impl Settings {
             bail!("lease must be at least 3s: a busy machine needs some time for a heartbeat");
         }
         if lease > LONGEST_LEASE / 2 {
-            bail!("lease must be at most 15m: a run whose machine has failed waits that long");
+            bail!("lease must be at most 15m: the runs of a machine that has failed wait that long");
         }
         let usual = Patience::default();
         let patience = Patience {
@@ -171,26 +174,26 @@ impl Settings {
         let roles = layer.role.unwrap_or_else(|| vec![Role::Api, Role::Worker]);
         let database = database(layer.database_url.as_deref(), &data_dir)?;
         let database_connections = layer.database_connections.unwrap_or(10);
-        if !(2..=MOST_CONNECTIONS).contains(&database_connections) {
-            bail!("database-connections must be 2 to {MOST_CONNECTIONS}");
+        if !(2..=MAX_DATABASE_CONNECTIONS).contains(&database_connections) {
+            bail!("database-connections must be from 2 to {MAX_DATABASE_CONNECTIONS}");
         }
         if matches!(database, Database::Sqlite(_)) && !(roles.contains(&Role::Api) && roles.contains(&Role::Worker)) {
             bail!(
-                "role: with SQLite one process does all of it, because others cannot reach its file safely; leave role \
-                 out, or give a database-url of PostgreSQL"
+                "role: with SQLite, one process must have both roles, because several processes cannot share the file \
+                 safely; remove role, or set database-url to a PostgreSQL database"
             );
         }
         if matches!(database, Database::Postgres(_)) && layer.master_key_file.is_none() && machine.master_key.is_none()
         {
             bail!(
-                "with PostgreSQL the key that secrets are sealed with is shared by all machines and is not made by \
-                 itself: make one with `openssl rand -hex 32`, and give it to each as JOURNEYMAN_MASTER_KEY or in the \
-                 file of master-key-file"
+                "with PostgreSQL, all machines share the master key, and the service does not create it: create one \
+                 with `openssl rand -hex 32`, and set it on each machine as JOURNEYMAN_MASTER_KEY or in the file that \
+                 master-key-file names"
             );
         }
         let mut all = agents::bundled()?;
         all.extend(agents);
-        let path = machine.path.clone().unwrap_or_else(|| USUAL_PATH.to_owned());
+        let path = machine.path.clone().unwrap_or_else(|| DEFAULT_PATH.to_owned());
         let agents = agents::placed(all, &data_dir, program, &path)?;
         Ok(Self {
             roles,
@@ -220,7 +223,7 @@ impl Settings {
             grace: layer.grace.map_or(Duration::from_secs(30), |span| span.0),
             workspace_idle: layer.workspace_idle.map_or(DAY, |span| span.0),
             disk_reserve: layer.disk_reserve.map(|size| size.0),
-            warm: Warm {
+            idle_agents: IdleAgentLimits {
                 agents: layer.warm_agents.unwrap_or(workers),
                 time: layer.warm_time.map_or(Duration::from_secs(300), |span| span.0),
             },
@@ -253,7 +256,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// The same at a place of its own: nothing of the installation is touched, and nobody else reaches it.
+    /// Replaces the locations and addresses by those of a separate installation in `data_dir`. It uses no data of the
+    /// configured one, and listens on a free port of the loopback interface.
     pub(crate) fn move_to(&mut self, data_dir: &Path) {
         self.data_dir = data_dir.to_owned();
         self.roles = vec![Role::Api, Role::Worker];
@@ -267,11 +271,11 @@ impl Settings {
         self.log = "warn".to_owned();
     }
 
-    /// Where the service is reached when it listens on `address`, without a slash at the end.
+    /// Returns the URL at which clients reach a service that listens on `address`, without a slash at the end.
     pub(crate) fn public_url(&self, address: SocketAddr) -> String {
         match &self.public_url {
             Some(url) => url.clone(),
-            // "All addresses" is none that a browser can go to.
+            // Browsers cannot connect to the unspecified address.
             None if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
             None => format!("http://{address}"),
         }
@@ -280,18 +284,18 @@ impl Settings {
 
 fn guarantees(names: Vec<String>) -> anyhow::Result<Vec<String>> {
     match names.iter().find(|name| !GUARANTEES.contains(&name.as_str())) {
-        Some(name) => bail!("sandbox-allow-degraded: {name:?} is none of {}", GUARANTEES.join(", ")),
+        Some(name) => bail!("sandbox-allow-degraded: {name:?} is not one of {}", GUARANTEES.join(", ")),
         None => Ok(names),
     }
 }
 
 fn readable(folders: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
-    // Inside they are where they are outside, and these places are taken.
+    // The sandbox shows these folders at the same paths, and uses the paths below itself.
     let taken = ["/proc", "/dev", "/tmp", "/workspace", "/home/agent", "/run/journeyman"];
     for folder in &folders {
         if !folder.is_absolute() || folder == Path::new("/") || taken.iter().any(|place| folder.starts_with(place)) {
             bail!(
-                "sandbox-readable: {} must be the whole path of a folder, and none of / and {}",
+                "sandbox-readable: {} must be an absolute path other than /, and not in {}",
                 folder.display(),
                 taken.join(", ")
             );
@@ -327,15 +331,17 @@ fn processors() -> usize {
 
 fn data_dir(given: Option<PathBuf>, machine: &MachineEnvironment) -> anyhow::Result<PathBuf> {
     let usual = || {
-        // The home of root is closed to the users that sandboxes have.
+        // The users of sandboxes cannot access root's home folder.
         if machine.is_root && machine.data_home.is_none() {
             return Some(PathBuf::from("/var/lib/journeyman"));
         }
         let users = machine.data_home.clone().or_else(|| Some(machine.home.as_ref()?.join(".local/share")))?;
         Some(users.join("journeyman"))
     };
-    let dir = given.or_else(usual).context("no data directory is known: name one with --data-dir")?;
-    // Agents and git are started elsewhere, so the path must not depend on where we are.
+    let dir = given
+        .or_else(usual)
+        .context("there is no default data directory, because HOME is not set; specify one with --data-dir")?;
+    // Agents and git run in other folders, so the path must not depend on the current one.
     std::path::absolute(&dir).with_context(|| format!("the data directory {} has no absolute path", dir.display()))
 }
 
@@ -348,10 +354,8 @@ fn database(url: Option<&str>, data_dir: &Path) -> anyhow::Result<Database> {
             Ok(Database::Sqlite(std::path::absolute(path)?))
         }
         Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Ok(Database::Postgres(url.to_owned())),
-        // The text is not shown: a URL of a database may have a password in it.
-        _ => bail!(
-            "database-url is not one that is known; write it as sqlite:<path> or postgres://<user>@<host>/<database>"
-        ),
+        // The error does not show the URL, which may contain a password.
+        _ => bail!("database-url is not valid; write it as sqlite:<path> or postgres://<user>@<host>/<database>"),
     }
 }
 
@@ -360,7 +364,9 @@ fn blobs(url: Option<String>, data_dir: &Path, options: ProviderOptions) -> anyh
     let parsed = Url::parse(&url).with_context(|| format!("blob-url {url:?} is not a URL"))?;
     match parsed.scheme() {
         "file" => {
-            let path = parsed.to_file_path().map_err(|()| anyhow::anyhow!("blob-url {url:?} names no folder"))?;
+            let path = parsed.to_file_path().map_err(|()| {
+                anyhow::anyhow!("blob-url {url:?} is not a path on this machine; write file:///<folder>")
+            })?;
             Ok(BlobPlace::Folder { path, shared: true })
         }
         "s3" | "s3a" | "gs" | "az" | "azure" | "abfs" | "abfss" => Ok(BlobPlace::Bucket { url, options }),
@@ -372,7 +378,7 @@ fn public_url(given: &str) -> anyhow::Result<String> {
     let url = Url::parse(given).with_context(|| format!("public-url {given:?} is not a URL"))?;
     let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty() && url.has_host();
     if !matches!(url.scheme(), "http" | "https") || !plain {
-        bail!("public-url must be like https://journeyman.example.com");
+        bail!("public-url must be an http or https URL without user and query, like https://journeyman.example.com");
     }
     Ok(given.trim_end_matches('/').to_owned())
 }
@@ -387,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_everything_has_a_default() {
+    fn every_setting_has_a_default() {
         let settings = resolve(Layer::default()).expect("settings");
         assert_eq!(settings.data_dir, Path::new("/home/me/.local/share/journeyman"));
         let database = Database::Sqlite("/home/me/.local/share/journeyman/journeyman.db".into());
@@ -399,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_makes_no_sense_is_refused() {
+    fn an_error_names_the_invalid_setting() {
         let role = Some(vec![Role::Worker]);
         let readable = Some(vec!["/tmp/x".into()]);
         let span = |text: &str| Some(text.parse().expect("a span"));
@@ -434,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_users_that_others_have_are_refused() {
+    fn user_ids_of_the_system_and_of_the_service_are_refused() {
         for first in [0, 1000, 65_534, 2_147_418_113, 2_147_483_648, u32::MAX] {
             let error = resolve(Layer { sandbox_users: Some(first), ..Layer::default() }).expect_err("refused");
             let text = format!("{error:#}");
@@ -448,17 +454,17 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_named_without_its_password() {
+    fn a_database_is_shown_without_its_password() {
         for url in ["postgres://u:h@sh@db.example:5432/jobs?password=hush", "postgres://db.example:5432/jobs"] {
             assert_eq!(format!("{:?}", Database::Postgres(url.to_owned())), "postgres://db.example:5432/jobs");
         }
     }
 
     #[test]
-    fn the_stronger_layer_wins() {
-        let strong = Layer { workers: Some(1), ..Layer::default() };
-        let weak = Layer { workers: Some(2), create_per_hour: Some(3), ..Layer::default() };
-        let both = strong.over(weak);
+    fn settings_take_precedence_over_those_of_a_weaker_layer() {
+        let stronger = Layer { workers: Some(1), ..Layer::default() };
+        let weaker = Layer { workers: Some(2), create_per_hour: Some(3), ..Layer::default() };
+        let both = stronger.over(weaker);
         assert_eq!((both.workers, both.create_per_hour), (Some(1), Some(3)));
     }
 }

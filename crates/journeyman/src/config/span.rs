@@ -1,4 +1,4 @@
-//! A length of time as people write it: `30s`, `5m`, `1day`.
+//! Parses durations with units: `30s`, `5m`, `1day`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// A length of time.
+/// A duration that a setting specifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Span(pub(crate) Duration);
@@ -16,7 +16,7 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let duration = humantime::parse_duration(text);
-        duration.map(Self).map_err(|error| format!("{error}; a length of time is written like 30s, 5m or 1day"))
+        duration.map(Self).map_err(|error| format!("{error}; write a duration like 30s, 5m or 1day"))
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct Timeouts {
     pub(crate) header: Duration,
     /// The timeout between requests.
     pub(crate) idle: Duration,
-    /// The timeout from the head of a request to the end of its answer, unless the request is authenticated.
+    /// The timeout from the head of a request to the end of its response, unless the request is authenticated.
     pub(crate) request: Duration,
 }
 
@@ -19,9 +19,9 @@ pub(crate) struct Timeouts {
 pub(crate) enum Phase {
     /// The head of a request is expected, or has arrived in part.
     Head,
-    /// A request is being answered; its body may still arrive.
+    /// A request is being processed; its body may still arrive.
     Request,
-    /// Requests were answered, and the next has not begun.
+    /// The previous request is complete, and the next has not begun.
     Idle,
 }
 
@@ -52,9 +52,9 @@ impl Expired {
 pub(crate) struct Activity {
     /// The start of the phase in milliseconds, shifted left by two bits, which hold the phase.
     state: AtomicU64,
-    /// Whether the connection counts as authenticated.
+    /// True if the connection counts as authenticated.
     authenticated: AtomicBool,
-    /// Whether the current request is authenticated. Later requests on the same connection may come from other clients
+    /// True if the current request is authenticated. Later requests on the same connection may come from other clients
     /// of a proxy.
     request_authenticated: AtomicBool,
 }
@@ -88,8 +88,8 @@ impl Activity {
         }
     }
 
-    /// Notes that bytes were sent, which are the rest of a large answer. Without authentication, this gives no more
-    /// time.
+    /// Notes that bytes were sent. Between requests, they are the rest of a large response, and extend the idle timeout
+    /// of an authenticated connection.
     pub(crate) fn sent(&self, now: impl FnOnce() -> Duration) {
         if self.phase() == Phase::Idle && self.is_authenticated() {
             self.enter(Phase::Idle, now());
@@ -102,7 +102,7 @@ impl Activity {
         self.enter(Phase::Request, now);
     }
 
-    /// Notes that the answer was handed over to be sent.
+    /// Notes that hyper has taken the whole response.
     pub(crate) fn request_ends(&self, now: Duration) {
         self.enter(Phase::Idle, now);
     }
@@ -159,27 +159,27 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_its_time_from_the_first_byte_on_and_bytes_do_not_lengthen_it() {
+    fn the_timeout_of_a_head_begins_with_its_first_byte_and_later_bytes_do_not_extend_it() {
         let activity = Activity::new(at(100));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((at(115), Expired::Header)));
         activity.received(|| at(110));
-        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(115), Expired::Header)), "a byte now and then is no head");
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(115), Expired::Header)), "bytes do not extend the timeout");
         activity.request_begins(at(111));
         activity.request_ends(at(112));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((at(187), Expired::Idle)));
         activity.received(|| at(180));
-        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(195), Expired::Header)), "half a head ends the idle time");
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(195), Expired::Header)), "a partial head ends the idle time");
     }
 
     #[test]
-    fn a_request_has_a_bound_until_it_is_authenticated() {
+    fn a_request_has_a_timeout_until_it_is_authenticated() {
         let activity = Activity::new(at(0));
         activity.request_begins(at(1));
         activity.received(|| at(30));
         activity.sent(|| at(31));
-        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(61), Expired::Request)), "a slow body gives no more time");
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((at(61), Expired::Request)), "a slow body extends no timeout");
         activity.set_request_authenticated(true);
-        assert_eq!(activity.deadline(&TIMEOUTS), None, "streams, long polls and pushes take as long as they take");
+        assert_eq!(activity.deadline(&TIMEOUTS), None, "streams, long polls and pushes have no timeout");
         activity.set_authenticated(true);
         activity.request_ends(at(100));
         activity.request_begins(at(101));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_answer_that_is_read_slowly_is_not_idle_for_an_authenticated_client() {
+    fn reading_a_large_response_slowly_is_not_idle_for_an_authenticated_client() {
         let activity = Activity::new(at(0));
         activity.request_begins(at(1));
         activity.request_ends(at(2));
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(
             activity.deadline(&TIMEOUTS),
             Some((at(77), Expired::Idle)),
-            "others get no more time by reading slowly"
+            "slow reading extends no timeout without authentication"
         );
         activity.set_authenticated(true);
         activity.sent(|| at(60));

@@ -11,7 +11,7 @@ const RESERVED: usize = 8;
 /// The ID of a connection; later connections have higher IDs.
 pub(super) type Id = u64;
 
-/// The addresses that count as one: an IPv4 address, or the 64-bit prefix of the network that one IPv6 host has.
+/// A host that opens connections: an IPv4 address, or the 64-bit prefix of an IPv6 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Source(IpAddr);
 
@@ -29,7 +29,7 @@ impl Source {
 pub(super) enum Verdict {
     /// The connection is admitted; another one, if named, must be closed for it.
     Admitted(Id, Option<Evicted>),
-    /// The connection is refused: its address has as many connections as it may, all of them authenticated.
+    /// The connection is refused: its address has reached its limit, and all of its connections are authenticated.
     Refused,
 }
 
@@ -77,7 +77,7 @@ impl Admission {
     /// At a limit, the oldest connection without an authenticated request is closed: a new client, which is about to
     /// send its request, has priority over one that has had time to send its own.
     pub(super) fn admit(&mut self, source: Option<Source>) -> Verdict {
-        let evicted = match self.room(source) {
+        let evicted = match self.evicted_for(source) {
             Ok(evicted) => evicted,
             Err(()) => return Verdict::Refused,
         };
@@ -96,7 +96,7 @@ impl Admission {
     }
 
     /// Returns the connection that must be closed for a new one, if any; an error if the new one must be refused.
-    fn room(&self, source: Option<Source>) -> Result<Option<Evicted>, ()> {
+    fn evicted_for(&self, source: Option<Source>) -> Result<Option<Evicted>, ()> {
         let from = source.and_then(|source| self.sources.get(&source));
         if let Some(from) = from.filter(|from| from.open >= self.limits.per_address) {
             let id = from.unauthenticated.first().copied().ok_or(())?;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_limit_of_all_the_oldest_connection_that_is_not_authenticated_makes_room() {
+    fn at_the_limit_of_all_connections_the_oldest_unauthenticated_one_is_evicted() {
         let mut admission = admission(4, 4);
         let ids: Vec<Id> = (1..=4).map(|host| open(&mut admission, source(&format!("192.0.2.{host}"))).0).collect();
         assert!(admission.mark(ids[0], true));
@@ -192,11 +192,11 @@ mod tests {
         admission.close(ids[1]);
         assert_eq!(admission.open(), 4, "an evicted connection was forgotten at once");
         admission.close(ids[2]);
-        assert_eq!(open(&mut admission, None).1, None, "there is room again");
+        assert_eq!(open(&mut admission, None).1, None, "a slot is free again");
     }
 
     #[test]
-    fn at_the_limit_of_an_address_its_own_connections_make_room_and_no_other() {
+    fn at_the_limit_of_an_address_only_its_own_connections_are_evicted() {
         let mut admission = admission(100, 2);
         let other = open(&mut admission, source("198.51.100.1")).0;
         let first = open(&mut admission, source("192.0.2.1")).0;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_proxy_has_no_limit_of_its_own() {
+    fn a_trusted_proxy_has_no_limit_per_address() {
         let mut admission = admission(50, 2);
         for _ in 0..50 {
             assert_eq!(open(&mut admission, None).1, None);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_an_ipv4_address_or_an_ipv6_network() {
+    fn a_source_is_an_ipv4_address_or_an_ipv6_network() {
         assert_eq!(source("::ffff:192.0.2.1"), source("192.0.2.1"));
         assert_eq!(source("2001:db8::1"), source("2001:db8::ffff:0:0:1"));
         assert_ne!(source("2001:db8::1"), source("2001:db8:0:1::1"));

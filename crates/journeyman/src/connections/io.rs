@@ -1,4 +1,4 @@
-//! A socket and an answer's body that report traffic to the connection's [`super::activity::Activity`].
+//! A socket and a response body that report traffic to the connection's [`super::activity::Activity`].
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -102,7 +102,7 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// The body of an answer. hyper drops it once the whole body was handed over.
+/// The body of a response. hyper drops it after it has taken the whole body.
 pub(super) struct AnswerBody {
     body: Body,
     connection: Arc<Connection>,

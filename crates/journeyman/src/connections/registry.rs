@@ -36,7 +36,7 @@ pub(crate) struct Registry {
 
 struct Table {
     admission: Admission,
-    /// The channels that tell connections to close.
+    /// The channels that signal connections to close.
     closers: HashMap<Id, oneshot::Sender<()>>,
     accepted: u64,
     refused: BTreeMap<&'static str, u64>,
@@ -94,7 +94,7 @@ impl Connection {
     }
 
     /// Returns the time after which a connection without a deadline is checked again.
-    pub(super) fn look_again(&self) -> Duration {
+    pub(super) fn recheck_interval(&self) -> Duration {
         self.registry.timeouts.idle
     }
 }
@@ -209,7 +209,7 @@ impl Registry {
         }
     }
 
-    /// Returns the answer to a refused connection.
+    /// Returns the response to a refused connection.
     pub(super) fn refusal(&self) -> String {
         let id = Machine.uuid(Machine.now()).simple();
         let body = format!(
@@ -230,7 +230,7 @@ impl Registry {
 }
 
 impl Table {
-    /// Tells a connection to close.
+    /// Signals a connection to close, and counts the cause.
     fn evict(&mut self, id: Id, cause: &'static str) {
         if let Some(closer) = self.closers.remove(&id) {
             // A connection that is already closing no longer listens.
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_line_is_written_once_in_a_while_with_what_was_left_out() {
+    fn a_log_gate_passes_one_line_per_interval_with_the_number_of_occurrences() {
         let mut gate = LogGate::default();
         let at = Duration::from_secs;
         assert_eq!([gate.pass(at(5)), gate.pass(at(6)), gate.pass(at(14))], [Some(1), None, None]);
@@ -299,14 +299,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_evicted_connection_is_told_and_counted_and_an_authenticated_one_is_not() {
+    async fn the_oldest_unauthenticated_connection_is_evicted_and_counted() {
         let registry = Registry::new(Limits { total: 3, per_address: 3 }, TIMEOUTS, Vec::new());
         let mut known = ticket(&registry, "192.0.2.1");
         known.connection.set_authenticated(true);
         let mut oldest = ticket(&registry, "192.0.2.2");
         let mut younger = ticket(&registry, "192.0.2.3");
         let _new = ticket(&registry, "192.0.2.4");
-        oldest.evicted.try_recv().expect("it is told to close");
+        oldest.evicted.try_recv().expect("it is evicted");
         assert!(known.evicted.try_recv().is_err() && younger.evicted.try_recv().is_err());
         let totals = registry.connection_totals();
         assert_eq!((totals.limit, totals.authenticated, totals.unauthenticated, totals.accepted), (3, 1, 2, 4));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_limit_of_an_address_does_not_hold_for_trusted_proxies() {
+    async fn trusted_proxies_have_no_limit_per_address() {
         let trusted = vec!["192.0.2.0/24".parse().expect("a network")];
         let registry = Registry::new(Limits { total: 9, per_address: 1 }, TIMEOUTS, trusted);
         let tickets: Vec<Ticket> = (0..5).map(|_| ticket(&registry, "::ffff:192.0.2.9")).collect();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_descriptors_have_run_out_the_oldest_connections_are_closed() {
+    async fn the_oldest_connections_are_closed_when_descriptors_run_out() {
         let registry = Registry::new(Limits { total: 9, per_address: 9 }, TIMEOUTS, Vec::new());
         let known = ticket(&registry, "192.0.2.1");
         known.connection.set_authenticated(true);

@@ -53,7 +53,7 @@ pub(super) async fn connection(
                 Ok::<_, Infallible>(answer.map(|body| AnswerBody::new(body, known)))
             }
         });
-        // We enforce the timeouts of heads and of idle connections: hyper has one timeout for both.
+        // `Deadline` enforces the timeouts of heads and of idle connections, because hyper has one timeout for both.
         let http = http1::Builder::new()
             .header_read_timeout(None)
             .max_header_size(HEAD_BYTES)
@@ -114,7 +114,7 @@ impl Future for Deadline<'_> {
                 Some((at, expired)) if at <= now => return Poll::Ready(expired),
                 Some((at, _)) => self.timer.as_mut().reset(at),
                 None => {
-                    let at = now + self.connection.look_again();
+                    let at = now + self.connection.recheck_interval();
                     self.timer.as_mut().reset(at);
                 }
             }

@@ -21,7 +21,7 @@ use super::{Timeouts, listen, serve};
 
 type Known = Extension<Arc<dyn ClientConnection>>;
 
-/// A time longer than anything takes on a busy machine.
+/// The maximum time that a test waits, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -37,8 +37,8 @@ struct Running {
     task: JoinHandle<()>,
 }
 
-/// Returns the interface: `/` answers anyone, `/known` authenticates, `/body` and `/known-body` read a body, and
-/// `/stream` sends text until the server drains.
+/// Returns the interface: `/` needs no authentication, `/known` authenticates, `/body` and `/known-body` read a body,
+/// and `/stream` sends text until the server drains.
 fn router(drain: CancellationToken) -> Router {
     let events = move |Extension(connection): Known| async move {
         connection.set_authenticated(true);
@@ -79,7 +79,7 @@ impl Running {
     }
 
     /// Opens a connection and sends a text on it.
-    async fn saying(&self, text: &str) -> TcpStream {
+    async fn send(&self, text: &str) -> TcpStream {
         let mut stream = self.connect().await;
         stream.write_all(text.as_bytes()).await.expect("it is sent");
         stream
@@ -109,7 +109,7 @@ async fn read_until(stream: &mut TcpStream, end: &str) -> String {
 
 /// Waits until the server has closed a connection; returns what the server sent before.
 async fn closed(stream: &mut TcpStream) -> String {
-    read_until(stream, "nothing ends so").await
+    read_until(stream, "never received").await
 }
 
 async fn ask(stream: &mut TcpStream, path: &str, end: &str) -> String {
@@ -121,7 +121,7 @@ async fn ask(stream: &mut TcpStream, path: &str, end: &str) -> String {
 }
 
 #[tokio::test]
-async fn connections_that_are_held_keep_out_neither_strangers_nor_the_authenticated() {
+async fn held_connections_block_neither_new_clients_nor_authenticated_ones() {
     let server = start(8, 8, NO_TIMEOUT);
     let mut known = server.connect().await;
     assert!(ask(&mut known, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
@@ -129,7 +129,7 @@ async fn connections_that_are_held_keep_out_neither_strangers_nor_the_authentica
     for number in 0..40 {
         held.push(
             server
-                .saying(
+                .send(
                     ["", "GET / HTTP/1.1\r\nhos", "POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1"]
                         [number % 3],
                 )
@@ -138,21 +138,21 @@ async fn connections_that_are_held_keep_out_neither_strangers_nor_the_authentica
         let mut health = server.connect().await;
         assert!(ask(&mut health, "/", "127.0.0.1").await.starts_with("HTTP/1.1 200"), "{number}");
     }
-    assert!(ask(&mut known, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"), "it was not closed for others");
+    assert!(ask(&mut known, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"), "it was not evicted");
     let totals = server.registry.connection_totals();
     assert!(totals.authenticated == 1 && totals.unauthenticated <= 7 && totals.accepted == 81, "{totals:?}");
     closed(&mut held[0]).await;
 }
 
 #[tokio::test]
-async fn half_a_head_an_idle_connection_and_half_a_body_have_their_time() {
+async fn partial_heads_idle_connections_and_partial_bodies_time_out() {
     let server = start(8, 8, Timeouts { header: SHORT, ..NO_TIMEOUT });
     assert_eq!(closed(&mut server.connect().await).await, "");
-    assert_eq!(closed(&mut server.saying("GET / HTTP/1.1\r\nhost: ").await).await, "");
+    assert_eq!(closed(&mut server.send("GET / HTTP/1.1\r\nhost: ").await).await, "");
     let mut second = server.connect().await;
     assert!(ask(&mut second, "/", "127.0.0.1").await.starts_with("HTTP/1.1 200"));
     second.write_all(b"GET / HTT").await.expect("it is sent");
-    assert_eq!(closed(&mut second).await, "", "the head of a later request has the same time");
+    assert_eq!(closed(&mut second).await, "", "the head of a later request has the same timeout");
     server.until("heads", |totals| totals.closed["header_timeout"] == 3).await;
 
     let server = start(8, 8, Timeouts { idle: SHORT, ..NO_TIMEOUT });
@@ -166,11 +166,11 @@ async fn half_a_head_an_idle_connection_and_half_a_body_have_their_time() {
     let mut proxied = server.connect().await;
     assert!(ask(&mut proxied, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
     proxied.write_all(head("/body").as_bytes()).await.expect("it is sent");
-    let mut known = server.saying(&head("/known-body")).await;
-    assert_eq!(closed(&mut server.saying(&head("/body")).await).await, "");
-    assert_eq!(closed(&mut proxied).await, "", "a request after one with a key has no right of that");
+    let mut known = server.send(&head("/known-body")).await;
+    assert_eq!(closed(&mut server.send(&head("/body")).await).await, "");
+    assert_eq!(closed(&mut proxied).await, "", "an earlier request does not authenticate a later one");
     server.until("bodies", |totals| totals.closed["request_timeout"] == 2).await;
-    known.write_all(b"cd").await.expect("its time is not over");
+    known.write_all(b"cd").await.expect("it has no timeout");
     assert!(read_until(&mut known, "4").await.starts_with("HTTP/1.1 200"));
 }
 
@@ -186,24 +186,24 @@ async fn a_stream_of_an_authenticated_client_outlives_every_timeout_and_ends_whe
     assert_eq!(server.registry.connection_totals().authenticated, 1);
     let waiting = server.connect().await;
     server.drain.cancel();
-    assert!(closed(&mut stream).await.ends_with("still here\n\r\n0\r\n\r\n"), "the stream comes to its end");
+    assert!(closed(&mut stream).await.ends_with("still here\n\r\n0\r\n\r\n"), "the stream ends cleanly");
     tokio::time::timeout(PATIENCE, server.task).await.expect("the server ends").expect("it does not panic");
-    assert!(TcpStream::connect(server.address).await.is_err(), "nothing listens any more");
+    assert!(TcpStream::connect(server.address).await.is_err(), "the listener is closed");
     drop(waiting);
 }
 
 #[tokio::test]
-async fn an_address_whose_connections_are_all_authenticated_is_told_that_it_has_too_many() {
+async fn an_address_whose_connections_are_all_authenticated_gets_503_at_its_limit() {
     let server = start(8, 2, NO_TIMEOUT);
     let mut connections = [server.connect().await, server.connect().await];
     for connection in &mut connections {
         assert!(ask(connection, "/known", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
     }
-    let refused = closed(&mut server.saying("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await).await;
+    let refused = closed(&mut server.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await).await;
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("too_many_connections"), "{refused}");
     assert!(ask(&mut connections[0], "/refused", "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
     let mut health = server.connect().await;
-    assert!(ask(&mut health, "/", "127.0.0.1").await.starts_with("HTTP/1.1 200"), "one is authenticated no longer");
+    assert!(ask(&mut health, "/", "127.0.0.1").await.starts_with("HTTP/1.1 200"), "one is no longer authenticated");
     closed(&mut connections[0]).await;
 }
 
@@ -211,7 +211,7 @@ async fn an_address_whose_connections_are_all_authenticated_is_told_that_it_has_
 async fn pipelined_and_keep_alive_requests_are_answered_on_one_connection() {
     let server = start(8, 8, NO_TIMEOUT);
     let request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
-    let mut stream = server.saying(&request.repeat(3)).await;
+    let mut stream = server.send(&request.repeat(3)).await;
     let mut text = String::new();
     while text.matches("127.0.0.1").count() < 3 {
         let piece = read_until(&mut stream, "127.0.0.1").await;
@@ -227,6 +227,6 @@ async fn pipelined_and_keep_alive_requests_are_answered_on_one_connection() {
 #[tokio::test]
 async fn a_head_of_more_than_64_kib_is_refused() {
     let server = start(8, 8, NO_TIMEOUT);
-    let mut stream = server.saying(&format!("GET / HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "a".repeat(70_000))).await;
+    let mut stream = server.send(&format!("GET / HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "a".repeat(70_000))).await;
     assert!(closed(&mut stream).await.starts_with("HTTP/1.1 431"));
 }

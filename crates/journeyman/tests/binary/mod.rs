@@ -1,4 +1,4 @@
-//! A path of the program that the users of sandboxes can access. If the build directory is in a folder that other users
+//! A path to the program that the users of sandboxes can access. If the build directory is in a folder that other users
 //! cannot pass, such as root's home, the tests use a copy, as `serve` does for its sandboxes.
 
 use std::fs::Permissions;
@@ -9,13 +9,13 @@ use std::sync::LazyLock;
 /// The path of the program in the build directory.
 const BUILT: &str = env!("CARGO_BIN_EXE_journeyman");
 
-/// The prefix of the names of folders with copies. The id of the process that created the copy follows.
+/// The prefix of the names of folders with copies. The ID of the process that created the copy follows it.
 const PREFIX: &str = "journeyman-test-program-";
 
-/// Returns a path of the program that all users can access.
+/// Returns a path to the program that all users can access.
 pub(crate) fn program() -> &'static str {
     static PROGRAM: LazyLock<String> = LazyLock::new(|| {
-        if others_reach(Path::new(BUILT)) {
+        if others_can_run(Path::new(BUILT)) {
             return BUILT.to_owned();
         }
         remove_old_copies();
@@ -24,7 +24,7 @@ pub(crate) fn program() -> &'static str {
     &PROGRAM
 }
 
-fn others_reach(program: &Path) -> bool {
+fn others_can_run(program: &Path) -> bool {
     let open = |path: &Path, bits| path.metadata().is_ok_and(|note| note.mode() & bits == bits);
     program.ancestors().skip(1).all(|dir| open(dir, 0o001)) && open(program, 0o005)
 }

@@ -1,11 +1,11 @@
-//! Agents that do not behave: each run ends with a reason, and the service goes on.
+//! Tests of agents that misbehave: each run ends with a reason, and the service continues to work.
 
 use serde_json::json;
 
 use crate::program::given::{acp_script, is_running, site_with};
 
-/// What each does when it is prompted, and the reason of the run that comes of it.
-const WAYS: &[(&str, &str, &str)] = &[
+/// Agents: a name, the script that runs when the agent is prompted, and the reason code of the last run (empty: none).
+const AGENTS: &[(&str, &str, &str)] = &[
     ("junk", "echo 'not json at all'; echo '{}'; echo '[1,2]'; answer", ""),
     ("broken", "echo '{\"jsonrpc\":\"2.0\",\"id\":'; echo '}}}'; answer", ""),
     ("binary", "head -c 100000 /dev/urandom; echo; answer", ""),
@@ -61,22 +61,22 @@ const WAYS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn an_agent_that_misbehaves_ends_its_run_and_nothing_else() {
+fn a_misbehaving_agent_ends_only_its_run() {
     let mut config = "lease = \"3s\"\nworkers = 8\nwarm-agents = 0\n".to_owned();
-    for (name, ..) in WAYS {
+    for (name, ..) in AGENTS {
         config.push_str(&format!(
             "[agents.{name}]\ncommand = [\"sh\", \"DIR/{name}.sh\"]\nreadable = [\"DIR/{name}.sh\"]\n"
         ));
     }
     let site = site_with(&config);
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
-    for (name, way, _) in WAYS {
-        std::fs::write(site.path(&format!("{name}.sh")), acp_script(way)).unwrap();
+    for (name, on_prompt, _) in AGENTS {
+        std::fs::write(site.path(&format!("{name}.sh")), acp_script(on_prompt)).unwrap();
     }
     let service = site.start();
     let limits = json!({ "limits": { "runSeconds": 10, "outputBytes": 20_000_000 } });
     assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(limits)).0, 200);
-    let jobs: Vec<String> = WAYS
+    let jobs: Vec<String> = AGENTS
         .iter()
         .map(|(name, ..)| {
             let body = json!({ "prompt": "x", "agent": name });
@@ -85,14 +85,14 @@ fn an_agent_that_misbehaves_ends_its_run_and_nothing_else() {
             format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap())
         })
         .collect();
-    for ((name, _, expected), job) in WAYS.iter().zip(&jobs) {
+    for ((name, _, expected), job) in AGENTS.iter().zip(&jobs) {
         service.settled(job);
         let runs = service.get(&format!("{job}/runs"));
         let last = runs["runs"].as_array().unwrap().last().unwrap();
         let code = last["reason"]["code"].as_str().unwrap_or_default();
         assert_eq!(code, *expected, "{name}: {last:#}");
         let text = last["reason"]["text"].as_str().unwrap_or_default();
-        assert!(code.is_empty() || text.len() > 10, "{name}: {text:?} says what happened");
+        assert!(code.is_empty() || text.len() > 10, "{name}: {text:?} does not say what happened");
     }
     for number in ["97531", "97532"] {
         assert!(!is_running(&["sleep", number]), "sleep {number}");
@@ -101,8 +101,8 @@ fn an_agent_that_misbehaves_ends_its_run_and_nothing_else() {
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
 }
 
-/// Agents that do not start as the protocol has it: the script, the reason's code, and words of its text. Another attempt
-/// would not change it, so that there is one.
+/// Agents that violate the protocol when they start: a name, the script, the code of the reason, and parts of its text.
+/// Another attempt would fail in the same way, so there is only one.
 const FALSE_STARTS: &[(&str, &str, &str, &[&str])] = &[
     (
         "exiting",

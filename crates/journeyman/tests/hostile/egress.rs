@@ -1,4 +1,5 @@
-//! The one way out of a sandbox: to what the project allows, and all of it told.
+//! Tests of the proxy for outbound connections from a sandbox: only destinations that the project allows can be
+//! reached, and each decision is an event.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::program::given::{Service, Site, site_with};
 
-/// A program that asks the proxy for `$1` and prints what comes.
+/// A program that asks the proxy for a connection to `$ARGV[0]`, and prints what it receives.
 const ASK: &str = r#"use IO::Socket::INET;
 my ($proxy) = ($ENV{HTTPS_PROXY} || "http://127.0.0.1:8812") =~ m{//(.*)};
 my $s = IO::Socket::INET->new(PeerAddr => $proxy) or die "no proxy\n";
@@ -15,7 +16,7 @@ print $s "CONNECT $ARGV[0] HTTP/1.1\r\n\r\n";
 print while <$s>;
 "#;
 
-/// A registry on this machine that says who it is to everybody; its port.
+/// Starts a server on this machine that sends a fixed text to each client; returns its port.
 fn registry() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -39,15 +40,15 @@ fn service(config: &str, egress: &Value) -> (Site, Service) {
     (site, service)
 }
 
-/// Destinations of the job's events of a type.
-fn told(service: &Service, job: &str, kind: &str) -> Vec<String> {
+/// Returns the destinations of the job's events of a type.
+fn destinations(service: &Service, job: &str, kind: &str) -> Vec<String> {
     let events = service.events(job);
     let of_kind = events.as_array().unwrap().iter().filter(|event| event["type"] == kind);
     of_kind.map(|event| event["data"]["destination"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn a_project_reaches_what_it_allows_and_each_decision_is_an_event() {
+fn only_allowed_destinations_are_reached_and_each_decision_is_an_event() {
     let port = registry();
     let (site, service) = service("egress-private = [\"127.0.0.0/8\"]\n", &json!(["npm", format!("localhost:{port}")]));
     let ask = |destination: &str, file: &str| format!("[[run perl ask.pl {destination} > {file}]]");
@@ -58,10 +59,10 @@ fn a_project_reaches_what_it_allows_and_each_decision_is_an_event() {
     let file = |name: &str| site.file(&site.branch(), name).unwrap();
     assert!(file("good").contains("200 Connection established") && file("good").contains("the registry speaks"));
     assert!(file("bad").contains("403 Forbidden") && file("bad").contains("sandbox.egress"), "{}", file("bad"));
-    assert_eq!(told(&service, &job, "egress.allowed"), [format!("localhost:{port}")]);
-    assert_eq!(told(&service, &job, "egress.denied"), ["setup.example:443", "evil.example:443"], "each once");
+    assert_eq!(destinations(&service, &job, "egress.allowed"), [format!("localhost:{port}")]);
+    assert_eq!(destinations(&service, &job, "egress.denied"), ["setup.example:443", "evil.example:443"], "each once");
 
-    // What is taken back is no longer reached, by an agent that waits either.
+    // A destination that the project no longer allows is refused, also for an agent that is already running.
     let (status, _) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "sandbox": { "egress": [] } })));
     assert_eq!(status, 200);
     service.send(&job, &ask(&format!("localhost:{port}"), "later"));
@@ -70,18 +71,18 @@ fn a_project_reaches_what_it_allows_and_each_decision_is_an_event() {
 }
 
 #[test]
-fn without_a_word_nothing_is_reached() {
+fn private_addresses_are_refused_without_egress_private() {
     let port = registry();
     let (site, service) = service("", &json!([format!("localhost:{port}")]));
-    // The name is allowed, and its address is the machine's.
+    // The project allows the name, but its address is an address of this machine.
     let job = service.create(&format!("[[run perl ask.pl localhost:{port} > private]]"));
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
-    let said = site.file(&site.branch(), "private").unwrap();
-    assert!(said.contains("403 Forbidden") && said.contains("egress-private"), "{said}");
+    let answer = site.file(&site.branch(), "private").unwrap();
+    assert!(answer.contains("403 Forbidden") && answer.contains("egress-private"), "{answer}");
 }
 
 #[test]
-fn destinations_that_are_none_are_refused_where_they_are_set() {
+fn invalid_destinations_are_refused_when_they_are_set() {
     let site = site_with("lease = \"3s\"\n");
     let service = site.start();
     for bad in ["127.0.0.1:80", "registry.npmjs.org", "*.example:443", "npn", "Example.com:443"] {

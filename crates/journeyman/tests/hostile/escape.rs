@@ -1,5 +1,5 @@
-//! Ways out of a sandbox. Each is tried in one, where it must fail, and without one, where it must not: else it would be no
-//! attack, and its failure would say nothing.
+//! Attempts to escape from a sandbox. Each must fail in a sandbox. Where possible, a control checks that the attack
+//! succeeds without one: the failure of an attack that never succeeds would prove nothing.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,22 +10,22 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use crate::program::given::{Site, site_with};
 
-/// What an attack needs to be one.
+/// The condition under which an attack succeeds without a sandbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Control {
-    /// Without a sandbox it gets through.
+    /// The attack always succeeds.
     Works,
-    /// The same where the service is root.
+    /// The attack succeeds if the service runs as root.
     WorksAsRoot,
-    /// What it reaches for is not on every machine.
+    /// The target of the attack does not exist on every machine, so there is no control.
     None,
 }
 
 use Control::{None as Unknown, Works, WorksAsRoot};
 
-/// Attacks: a name, whether it works without a sandbox, and a shell command that succeeds if it gets through.
+/// Attacks: a name, the control without a sandbox, and a shell command that succeeds if the attack does.
 const ATTACKS: &[(&str, Control, &str)] = &[
-    // What the service has.
+    // Data of the service and the host.
     ("the environment of the first process", Unknown, "grep -qa hush-planted /proc/1/environ"),
     ("the environment of all processes", Works, "cat /proc/[0-9]*/environ 2>/dev/null | grep -qa hush-planted"),
     ("the database", Works, "head -c 1 $DIR/data/journeyman.db | grep -q ."),
@@ -33,9 +33,9 @@ const ATTACKS: &[(&str, Control, &str)] = &[
     ("other workspaces", Works, "ls $DIR/data/workspaces/*/tree"),
     ("repositories of the code host", Works, "ls $DIR/data/repositories/shop.git/HEAD"),
     ("files of the host", Works, "grep -q . $DIR/people/README.md"),
-    ("hashes of passwords", WorksAsRoot, "head -c 1 /etc/shadow | grep -q ."),
+    ("password hashes", WorksAsRoot, "head -c 1 /etc/shadow | grep -q ."),
     ("a descriptor that the service was started with", Works, "cat <&9 | grep -q hush-open"),
-    // What it must not write.
+    // Files and settings that a sandbox must not write.
     ("a file in /usr", WorksAsRoot, "touch /usr/.hostile && rm /usr/.hostile"),
     ("a file in /etc", WorksAsRoot, "touch /etc/.hostile && rm /etc/.hostile"),
     ("a file in /dev", WorksAsRoot, "touch /dev/.hostile && rm /dev/.hostile"),
@@ -46,7 +46,7 @@ const ATTACKS: &[(&str, Control, &str)] = &[
         "cat /proc/sys/kernel/core_pattern > ~/p && cat ~/p > /proc/sys/kernel/core_pattern",
     ),
     ("a mount", WorksAsRoot, "mkdir -p ~/m && mount -t tmpfs none ~/m && umount ~/m"),
-    ("a file of root with its rights", WorksAsRoot, "cp /bin/true ~/s && chown 0:0 ~/s && chmod u+s ~/s"),
+    ("a setuid file of root", WorksAsRoot, "cp /bin/true ~/s && chown 0:0 ~/s && chmod u+s ~/s"),
     // Namespaces and processes.
     ("a user namespace", Works, "unshare --user true"),
     ("a namespace of a process", WorksAsRoot, "nsenter --target $SERVICE --net true"),
@@ -64,9 +64,9 @@ const ATTACKS: &[(&str, Control, &str)] = &[
     ("the memory of the first process", Unknown, "[ $SANDBOX = none ] || head -c 1 /proc/1/mem || ls -l /proc/1/exe"),
     // The kernel.
     ("a socket to the hypervisor", Unknown, "perl -e 'exit(socket(S, 40, 1, 0) ? 0 : 1)'"),
-    ("packets", WorksAsRoot, "perl -e 'exit(socket(S, 17, 3, 0) ? 0 : 1)'"),
+    ("packet sockets", WorksAsRoot, "perl -e 'exit(socket(S, 17, 3, 0) ? 0 : 1)'"),
     ("raw sockets", WorksAsRoot, "perl -e 'exit(socket(S, 2, 3, 1) ? 0 : 1)'"),
-    ("ciphers of the kernel", Unknown, "perl -e 'exit(socket(S, 38, 5, 0) ? 0 : 1)'"),
+    ("the kernel's crypto API", Unknown, "perl -e 'exit(socket(S, 38, 5, 0) ? 0 : 1)'"),
     ("netlink beyond routes", Works, "perl -e 'exit(socket(S, 16, 3, 9) || socket(S, 16, 3, 15) ? 0 : 1)'"),
     ("io_uring", Works, "perl -e 'syscall(425, 1, 0); exit($! == 38 ? 1 : 0)'"),
     ("keyrings", Works, "perl -e 'syscall(250, 0, -3, 0); exit($! == 38 ? 1 : 0)'"),
@@ -74,9 +74,9 @@ const ATTACKS: &[(&str, Control, &str)] = &[
     ("userfaultfd", Works, "perl -e 'syscall(323, 0); exit($! == 38 ? 1 : 0)'"),
     ("perf events", Works, "perl -e 'syscall(298, 0, 0, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
     ("file handles", Works, "perl -e 'syscall(304, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
-    ("characters for a terminal", Works, "perl -e 'syscall(16, 0, 0x5412, 0); exit($! == 38 ? 1 : 0)'"),
-    ("calls of 32 bits", Unknown, "sh -c ~/elf32 2>/dev/null; [ $? = 42 ]"),
-    ("calls of x32", Unknown, "perl -e 'exit(syscall(0x40000027) > 0 ? 0 : 1)'"),
+    ("input to a terminal", Works, "perl -e 'syscall(16, 0, 0x5412, 0); exit($! == 38 ? 1 : 0)'"),
+    ("32-bit system calls", Unknown, "sh -c ~/elf32 2>/dev/null; [ $? = 42 ]"),
+    ("x32 system calls", Unknown, "perl -e 'exit(syscall(0x40000027) > 0 ? 0 : 1)'"),
     // The network.
     (
         "the host's loopback",
@@ -89,12 +89,12 @@ const ATTACKS: &[(&str, Control, &str)] = &[
         "perl -MIO::Socket::INET -e '($a) = $ENV{URL} =~ m{//(.*)}; exit(IO::Socket::INET->new(PeerAddr => $a) ? 0 : 1)'",
     ),
     (
-        "the address of metadata",
+        "the address of the metadata service",
         Unknown,
         "perl -MIO::Socket::INET -e 'exit(IO::Socket::INET->new(PeerAddr => \"169.254.169.254:80\", Timeout => 2) ? 0 : 1)'",
     ),
     (
-        "names by UDP",
+        "UDP to the host's loopback",
         Works,
         "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Proto => \"udp\", PeerAddr => \"127.0.0.1:$ENV{UDP}\") or exit 1; $s->send(\"x\"); select undef, undef, undef, 0.2; $s->send(\"x\") or exit 1'",
     ),
@@ -109,14 +109,14 @@ const ATTACKS: &[(&str, Control, &str)] = &[
         "perl -MIO::Socket::UNIX -e 'exit(IO::Socket::UNIX->new(Peer => \"\\0$ENV{ABSTRACT}\") ? 0 : 1)'",
     ),
     (
-        "a descriptor that was inherited",
+        "an inherited descriptor",
         Unknown,
         "[ $SANDBOX = none ] || ls -l /proc/self/fd /proc/$PPID/fd | grep -v 'pipe:\\|/dev/null\\|/proc/\\|eventpoll\\|eventfd\\|/workspace\\|/home/agent\\|total\\|^$'",
     ),
 ];
 
-/// A program of 32 bits that ends with 42: the header of an ELF file, and `mov eax, 1; mov ebx, 42; int 0x80` (elf(5)).
-fn program_of_32_bits() -> Vec<u8> {
+/// Returns a 32-bit program that exits with 42: an ELF header (elf(5)), and `mov eax, 1; mov ebx, 42; int 0x80`.
+fn program_for_32_bits() -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let code = [0xb8, 1, 0, 0, 0, 0xbb, 42, 0, 0, 0, 0xcd, 0x80];
     let base = 0x0804_8000;
@@ -128,8 +128,8 @@ fn program_of_32_bits() -> Vec<u8> {
     file
 }
 
-/// What became of each attack.
-fn tried(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
+/// Tries all attacks in a kind of sandbox; returns the site, and whether each attack succeeded.
+fn try_attacks(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
     let site = site_with(&format!("lease = \"3s\"\nsandbox = \"{sandbox}\"\n"));
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -138,17 +138,17 @@ fn tried(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
     let abstract_name = format!("journeyman-hostile-{}-{sandbox}", std::process::id());
     let _unnamed = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap();
     let port = tcp.local_addr().unwrap().port();
-    // They are accepted by the kernel, and heard by nobody.
+    // The kernel accepts connections to these sockets, although no program answers.
     let mut script = String::new();
     for (number, (_, _, command)) in ATTACKS.iter().enumerate() {
         script.push_str(&format!(
             "( {command} ) > ~/said 2>&1 && echo through {number} >> ~/results || echo held {number} >> ~/results\n"
         ));
     }
-    let text: String = program_of_32_bits().iter().map(|byte| format!("\\{byte:03o}")).collect();
+    let text: String = program_for_32_bits().iter().map(|byte| format!("\\{byte:03o}")).collect();
     let begin = format!("printf '{text}' > ~/elf32; chmod 755 ~/elf32\n");
     site.people_commit("attack.sh", &format!("{begin}{script}"));
-    // Started as from a shell that has a file open.
+    // Start the service with an open file, as a shell may.
     std::fs::write(site.path("open"), "hush-open\n").unwrap();
     let mut wrapper = std::process::Command::new("sh");
     wrapper.args(["-c", "exec 9<\"$0\"; exec \"$@\""]).arg(site.path("open")).env("PLANTED", "hush-planted");
@@ -179,26 +179,26 @@ fn tried(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
             (ATTACKS[number.parse::<usize>().unwrap()].0.to_owned(), what == "through")
         })
         .collect();
-    assert_eq!(results.len(), ATTACKS.len(), "each was tried: {results:#?}");
+    assert_eq!(results.len(), ATTACKS.len(), "some attacks were not tried: {results:#?}");
     let planted = home.join("s");
     let owner = planted.symlink_metadata().map_or(u32::MAX, |note| note.uid());
-    assert!(sandbox == "none" || owner != 0, "no file of root is left on the host");
+    assert!(sandbox == "none" || owner != 0, "an attack left a file of root on the host");
     (site, results)
 }
 
 #[test]
-fn nothing_gets_out_of_a_sandbox() {
-    let (_site, results) = tried("bubblewrap");
+fn no_attack_succeeds_in_a_sandbox() {
+    let (_site, results) = try_attacks("bubblewrap");
     let through: Vec<_> = results.iter().filter(|(_, through)| **through).map(|(name, _)| name).collect();
     assert!(through.is_empty(), "{through:#?}");
 }
 
 #[test]
-fn without_a_sandbox_the_attacks_are_attacks() {
-    let (_site, results) = tried("none");
+fn control_attacks_succeed_without_a_sandbox() {
+    let (_site, results) = try_attacks("none");
     let is_root = rustix::process::geteuid().is_root();
     let works = |control: Control| control == Works || control == WorksAsRoot && is_root;
-    let idle: Vec<_> =
+    let failed: Vec<_> =
         ATTACKS.iter().filter(|(name, control, _)| works(*control) && !results[*name]).map(|(name, ..)| name).collect();
-    assert!(idle.is_empty(), "these would not be seen to get through: {idle:#?}");
+    assert!(failed.is_empty(), "these attacks prove nothing: {failed:#?}");
 }

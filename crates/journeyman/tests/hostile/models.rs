@@ -1,11 +1,11 @@
-//! Programs in a sandbox that want more of the models than their run may have.
+//! Tests of programs in a sandbox that try to use models in ways that their run does not permit.
 
 use journeyman_testkit::Reply;
 use serde_json::json;
 
 use crate::program::models::{KEY, Models, create, last_run, served};
 
-/// A program that sends a request to the door, with a token (`own`: that of its agent), and says what comes.
+/// A program that sends a request with a token (`own`: its agent's) to the model proxy, and prints the answer.
 const ASK: &str = r#"use IO::Socket::INET;
 my ($method, $path, $token, $body) = @ARGV;
 if ($token eq "own") {
@@ -15,7 +15,7 @@ if ($token eq "own") {
         ($token) = (<$in> || "") =~ /(jmt_[0-9a-f]+)/ and last;
     }
 }
-my $s = IO::Socket::INET->new(PeerAddr => "127.0.0.1:8811", Timeout => 5) or die "no door\n";
+my $s = IO::Socket::INET->new(PeerAddr => "127.0.0.1:8811", Timeout => 5) or die "no proxy\n";
 my $head = "$method $path HTTP/1.1\r\nHost: api.anthropic.com\r\nConnection: close\r\nAuthorization: Bearer $token\r\n";
 print $s $head . "Content-Length: " . length($body) . "\r\n\r\n$body";
 print while <$s>;
@@ -23,7 +23,7 @@ print "\n";
 "#;
 
 #[test]
-fn nothing_but_the_runs_own_model_is_reached_by_its_door() {
+fn the_model_proxy_serves_only_the_model_of_the_run() {
     let body = r#"'{"model":"m","max_tokens":1,"messages":[]}'"#;
     let attacks = [
         ("POST", "/v1/messages", "wrong", body.to_owned(), "401"),
@@ -43,7 +43,7 @@ fn nothing_but_the_runs_own_model_is_reached_by_its_door() {
         ("DELETE", "/v1/messages", "own", "''".to_owned(), "404"),
         ("POST", "/v1/messages", "own", body.replace("\"m\"", "\"dearest\""), "403"),
         ("POST", "/v1/messages", "own", body.replace("[]", "[],\"mcp_servers\":[{\"url\":\"https://evil\"}]"), "400"),
-        // The control: with the token of its run the model is called.
+        // The control: a permitted call with the token of the run.
         ("POST", "/v1/messages", "own", body.to_owned(), "200"),
     ];
     let commands: Vec<String> = attacks
@@ -52,12 +52,12 @@ fn nothing_but_the_runs_own_model_is_reached_by_its_door() {
         .collect();
     let command = commands.join("; echo ------; ");
     let models = Models::start(move |asked| {
-        let said = asked.body["messages"].to_string();
-        if said.contains("tool_result") {
+        let messages = asked.body["messages"].to_string();
+        if messages.contains("tool_result") {
             return Reply::Text("It is done.".to_owned());
         }
         if asked.body["max_tokens"] == 1 {
-            return Reply::Text("the control was let through".to_owned());
+            return Reply::Text("the control was answered".to_owned());
         }
         Reply::Tool { name: "run_command".to_owned(), arguments: json!({ "command": format!("({command}) > ~/seen") }) }
     });
@@ -73,24 +73,24 @@ fn nothing_but_the_runs_own_model_is_reached_by_its_door() {
         let begins = format!("HTTP/1.1 {status}");
         assert!(answer.trim_start().starts_with(&begins), "{method} {path} {token} {body}: {answer}");
     }
-    assert!(answers.last().unwrap().contains("the control was let through"), "{seen}");
+    assert!(answers.last().unwrap().contains("the control was answered"), "{seen}");
     assert!(!seen.contains(KEY), "{seen}");
-    assert_eq!(models.server.asked().len(), 3, "two of the agent, and the control");
-    // Two came to the same, and what shows no token is not told.
+    assert_eq!(models.server.asked().len(), 3, "two calls of the agent, and the control");
+    // Two of the denials are the same, and requests without a valid token are not recorded.
     assert_eq!(service.count(&job, "model.denied"), 8, "{:#}", service.events(&job));
 }
 
 #[test]
-fn the_token_of_a_run_is_worth_nothing_in_another_sandbox_and_after_its_turn() {
-    // The model tells the second job what the first has seen; a daemon of the first goes on asking after its turn.
+fn the_token_of_a_run_is_invalid_in_another_sandbox_after_its_turn() {
+    // The prompt of the second job has the token of the first, and the model lets the second job's agent use it.
     let steal = "perl -e 'for (glob \"/proc/[0-9]*/environ\") { open(my $i, \"<\", $_) or next; local $/; \
                  (<$i> || \"\") =~ /(jmt_[0-9a-f]+)/ and print($1), last }'";
     let models = Models::start(move |asked| {
-        let said = asked.body["messages"].to_string();
+        let messages = asked.body["messages"].to_string();
         let command =
             |text: String| Reply::Tool { name: "run_command".to_owned(), arguments: json!({ "command": text }) };
         let try_it = "perl ask.pl POST /v1/messages $TOKEN '{\"model\":\"m\",\"messages\":[]}' | head -1";
-        match (said.contains("tool_result"), said.split("use ").nth(1)) {
+        match (messages.contains("tool_result"), messages.split("use ").nth(1)) {
             (true, _) => Reply::Text("It is done.".to_owned()),
             (false, Some(rest)) => {
                 let token: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
@@ -116,7 +116,7 @@ fn the_token_of_a_run_is_worth_nothing_in_another_sandbox_and_after_its_turn() {
 }
 
 #[test]
-fn a_setup_command_and_a_run_of_the_test_model_have_no_door() {
+fn a_setup_command_and_a_run_of_the_test_model_have_no_model_proxy() {
     let models = Models::start(|_| Reply::Text("It is done.".to_owned()));
     let (site, service) = served(&models, "");
     site.people_commit("ask.pl", ASK);
@@ -130,9 +130,9 @@ fn a_setup_command_and_a_run_of_the_test_model_have_no_door() {
         service.settled(&job);
         let home = site.path(&format!("data/workspaces/{}/home", job.rsplit('/').next().unwrap()));
         let seen = std::fs::read_to_string(home.join("setup")).unwrap();
-        assert_eq!(seen, "no door\n", "{model}: {}", last_run(&service, &job));
+        assert_eq!(seen, "no proxy\n", "{model}: {}", last_run(&service, &job));
         if model == "test/scripted" {
-            assert_eq!(std::fs::read_to_string(home.join("turn")).unwrap(), "no door\n");
+            assert_eq!(std::fs::read_to_string(home.join("turn")).unwrap(), "no proxy\n");
         }
     }
 }

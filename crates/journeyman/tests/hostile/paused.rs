@@ -1,5 +1,4 @@
-//! Tests of agents that are kept between turns: none of their processes runs in the meantime, whatever they have
-//! scheduled.
+//! Tests of idle agents: none of their processes runs between turns, whatever they have scheduled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Tests on a disk with user quotas, where the kernel enforces the disk limit of a run, even for files that no count
-//! sees.
+//! Tests on a disk with user quotas, where the kernel enforces the disk limit of a run, even for files that the service
+//! cannot count.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -35,7 +35,7 @@ const IN_FLIGHT: &str = r#"perl -MSocket -MIO::Handle -e '
     }
     sleep 5; open(D, ">", "hidden"); print D "yes"; close(D)'"#;
 
-/// Returns whether this machine can have such a disk.
+/// Returns whether this machine can mount a disk with user quotas.
 fn has_quotas() -> bool {
     let script = r#"mkfs.ext4 -q -F -O quota "$1" 32M && mount -o loop,usrquota "$1" /mnt"#;
     let dir = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ fn limit(service: &Service) {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn the_kernel_refuses_what_no_count_sees_and_the_run_ends_for_it() {
+fn the_kernel_enforces_the_disk_limit_for_files_that_cannot_be_counted() {
     if !has_quotas() {
         return;
     }
@@ -107,5 +107,5 @@ fn control_without_quotas_descriptors_in_flight_are_not_counted() {
     let job = service.create(&format!("[[run {IN_FLIGHT}]]"));
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     let diff = service.text(&format!("{job}/diff"));
-    assert!(diff.contains("+++ b/hidden"), "48 MB were there, and the limit is 32 MiB: {diff}");
+    assert!(diff.contains("+++ b/hidden"), "the run stored 48 MB although its limit is 32 MiB: {diff}");
 }

@@ -1,5 +1,5 @@
-//! Repositories that mean harm: what an agent leaves in its tree runs nothing on the host and brings nothing of the host
-//! into a commit.
+//! Tests of malicious repositories: files that an agent leaves in its tree run no program on the host, and bring no
+//! data of the host into a commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::program::given::{Service, Site, git, site_with};
 
-/// Ways to make git run a program, by a repository's own configuration and files (git-config(1), gitattributes(5),
-/// githooks(5)): each leaves a mark on the host, should it be run there.
+/// A script that plants configuration and files of a repository that make git run programs (git-config(1),
+/// gitattributes(5), githooks(5)). Each program leaves a mark on the host if it runs there.
 const VECTORS: &str = r#"
 mark() { printf 'touch %s/%s' "$MARKS" "$1"; }
 program() { mkdir -p .git/programs; printf '#!/bin/sh\n%s\ncat 2>/dev/null\n' "$(mark "$1")" > ".git/programs/$1"; chmod 755 ".git/programs/$1"; echo "$PWD/.git/programs/$1"; }
@@ -72,7 +72,7 @@ impl Place {
         marks
     }
 
-    /// A job; its path, and why its last run failed.
+    /// Runs a job; returns its path, and the reason of its last run if that failed.
     fn done(&self, prompt: &str) -> (String, Value) {
         let job = self.service.create(prompt);
         self.service.settled(&job);
@@ -86,14 +86,13 @@ impl Place {
     }
 }
 
-/// What somebody does who looks at a tree with plain git.
+/// Runs common commands of plain git in a tree, and ignores failures.
 fn plain_git(tree: &Path) {
     for arguments in
         [&["status"][..], &["add", "--all"], &["diff", "HEAD"], &["commit", "-m", "x"], &["checkout", "-f", "HEAD"]]
     {
         let mut git = Command::new("git");
         git.args(arguments).current_dir(tree);
-        // Whatever comes of it.
         let _ = git.output().unwrap();
     }
 }
@@ -103,7 +102,7 @@ fn no_configuration_of_a_tree_runs_a_program_on_the_host() {
     let place = place();
     let (job, reason) = place.done("[[run sh vectors.sh]] [[write a|1]]");
     assert!(reason.is_null(), "{reason}");
-    assert_eq!(place.file("a").as_deref(), Some("1\n"), "the work is published all the same");
+    assert_eq!(place.file("a").as_deref(), Some("1\n"), "the work is published");
     place.service.send(&job, "[[append a|2]] [[run git config core.bare true; git config --unset core.worktree]]");
     assert_eq!(place.service.settled(&job)["status"], "completed", "{:#}", place.service.events(&job));
     assert_eq!(place.file("a").as_deref(), Some("1\n2\n"));
@@ -121,16 +120,16 @@ fn no_configuration_of_a_tree_runs_a_program_on_the_host() {
     host("git", &["config", "--unset", "core.worktree"]);
     std::fs::write(tree.join("README.md"), "changed").unwrap();
     plain_git(&tree);
-    // One that answers wrongly keeps others from their turn.
+    // Programs that fail keep git from running others.
     for setting in ["filter.evil.process", "filter.evil.required", "commit.gpgSign"] {
         host("git", &["config", "--unset", setting]);
     }
     plain_git(&tree);
-    assert!(place.marks().len() >= 4, "they would run: {:?}", place.marks());
+    assert!(place.marks().len() >= 4, "plain git runs the programs: {:?}", place.marks());
 }
 
 #[test]
-fn a_git_directory_that_is_something_else_costs_history_and_no_work() {
+fn a_replaced_git_directory_costs_history_but_no_work() {
     let place = place();
     for (what, command) in [
         ("a link to the host", "rm -rf .git; ln -s / .git"),
@@ -138,7 +137,7 @@ fn a_git_directory_that_is_something_else_costs_history_and_no_work() {
         ("nothing", "rm -rf .git"),
         ("junk", "rm -rf .git; mkdir .git; echo junk > .git/HEAD; head -c 1000 /dev/urandom > .git/index"),
         ("alternates of the host", "echo /etc > .git/objects/info/alternates"),
-        ("a head that waits", "rm .git/HEAD; mkfifo .git/HEAD; (sleep 2; echo x > .git/HEAD) & true"),
+        ("a fifo as HEAD", "rm .git/HEAD; mkfifo .git/HEAD; (sleep 2; echo x > .git/HEAD) & true"),
     ] {
         let name = what.replace(' ', "-");
         let (job, reason) = place.done(&format!("[[run {command}]] [[write {name}|kept]]"));
@@ -197,15 +196,15 @@ fn control_git_waits_for_fifos() {
 }
 
 #[test]
-fn modes_that_git_does_not_write_itself_are_written_again() {
+fn file_modes_that_git_itself_does_not_write_are_normalized() {
     let place = place();
     let odd = "printf a > x; printf b > y; chmod 755 x y; git add x y; t=$(git cat-file tree $(git write-tree) | perl -0777 -pe \
                's/100755 x/104755 x/; s/100755 y/100777 y/' | git hash-object -t tree -w --literally --stdin); \
                c=$(git commit-tree -p HEAD -m odd $t); git update-ref HEAD $(GIT_AUTHOR_NAME=Ada git \
                commit-tree -p $c -m more $t)";
     for (what, prompt) in [
-        ("its commits alone", format!("[[run {odd}]]")),
-        ("and a file beside", format!("[[run {odd}]] [[write beside.txt|b]]")),
+        ("only its commits", format!("[[run {odd}]]")),
+        ("and another file", format!("[[run {odd}]] [[write other.txt|b]]")),
     ] {
         let (job, reason) = place.done(&prompt);
         assert!(reason.is_null(), "{what}: {reason} {:#}", place.service.events(&job));
@@ -217,7 +216,7 @@ fn modes_that_git_does_not_write_itself_are_written_again() {
         assert_eq!(files.matches("100755 blob").count(), 2, "{what}: {files}");
         let log = git(&repository, &["log", "--format=%s by %an", &format!("main..{branch}")]);
         assert!(log.contains("more by Ada") && log.contains("odd by"), "{what}: {log}");
-        // The next turn begins where this one ended.
+        // The next turn starts with a clean tree, where this one ended.
         place
             .service
             .send(&job, "[[run git status --porcelain -- x y > status.txt; git log -1 --format=%s >> status.txt]]");
@@ -228,7 +227,7 @@ fn modes_that_git_does_not_write_itself_are_written_again() {
 }
 
 #[test]
-fn commits_that_git_finds_damaged_are_refused() {
+fn damaged_and_unsupported_commits_are_refused() {
     let place = place();
     let commit =
         |tree: &str| format!("[[run t=$({tree}); git update-ref HEAD $(echo x | git commit-tree $t -p HEAD)]]");
@@ -264,7 +263,7 @@ fn commits_that_git_finds_damaged_are_refused() {
     let modules = r"[submodule \x]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n";
     let (_, reason) = place.done(&format!("[[run printf '{modules}' > .gitmodules]]"));
     assert!(reason["text"].as_str().unwrap_or_default().contains(".gitmodules"), "{reason}");
-    // By a merge whose first parent had it once: against that nothing is new.
+    // A merge whose first parent had the file: compared with that parent, nothing is new.
     place.site.people_commit(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n");
     std::fs::remove_file(place.site.path("people/.gitmodules")).unwrap();
     place.site.people_commit("after", "x");
@@ -279,26 +278,29 @@ fn commits_that_git_finds_damaged_are_refused() {
 }
 
 #[test]
-fn what_is_no_file_brings_nothing_of_the_host_along() {
+fn links_and_special_files_bring_no_data_of_the_host() {
     let place = place();
     let plant = "ln -s /etc/passwd link; ln -s /proc/1/environ environment; ln -s .. above; mkfifo pipe; mknod device c 1 8; \
                  mkdir closed; echo x > closed/x; chmod 000 closed; printf 'version https://git-lfs.github.com/spec/v1\\noid \
                  sha256:00\\nsize 9\\n' > big.bin; echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes; true";
     let (job, reason) = place.done(&format!("[[run {plant}]] [[write a|1]]"));
     assert!(reason.is_null(), "{reason} {:#}", place.service.events(&job));
-    assert_eq!(place.file("link").as_deref(), Some("/etc/passwd"), "a link is committed as what it says");
+    assert_eq!(place.file("link").as_deref(), Some("/etc/passwd"), "the link itself is committed");
     assert_eq!(place.file("environment").as_deref(), Some("/proc/1/environ"));
     assert_eq!((place.file("pipe"), place.file("device"), place.file("a").as_deref()), (None, None, Some("1\n")));
-    assert!(place.file("big.bin").unwrap().starts_with("version https://git-lfs"), "a pointer is a file");
+    assert!(
+        place.file("big.bin").unwrap().starts_with("version https://git-lfs"),
+        "an LFS pointer is committed as it is"
+    );
     let diff = place.service.text(&format!("{job}/diff"));
     assert!(!diff.contains("root:x:0"), "{diff}");
-    // Its folders are removed all the same.
+    // The next turn works although the tree has a folder without permissions.
     place.service.send(&job, "[[run rm -f link]]");
     assert_eq!(place.service.settled(&job)["status"], "completed", "{:#}", place.service.events(&job));
 }
 
 #[test]
-fn odd_names_are_names() {
+fn unusual_file_names_are_committed() {
     let place = place();
     let names = r#"printf 1 > "$(printf 'a\nb')"; printf 2 > ./-rf; printf 3 > "$(printf '\377\376')"; printf 4 > '$(touch x)'; printf 5 > 'q"uo te'"#;
     let (job, reason) = place.done(&format!("[[run {names}]]"));
@@ -310,9 +312,9 @@ fn odd_names_are_names() {
 }
 
 #[test]
-fn files_of_a_home_that_are_read_by_the_next_turn_stay_inside() {
+fn files_planted_in_a_home_run_nothing_on_the_host() {
     let place = place();
-    // A home is carried on: what was planted there is the agent's own, and is run nowhere else.
+    // The next turn gets the same home, so programs in its sandbox read the planted files; no program outside may.
     let plant = r#"for f in .bashrc .profile .npmrc .gitconfig; do echo "touch $MARKS/$f" > ~/$f; done; mkdir -p ~/.cargo; printf '[build]\nrustc-wrapper = "touch"\n' > ~/.cargo/config.toml; printf '[core]\n\tfsmonitor = touch %s/home\n' "$MARKS" > ~/.gitconfig"#;
     let (job, reason) = place.done(&format!("[[run {plant}]] [[write a|1]]"));
     assert!(reason.is_null(), "{reason}");
@@ -339,7 +341,7 @@ git -c safe.directory='*' push -q "$1" "+$commit:refs/heads/main""#
 }
 
 #[test]
-fn a_few_objects_that_stand_for_many_files_are_not_checked_out() {
+fn a_tree_of_few_objects_and_very_many_files_is_not_checked_out() {
     let place = place();
     let limit = json!({ "limits": { "diskBytes": 50 << 20 } });
     let (status, body) = place.service.call("PATCH", "/v2/projects/shop", Some(limit));
@@ -354,11 +356,11 @@ fn a_few_objects_that_stand_for_many_files_are_not_checked_out() {
     assert!(reason["text"].as_str().unwrap_or_default().contains("limits.diskBytes"), "{reason}");
     let id = job.rsplit('/').next().unwrap();
     let tree = place.site.path("data/workspaces").join(id).join("tree");
-    assert!(!tree.join("0").exists(), "no file of it is on the disk");
+    assert!(!tree.join("0").exists(), "no file of the tree is on the disk");
 }
 
 #[test]
-fn a_path_remote_with_hooks_or_in_the_services_folder_is_refused_before_a_project_is_made() {
+fn a_path_remote_with_hooks_or_in_the_data_directory_is_refused_before_a_project_is_created() {
     let place = place();
     let far = place.site.path("far.git");
     git(&place.site.path("people"), &["clone", "--quiet", "--bare", ".", far.to_str().unwrap()]);

@@ -10,12 +10,12 @@ const VALUE: &str = "hush-9f8e7d6c-hush";
 /// The secret in the form in which an agent would take it out of the sandbox, so that no redaction recognizes it.
 const STOLEN: &str = "hsuh-c6d7e8f9-hsuh";
 
-/// The last prompt of an attack: the agent takes the output of what it has planted, and records whether the setup
-/// command had the secret.
+/// The last prompt of an attack: the agent takes the output of the planted code, and records whether the setup command
+/// had the secret.
 const TAKE: &str = "[[run cat leak ~/leak 2>/dev/null | rev > stolen; cat ~/made > seen]]";
 
 /// An attack: the setup command, which records the length of the secret in `~/made`; files that people have committed;
-/// and what the agent plants.
+/// and the prompt that plants the code.
 struct Attack {
     name: &'static str,
     setup: &'static str,
@@ -153,7 +153,7 @@ fn safe(noted: &str) -> (bool, Option<String>) {
 }
 
 #[test]
-fn what_an_agent_has_planted_is_never_run_with_a_secret_that_it_does_not_get() {
+fn planted_code_never_runs_with_a_secret_that_the_agent_does_not_get() {
     for attack in ATTACKS {
         let tried = |is_shared: bool| {
             let place = place(attack.setup, attack.base, is_shared);
@@ -162,14 +162,14 @@ fn what_an_agent_has_planted_is_never_run_with_a_secret_that_it_does_not_get() {
             place.follow_up(&job, TAKE);
             place.taken(&job)
         };
-        assert_eq!(tried(false), safe("18"), "{}: the setup command had it, and nobody else", attack.name);
+        assert_eq!(tried(false), safe("18"), "{}: only the setup command had the secret", attack.name);
         let (is_stolen, _) = tried(true);
-        assert!(is_stolen, "{}: where the agent gets it, the command runs on its work: it would work", attack.name);
+        assert!(is_stolen, "{}: control: the attack works if the agent gets the secret too", attack.name);
     }
 }
 
 #[test]
-fn an_agent_that_dies_is_given_no_secret_by_its_next_attempt() {
+fn an_agent_that_dies_gets_no_secret_from_its_next_attempt() {
     let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
     let job = place.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
     place.fail(&job, "[[die]]");
@@ -178,7 +178,7 @@ fn an_agent_that_dies_is_given_no_secret_by_its_next_attempt() {
 }
 
 #[test]
-fn commits_of_people_on_an_agents_branch_do_not_have_its_code_run_with_the_secret() {
+fn an_agents_code_does_not_run_with_the_secret_after_people_commit_to_its_branch() {
     let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
     let job = place.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
     let (people, repository, branch) = (place.site.path("people"), place.site.repository(), place.branch(&job));
@@ -192,7 +192,7 @@ fn commits_of_people_on_an_agents_branch_do_not_have_its_code_run_with_the_secre
 }
 
 #[test]
-fn a_job_on_the_branch_of_another_has_its_code_not_run_with_the_secret() {
+fn code_on_the_branch_of_another_job_does_not_run_with_the_secret() {
     let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
     let job = place.done("[[write setup.sh|echo $TOKEN > leak]]");
     let branch = place.branch(&job);
@@ -204,7 +204,7 @@ fn a_job_on_the_branch_of_another_has_its_code_not_run_with_the_secret() {
 }
 
 #[test]
-fn what_people_have_merged_is_set_up_with_the_secret() {
+fn code_that_people_have_merged_runs_with_the_secret() {
     let place = place("sh setup.sh", &[("setup.sh", "true")], false);
     let job = place.done("[[write setup.sh|echo merged ${#TOKEN} > ~/made]]");
     let (people, repository) = (place.site.path("people"), place.site.repository());
@@ -221,7 +221,7 @@ fn what_people_have_merged_is_set_up_with_the_secret() {
 }
 
 #[test]
-fn no_job_pushes_to_a_branch_that_people_accept_work_into() {
+fn no_job_pushes_to_a_branch_of_accepted_commits() {
     let place = place("true", &[], false);
     let (status, answer) = place.service.call("PATCH", "/v2/projects/shop", Some(json!({ "ref": "develop" })));
     assert_eq!(status, 200, "{answer}");
@@ -236,7 +236,7 @@ fn no_job_pushes_to_a_branch_that_people_accept_work_into() {
 }
 
 #[test]
-fn a_job_stops_pushing_to_its_branch_when_the_project_comes_to_name_it() {
+fn a_job_stops_pushing_to_its_branch_when_the_project_names_it() {
     let place = place("true", &[], false);
     let job = place.done("[[write a|1]]");
     let branch = place.branch(&job);
@@ -255,11 +255,11 @@ const INSTALL: &str = "[ -n \"$TOKEN\" ] || exit 1; mkdir node_modules; \
                        while read -r name; do echo installed > node_modules/$name; done < modules.lock; sleep 97533 > /dev/null 2>&1 &";
 
 #[test]
-fn an_installation_with_a_token_is_there_after_the_workspace_was_built_anew() {
+fn packages_that_need_a_token_are_installed_after_the_workspace_was_rebuilt() {
     let base = [(".gitignore", "node_modules\n"), ("modules.lock", "private\n")];
     let place = place(INSTALL, &base, false);
     let job = place.done("[[run cat node_modules/private > first]] [[append modules.lock|another]] [[write a|1]]");
-    assert!(!is_running(&["sleep", "97533"]), "nothing that had the token is left");
+    assert!(!is_running(&["sleep", "97533"]), "no process that had the token is left");
     place.fail(&job, "[[fail on purpose]]");
     place.follow_up(&job, "[[run cat node_modules/private > second; git status --porcelain > status]] [[append a|2]]");
     let branch = place.branch(&job);

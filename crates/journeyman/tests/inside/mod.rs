@@ -2,24 +2,24 @@
 
 use rustix::process::Pid;
 
-/// A shell command that says who its parent is: by its number in its own namespace, and the namespace.
-pub(crate) const TELL: &str = "echo $PPID $(readlink /proc/self/ns/pid)";
+/// A shell command that prints the ID of its parent process in the PID namespace of the sandbox, and that namespace.
+pub(crate) const PRINT_PARENT: &str = "echo $PPID $(readlink /proc/self/ns/pid)";
 
-/// A process that has told.
+/// A process in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Inmate {
+pub(crate) struct SandboxProcess {
     number: String,
     namespace: String,
 }
 
-impl Inmate {
-    /// Reads what [`TELL`] has said.
+impl SandboxProcess {
+    /// Parses the output of [`PRINT_PARENT`].
     pub(crate) fn parse(line: &str) -> Self {
         let (number, namespace) = line.trim().split_once(' ').unwrap();
         Self { number: number.to_owned(), namespace: namespace.to_owned() }
     }
 
-    /// Its number on the host; `None` once it is gone.
+    /// Returns the process ID on the host; `None` if there is no such process.
     pub(crate) fn pid(&self) -> Option<Pid> {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok()).find_map(|pid| {
@@ -32,7 +32,7 @@ impl Inmate {
         })
     }
 
-    /// The letter for what it does (proc_pid_stat(5)); `None` once it is gone.
+    /// Returns the letter of the process state (proc_pid_stat(5)); `None` if there is no such process.
     pub(crate) fn state(&self) -> Option<char> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?.as_raw_pid())).ok()?;
         stat.rsplit(") ").next()?.chars().next()
@@ -42,20 +42,20 @@ impl Inmate {
     pub(crate) fn is_held(&self) -> bool {
         let Some(pid) = self.pid() else { return false };
         let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_pid())).unwrap_or_default();
-        let says = |file: String, wanted: &str| {
+        let has_line = |file: String, wanted: &str| {
             std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line == wanted))
         };
         let is_frozen = groups.lines().any(|line| match line.splitn(3, ':').collect::<Vec<_>>().as_slice() {
             [_, "", path] => ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
                 .iter()
-                .any(|mount| says(format!("{mount}{path}/cgroup.events"), "frozen 1")),
-            [_, "freezer", path] => says(format!("/sys/fs/cgroup/freezer{path}/freezer.state"), "FROZEN"),
+                .any(|mount| has_line(format!("{mount}{path}/cgroup.events"), "frozen 1")),
+            [_, "freezer", path] => has_line(format!("/sys/fs/cgroup/freezer{path}/freezer.state"), "FROZEN"),
             _ => false,
         });
         is_frozen || self.state() == Some('T')
     }
 
-    /// Whether it is there and not over.
+    /// Returns whether the process exists and is not a zombie.
     pub(crate) fn runs(&self) -> bool {
         !matches!(self.state(), None | Some('Z'))
     }

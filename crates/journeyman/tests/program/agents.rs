@@ -1,4 +1,4 @@
-//! Agents that are not ours, and what they may do to a service.
+//! Tests of third-party agents: their configuration, sessions, installation, files and permissions.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::given::{Service, Site, git, site, site_with};
-use crate::inside::{Inmate, TELL};
+use crate::inside::{PRINT_PARENT, SandboxProcess};
 
-/// An agent that knows nothing of us: a shell script that speaks the protocol.
+/// A third-party agent: a shell script that speaks the Agent Client Protocol.
 const SHELL_AGENT: &str = r#"#!/bin/sh
 cwd=""
 while IFS= read -r line; do
@@ -27,7 +27,7 @@ done
 "#;
 
 #[test]
-fn another_agent_is_plugged_in_by_configuration_alone() {
+fn another_agent_is_added_by_configuration_alone() {
     let site = site_with(
         "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\", \"{model}\"]\nreadable = [\"DIR/agent.sh\"]\nenvironment = { GREETING = \"love\" }\n",
     );
@@ -41,11 +41,12 @@ fn another_agent_is_plugged_in_by_configuration_alone() {
     let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert_eq!(site.file(&site.branch(), "from-the-shell.txt").unwrap(), "made with love by some/model\n");
-    let said = service.events(&job).as_array().unwrap().iter().any(|event| event["data"]["text"] == "Done by a shell.");
-    assert!(said, "{:#}", service.events(&job));
+    let is_there =
+        service.events(&job).as_array().unwrap().iter().any(|event| event["data"]["text"] == "Done by a shell.");
+    assert!(is_there, "{:#}", service.events(&job));
 }
 
-/// A site with the agent `shell`, a script of that text.
+/// Returns a site with the agent `shell`, which runs a script.
 fn site_with_script(script: &str) -> Site {
     let site = site_with(
         "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n",
@@ -69,22 +70,22 @@ fn follow_up(service: &Service, job: &str, prompt: &str) {
 }
 
 #[test]
-fn an_agent_has_a_moment_after_its_answer_to_write_its_session() {
+fn an_agent_has_time_after_its_answer_to_write_its_session() {
     let answer = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":"end_turn"}}\n' "$id" ;;"#;
-    let late = answer.replace(";;", "; sleep 0.05; echo told >> \"$HOME/session\" ;;");
+    let late = answer.replace(";;", "; sleep 0.05; echo saved >> \"$HOME/session\" ;;");
     let site = site_with_script(
-        &SHELL_AGENT.replace(answer, &late).replace("echo \"made", "cp \"$HOME/session\" told.txt; echo \"made"),
+        &SHELL_AGENT.replace(answer, &late).replace("echo \"made", "cp \"$HOME/session\" saved.txt; echo \"made"),
     );
     let service = site.start();
     let job = create(&service, "shell", "x");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     std::fs::remove_dir_all(site.path("data/workspaces")).unwrap();
     follow_up(&service, &job, "y");
-    assert_eq!(site.file(&site.branch(), "told.txt").as_deref(), Some("told\n"));
+    assert_eq!(site.file(&site.branch(), "saved.txt").as_deref(), Some("saved\n"));
 }
 
 #[test]
-fn an_agent_that_has_waited_and_forgotten_its_session_is_replaced() {
+fn an_idle_agent_that_has_lost_its_session_is_replaced() {
     let once = "[ -z \"$served\" ] || { printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32000,\"message\":\
                 \"no such session\"}}\\n' \"$id\"; continue; }; served=1; echo \"made";
     let site = site_with_script(&SHELL_AGENT.replace("echo \"made", once).replace("> from", ">> from"));
@@ -98,30 +99,30 @@ fn an_agent_that_has_waited_and_forgotten_its_session_is_replaced() {
     assert_eq!(statuses, ["succeeded", "failed", "succeeded"], "{runs:#}");
 }
 
-/// The agent of a job that has come to rest.
-fn waiting_agent(site: &Site, service: &Service) -> Inmate {
-    let job = service.create(&format!("[[run {TELL} > ~/told]]"));
+/// Runs a job; returns its idle agent.
+fn idle_agent(site: &Site, service: &Service) -> SandboxProcess {
+    let job = service.create(&format!("[[run {PRINT_PARENT} > ~/agent]]"));
     assert_eq!(service.settled(&job)["status"], "completed");
     let id = job.rsplit('/').next().unwrap();
-    Inmate::parse(&std::fs::read_to_string(site.path(&format!("data/workspaces/{id}/home/told"))).unwrap())
+    SandboxProcess::parse(&std::fs::read_to_string(site.path(&format!("data/workspaces/{id}/home/agent"))).unwrap())
 }
 
 #[test]
-fn a_service_that_ends_ends_the_agents_that_wait_for_a_follow_up() {
+fn a_service_that_stops_ends_its_idle_agents() {
     let site = site();
     let mut service = site.start();
-    let agent = waiting_agent(&site, &service);
-    assert!(agent.runs(), "it waits");
+    let agent = idle_agent(&site, &service);
+    assert!(agent.runs(), "the agent is not idle");
     service.terminate();
     assert_eq!(service.ended(), Some(0));
-    assert!(!agent.runs(), "it is gone before the service is");
+    assert!(!agent.runs(), "the agent outlives the service");
 }
 
 #[test]
-fn an_agent_that_waits_paused_does_not_outlive_a_service_that_is_killed() {
+fn a_paused_agent_does_not_outlive_a_service_that_is_killed() {
     let site = site();
     let service = site.start();
-    let agent = waiting_agent(&site, &service);
+    let agent = idle_agent(&site, &service);
     let until = |is_so: &dyn Fn() -> bool| {
         let end = Instant::now() + Duration::from_secs(20);
         while !is_so() {
@@ -134,7 +135,7 @@ fn an_agent_that_waits_paused_does_not_outlive_a_service_that_is_killed() {
     until(&|| !agent.runs());
 }
 
-/// An npm that knows one package, and says what it was asked for.
+/// A replacement for npm that records its arguments, and installs the shell agent unless the package is `nothing`.
 const NPM: &str = r#"#!/bin/sh
 echo "$@" >> "$(dirname "$0")/asked"
 for word; do
@@ -173,7 +174,7 @@ fn an_agent_is_installed_listed_and_checked() {
     assert_eq!((state("shell").as_str(), state("journeyman").as_str()), ("not installed", "ready"));
     assert_eq!([state("absent"), state("lost")], ["program not found", "program not found"]);
 
-    // A run says what is missing.
+    // The reason of a run says how to install the agent.
     let service = site.start();
     let job = create(&service, "shell", "x");
     assert_eq!(service.settled(&job)["status"], "failed");
@@ -192,7 +193,7 @@ fn an_agent_is_installed_listed_and_checked() {
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert!(site.file(&site.branch(), "from-the-shell.txt").is_some());
 
-    // It does what it always does, which is not what it is asked for.
+    // The agent ignores the prompt of the check, so the check fails.
     let (code, text) = run(&["agent", "check", "shell"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("session new") && text.contains("hello.txt is not in a commit"), "{text}");
@@ -200,12 +201,12 @@ fn an_agent_is_installed_listed_and_checked() {
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("session resumed") && text.matches("ok  ").count() == 3, "{text}");
 
-    // What fails leaves what was there.
+    // A failed installation leaves the earlier one unchanged.
     for (id, word) in [
         ("broken", "failed"),
         ("partial", "do not contain"),
         ("none", "there is no agent"),
-        ("journeyman", "is not one that is installed"),
+        ("journeyman", "has no packages to install"),
     ] {
         let (code, text) = run(&["agent", "install", id]);
         assert!(code == Some(1) && text.contains(word), "{id}: {text}");
@@ -214,7 +215,7 @@ fn an_agent_is_installed_listed_and_checked() {
     std::fs::write(site.path("config.toml"), config.replace("shell-agent@1.0.0", "nothing@2.0.0")).unwrap();
     assert_eq!(state("shell"), "other version");
     let (code, text) = run(&["agent", "install", "shell"]);
-    assert!(code == Some(1) && text.contains("what was there before is as it was"), "{text}");
+    assert!(code == Some(1) && text.contains("an earlier version is unchanged"), "{text}");
     assert!(site.path("data/agents/shell/node_modules/.bin/shell").exists());
 }
 
@@ -228,9 +229,9 @@ fn packed(site: &Site) -> Option<(String, String)> {
         Command::new("npm").args(["pack", "--json", "--offline"]).current_dir(folder).output()
     };
     let output = pack(&folder).ok().filter(|output| output.status.success())?;
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let file = folder.join(told[0]["filename"].as_str().unwrap());
-    Some((format!("file:{}", file.display()), told[0]["integrity"].as_str().unwrap().to_owned()))
+    let packages: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let file = folder.join(packages[0]["filename"].as_str().unwrap());
+    Some((format!("file:{}", file.display()), packages[0]["integrity"].as_str().unwrap().to_owned()))
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn a_package_with_another_hash_is_not_installed() {
         assert!(code == Some(1) && text.contains("hash") && text.contains("lock file"), "{kind}: {text}");
         let left: Vec<_> =
             std::fs::read_dir(site.path("data/agents")).unwrap().map(|one| one.unwrap().file_name()).collect();
-        assert_eq!(left, [".lock"], "nothing is left of it");
+        assert_eq!(left, [".lock"], "no file of the package is left");
     }
     // The same package is installed with its own hash, so the hash was the reason.
     lock(&hash, "dependencies");
@@ -272,9 +273,9 @@ fn a_package_with_another_hash_is_not_installed() {
     assert!(code == Some(0) && script.exists() && !text.contains("warning"), "{text}");
     lock(&wrong, "dependencies");
     let (code, text) = install();
-    assert!(code == Some(1) && text.contains("what was there before is as it was"), "{text}");
-    assert!(script.exists(), "and it is");
-    // A lock file that is named and not there is an error.
+    assert!(code == Some(1) && text.contains("an earlier version is unchanged"), "{text}");
+    assert!(script.exists(), "the earlier installation is there");
+    // A configured lock file that does not exist is an error.
     std::fs::remove_file(site.path("package-lock.json")).unwrap();
     let (code, text) = install();
     assert!(code == Some(1) && text.contains("cannot be read"), "{text}");
@@ -282,7 +283,7 @@ fn a_package_with_another_hash_is_not_installed() {
 
 #[test]
 fn an_agent_gets_its_files_in_its_home_and_nowhere_else() {
-    // The second time its home is full of traps: they lead nowhere but within its own sandbox.
+    // In the second turn, the home has links to other places: writing through them must not leave the sandbox.
     let site = site_with(
         "lease = \"3s\"\nwarm-agents = 0\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n\
          environment = { GREETING = \"love\" }\n\
@@ -297,17 +298,20 @@ fn an_agent_gets_its_files_in_its_home_and_nowhere_else() {
     let job = create(&service, "shell", "x");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     let seen = site.file(&site.branch(), "seen.txt").unwrap();
-    assert_eq!(seen, "model = \"test/scripted\"\n$(id) `id` 'quoted' /home/agent", "each as it stands, and no more");
+    assert_eq!(
+        seen, "model = \"test/scripted\"\n$(id) `id` 'quoted' /home/agent",
+        "placeholders are replaced, and nothing else"
+    );
     service.send(&job, "again");
     assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
     assert!(!std::path::Path::new("/outside").exists());
 }
 
 #[test]
-fn what_a_project_refuses_by_kind_is_refused_and_told() {
+fn permissions_are_refused_by_kind_and_the_event_says_so() {
     let site = site();
     let service = site.start();
-    let told = |sandbox: serde_json::Value| {
+    let decision = |sandbox: serde_json::Value| {
         let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "sandbox": sandbox })));
         assert_eq!(status, 200, "{answer}");
         let job = service.create("[[ask may I?]]");
@@ -317,12 +321,12 @@ fn what_a_project_refuses_by_kind_is_refused_and_told() {
         let data = answered.unwrap_or_else(|| panic!("{events:#}"))["data"].clone();
         (data["granted"].clone(), data["kind"].clone())
     };
-    assert_eq!(told(json!({})), (json!(true), json!("allow_once")));
-    // It says nothing of what kind it is.
-    assert_eq!(told(json!({ "permissionKinds": { "execute": "refuse" } })), (json!(true), json!("allow_once")));
-    assert_eq!(told(json!({ "permissionKinds": { "other": "refuse" } })), (json!(false), json!("reject_once")));
+    assert_eq!(decision(json!({})), (json!(true), json!("allow_once")));
+    // The request has no kind, so it is of the kind `other`.
+    assert_eq!(decision(json!({ "permissionKinds": { "execute": "refuse" } })), (json!(true), json!("allow_once")));
+    assert_eq!(decision(json!({ "permissionKinds": { "other": "refuse" } })), (json!(false), json!("reject_once")));
     let inverse = json!({ "permissions": "refuse", "permissionKinds": { "other": "allow" } });
-    assert_eq!(told(inverse), (json!(true), json!("allow_once")));
+    assert_eq!(decision(inverse), (json!(true), json!("allow_once")));
     let wrong = json!({ "sandbox": { "permissionKinds": { "teleport": "refuse" } } });
     let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(wrong));
     assert_eq!(status, 400, "{answer}");

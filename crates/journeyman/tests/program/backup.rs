@@ -26,13 +26,13 @@ fn refused(site: &Site, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Gives an installation the master key of another.
-fn hand_over(from: &Path, to: &Path) {
+/// Copies the master key of an installation to another.
+fn copy_key(from: &Path, to: &Path) {
     std::fs::create_dir_all(to.parent().unwrap()).unwrap();
     std::fs::copy(from, to).unwrap();
 }
 
-/// Returns the numbers in the prompts of a job.
+/// Returns the numbers in the prompts of a job's messages, all of which must be finished.
 fn numbers(service: &Service, job: &str) -> Vec<String> {
     let messages = service.get(&format!("{job}/messages"))["messages"].take();
     let number = |message: &Value| {
@@ -72,20 +72,24 @@ fn back_up_under_load(site: &Site, service: &Service, job: &str, to: &Path) -> u
     })
 }
 
-/// Checks a job whose messages each append a line, once the restored service is idle.
-fn is_whole(site: &Site, service: &Service, job: &str, before: usize) {
+/// Waits for a job whose messages each append a line, and checks that no message is missing or was done twice.
+fn check_job(site: &Site, service: &Service, job: &str, before: usize) {
     assert_eq!(service.settled(job)["status"], "completed", "{:#}\n{}", service.events(job), service.log());
     let done = numbers(service, job);
     let expected: Vec<String> = (0..done.len()).map(|number| number.to_string()).collect();
     assert_eq!(done, expected, "in order, without a gap");
-    assert!(done.len() >= before, "{before} were accepted before the backup, and {} are there", done.len());
+    assert!(
+        done.len() >= before,
+        "{before} messages were accepted before the backup, but only {} are there",
+        done.len()
+    );
     let lines = site.file(&site.branch(), "log.txt").unwrap();
     assert_eq!(lines.lines().collect::<Vec<_>>(), expected, "each message took effect once");
     assert_eq!(service.count(job, "pull_request.opened"), 1);
 }
 
 #[test]
-fn a_backup_made_under_load_is_restored_elsewhere_and_work_goes_on() {
+fn a_backup_made_under_load_is_restored_elsewhere_and_jobs_continue() {
     let site = site_with(UNLIMITED);
     let service = site.start();
     let still = service.create("[[write still.txt|x]]");
@@ -98,8 +102,8 @@ fn a_backup_made_under_load_is_restored_elsewhere_and_work_goes_on() {
     assert!(whole.contains("SQLite") && whole.contains("is complete and undamaged"), "{whole}");
     assert!(!backup.join("master.key").exists());
 
-    let other = site.elsewhere(&[]);
-    hand_over(&site.path("data/master.key"), &other.path("data/master.key"));
+    let other = site.new_installation(&[]);
+    copy_key(&site.path("data/master.key"), &other.path("data/master.key"));
     drop(std::fs::remove_dir_all(site.path("data")));
     other.succeed(&["restore", text(&backup)]);
     let service = other.start();
@@ -110,10 +114,10 @@ fn a_backup_made_under_load_is_restored_elsewhere_and_work_goes_on() {
     for branch in branches.lines().filter(|branch| other.file(branch, "still.txt").is_some()) {
         git(&other.repository(), &["update-ref", "-d", &format!("refs/heads/{branch}")]);
     }
-    is_whole(&other, &service, &job, before);
+    check_job(&other, &service, &job, before);
     let next = numbers(&service, &job).len();
     service.send(&job, &follow_up(next));
-    is_whole(&other, &service, &job, next + 1);
+    check_job(&other, &service, &job, next + 1);
 }
 
 #[test]
@@ -127,20 +131,20 @@ fn machines_over_postgresql_are_backed_up_and_restored_into_another_database() {
     api.kill();
     worker.kill();
 
-    let other = site.elsewhere(&[(&database, &Postgres::shared().database())]);
-    hand_over(&site.path("master.key"), &other.path("master.key"));
+    let other = site.new_installation(&[(&database, &Postgres::shared().database())]);
+    copy_key(&site.path("master.key"), &other.path("master.key"));
     other.succeed(&["restore", text(&backup)]);
     let again = refused(&other, &["restore", text(&backup)]);
     assert!(again.contains("is not empty"), "{again}");
     let (api, _worker) = (other.start_machine("api", "api"), other.start_machine("one", "worker"));
-    is_whole(&other, &api, &job, before);
+    check_job(&other, &api, &job, before);
     let next = numbers(&api, &job).len();
     api.send(&job, &follow_up(next));
-    is_whole(&other, &api, &job, next + 1);
+    check_job(&other, &api, &job, next + 1);
 }
 
 #[test]
-fn an_older_database_goes_on_where_the_repositories_are_newer() {
+fn jobs_continue_with_an_older_database_and_newer_repositories() {
     let site = site();
     let service = site.start();
     let job = service.create("[[append log.txt|first]]");
@@ -176,7 +180,7 @@ fn an_older_database_goes_on_where_the_repositories_are_newer() {
     assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
     let messages = service.get(&format!("{job}/messages"))["messages"].take();
     let messages = messages.as_array().unwrap();
-    assert_eq!(messages.len(), 4, "those that the backup has");
+    assert_eq!(messages.len(), 4, "the messages in the backup");
     for message in messages {
         let link = message["prLink"].as_str().unwrap();
         assert!(message["status"] == "finished" && link.ends_with("/pulls/1"), "{message}");
@@ -186,9 +190,9 @@ fn an_older_database_goes_on_where_the_repositories_are_newer() {
         let of = |run: &&Value| run["messageId"] == message["id"] && run["status"] == "succeeded";
         runs.as_array().unwrap().iter().filter(of).count()
     };
-    assert!(messages.iter().all(|message| succeeded(message) == 1), "each is done once: {runs:#}");
+    assert!(messages.iter().all(|message| succeeded(message) == 1), "each message was done once: {runs:#}");
     assert_eq!(service.count(&job, "pull_request.opened"), 1);
-    // Fails unless one leads to the other: no pushed commit is lost, and nothing was force-pushed.
+    // This fails unless the branch has the newest commit: no pushed commit may be lost or replaced.
     git(&site.repository(), &["merge-base", "--is-ancestor", &newest, &site.branch()]);
     service.send(&job, "[[append log.txt|and on]]");
     assert_eq!(service.settled(&job)["status"], "completed");
@@ -196,7 +200,7 @@ fn an_older_database_goes_on_where_the_repositories_are_newer() {
 }
 
 #[test]
-fn a_restore_that_would_harm_is_refused_with_words() {
+fn an_unsafe_restore_is_refused_with_an_explanation() {
     let site = site();
     let service = site.start();
     let job = service.create("[[write a.txt|a]]");
@@ -211,7 +215,7 @@ fn a_restore_that_would_harm_is_refused_with_words() {
     let present = refused(&site, &["restore", text(&backup)]);
     assert!(present.contains("journeyman.db already exists"), "{present}");
 
-    let other = site.elsewhere(&[]);
+    let other = site.new_installation(&[]);
     let no_key = refused(&other, &["restore", text(&backup)]);
     assert!(no_key.contains("is not in the backup") && !other.path("data/master.key").exists(), "{no_key}");
     std::fs::create_dir_all(other.path("data")).unwrap();
@@ -219,7 +223,7 @@ fn a_restore_that_would_harm_is_refused_with_words() {
     std::fs::set_permissions(other.path("data/master.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
     let wrong_key = refused(&other, &["restore", text(&backup)]);
     assert!(wrong_key.contains("the master key here is"), "{wrong_key}");
-    hand_over(&site.path("data/master.key"), &other.path("data/master.key"));
+    copy_key(&site.path("data/master.key"), &other.path("data/master.key"));
 
     let url = Postgres::shared().database();
     let key = other.path("data/master.key").display().to_string();
@@ -241,13 +245,16 @@ fn a_restore_that_would_harm_is_refused_with_words() {
         assert!(damaged.contains("damaged") && damaged.contains("packed-refs"), "{damaged}");
     }
     std::fs::write(&refs, whole).unwrap();
-    assert!(!other.path("data/journeyman.db").exists() && !other.path("data/repositories").exists(), "nothing written");
+    assert!(
+        !other.path("data/journeyman.db").exists() && !other.path("data/repositories").exists(),
+        "nothing was written"
+    );
     other.succeed(&["restore", text(&backup)]);
     assert_eq!(other.start().get(&job)["status"], "completed");
 }
 
 #[test]
-fn a_backup_with_its_key_says_so_and_needs_no_other() {
+fn a_backup_with_the_master_key_warns_and_is_restored_without_another_key() {
     let site = site();
     std::fs::write(site.path("token"), "s3cret").unwrap();
     let secret = format!("TOKEN={}", site.path("token").display());
@@ -264,9 +271,9 @@ fn a_backup_with_its_key_says_so_and_needs_no_other() {
     for entry in [&backup, &backup.join("master.key"), &backup.join("database.sqlite")] {
         assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", entry.display());
     }
-    let other = site.elsewhere(&[]);
-    let said = other.succeed(&["restore", text(&backup)]);
-    assert!(said.contains("master key of the backup was written to"), "{said}");
+    let other = site.new_installation(&[]);
+    let output = other.succeed(&["restore", text(&backup)]);
+    assert!(output.contains("master key of the backup was written to"), "{output}");
     let key = |site: &Site| std::fs::read_to_string(site.path("data/master.key")).unwrap();
     assert_eq!(key(&other), key(&site));
     let service = other.start();
@@ -275,10 +282,10 @@ fn a_backup_with_its_key_says_so_and_needs_no_other() {
 }
 
 #[test]
-fn an_installation_that_is_not_there_is_not_backed_up() {
+fn a_missing_installation_is_not_backed_up() {
     let site = site();
-    let said = site.command_at("nowhere", &["backup", text(&site.path("backup"))]).output().unwrap();
-    let said = String::from_utf8(said.stderr).unwrap();
-    assert!(said.contains("there is no database at"), "{said}");
-    assert!(!site.path("backup").exists() && !site.path("nowhere").exists(), "nothing is made");
+    let output = site.command_at("nowhere", &["backup", text(&site.path("backup"))]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("there is no database at"), "{error}");
+    assert!(!site.path("backup").exists() && !site.path("nowhere").exists(), "nothing was created");
 }

@@ -1,4 +1,4 @@
-//! `journeyman job`, as scripts use it.
+//! Tests of `journeyman job`, as scripts use it.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -28,7 +28,7 @@ fn err(output: &Output) -> String {
 }
 
 #[test]
-fn a_list_whose_reader_has_gone_is_not_an_error() {
+fn a_list_whose_reader_has_closed_the_pipe_is_not_an_error() {
     let site = site();
     let service = site.start();
     service.settled(&service.create("[[say x]]"));
@@ -40,14 +40,14 @@ fn a_list_whose_reader_has_gone_is_not_an_error() {
 }
 
 #[test]
-fn a_job_is_created_watched_followed_up_and_put_away() {
+fn a_job_is_created_watched_followed_up_and_archived() {
     let site = site();
     let service = site.start();
     let created = job(&site, &service, &["create", "Add a page\n[[write a.txt|one]][[say I did]]", "--watch"]);
     assert_eq!(created.status.code(), Some(0), "{}", err(&created));
-    let told = out(&created);
+    let transcript = out(&created);
     for part in ["> Add a page", "I did", "pull request opened", "status        completed"] {
-        assert!(told.contains(part), "{part} is missing in {told}");
+        assert!(transcript.contains(part), "{part} is missing in {transcript}");
     }
     let listed = job(&site, &service, &["list", "--json"]);
     let record: Value = serde_json::from_str(out(&listed).lines().next().unwrap()).unwrap();
@@ -57,9 +57,12 @@ fn a_job_is_created_watched_followed_up_and_put_away() {
     let mut sending = sending.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     sending.stdin.take().unwrap().write_all(b"From stdin\n[[append a.txt|two]]").unwrap();
     let sent = sending.wait_with_output().unwrap();
-    let told = out(&sent);
-    assert!(told.starts_with("> From stdin"), "a transcript of a follow-up begins with it: {told}");
-    assert!(told.contains("pull request updated"), "{told}");
+    let transcript = out(&sent);
+    assert!(
+        transcript.starts_with("> From stdin"),
+        "the transcript of a follow-up begins with its prompt: {transcript}"
+    );
+    assert!(transcript.contains("pull request updated"), "{transcript}");
 
     assert!(out(&job(&site, &service, &["diff", id])).ends_with("+one\n+two\n"));
     assert!(out(&job(&site, &service, &["messages", id])).contains("finished"));
@@ -91,9 +94,13 @@ fn a_command_ends_with_a_code_that_scripts_can_use() {
     assert_eq!(refused.status.code(), Some(4));
     let error: Value = serde_json::from_str(&err(&refused)).unwrap();
     assert_eq!(error["code"], "malformed_key");
-    let nobody = job(&site, &service, &["list", "--url", "http://127.0.0.1:1"]);
-    assert_eq!(nobody.status.code(), Some(6));
-    assert!(err(&nobody).contains("journeyman serve") && !err(&nobody).contains(&site.key), "{}", err(&nobody));
+    let unreachable = job(&site, &service, &["list", "--url", "http://127.0.0.1:1"]);
+    assert_eq!(unreachable.status.code(), Some(6));
+    assert!(
+        err(&unreachable).contains("journeyman serve") && !err(&unreachable).contains(&site.key),
+        "{}",
+        err(&unreachable)
+    );
     assert_eq!(
         command(&site, &service, &["list"]).env_remove("JOURNEYMAN_KEY").output().unwrap().status.code(),
         Some(2)
@@ -102,7 +109,7 @@ fn a_command_ends_with_a_code_that_scripts_can_use() {
 }
 
 #[test]
-fn a_client_outlives_a_restart_of_its_server() {
+fn a_client_survives_a_restart_of_its_server() {
     let site = site();
     let service = site.start();
     let address = service.url.trim_start_matches("http://").to_owned();
@@ -114,7 +121,7 @@ fn a_client_outlives_a_restart_of_its_server() {
     let _service = site.start_at(&address);
     let watched = watching.wait_with_output().unwrap();
     assert_eq!(watched.status.code(), Some(0));
-    let told = out(&watched);
-    assert_eq!(told.matches("attempt 1)").count(), 1, "no event is told twice: {told}");
-    assert!(told.contains("attempt 2)") && told.contains("completed"), "{told}");
+    let transcript = out(&watched);
+    assert_eq!(transcript.matches("attempt 1)").count(), 1, "no event is printed twice: {transcript}");
+    assert!(transcript.contains("attempt 2)") && transcript.contains("completed"), "{transcript}");
 }

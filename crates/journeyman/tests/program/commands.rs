@@ -1,4 +1,4 @@
-//! Commands that need no service, and what they say when something is wrong.
+//! Tests of commands that need no service, and of their errors.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -14,14 +14,14 @@ fn stderr(output: &std::process::Output) -> String {
 }
 
 #[test]
-fn keys_are_made_listed_and_revoked_beside_a_running_service() {
+fn keys_are_created_listed_and_revoked_while_a_service_runs() {
     let site = site();
     let service = site.start();
-    let made = site.succeed(&["key", "create", "--name", "beside"]);
-    assert_eq!(made.lines().count(), 1, "the secret alone");
+    let made = site.succeed(&["key", "create", "--name", "second"]);
+    assert_eq!(made.lines().count(), 1, "only the secret is printed");
     let listed: Value = serde_json::from_str(&site.succeed(&["key", "list", "--json"])).unwrap();
     let id = listed["keys"][0]["id"].as_str().unwrap();
-    assert_eq!(listed["keys"][0]["name"], "beside");
+    assert_eq!(listed["keys"][0]["name"], "second");
     assert!(!site.succeed(&["key", "list"]).contains(made.trim()));
 
     let client = reqwest::blocking::Client::new();
@@ -30,7 +30,7 @@ fn keys_are_made_listed_and_revoked_beside_a_running_service() {
     site.succeed(&["key", "revoke", id]);
     let end = Instant::now() + Duration::from_secs(5);
     while with() != 401 {
-        assert!(Instant::now() < end, "what another process does is seen within a second");
+        assert!(Instant::now() < end, "the service has not noticed that the key was revoked");
         std::thread::sleep(Duration::from_millis(50));
     }
     let unknown = site.run(&["key", "revoke", &format!("key_{}", "0".repeat(32))]);
@@ -38,7 +38,7 @@ fn keys_are_made_listed_and_revoked_beside_a_running_service() {
 }
 
 #[test]
-fn projects_are_managed_beside_a_running_service() {
+fn projects_are_managed_while_a_service_runs() {
     let site = site();
     let service = site.start();
     std::fs::write(site.path("token"), "ghp_hush\n").unwrap();
@@ -66,7 +66,7 @@ fn projects_are_managed_beside_a_running_service() {
     assert_eq!(project["secretUses"]["NPM"], serde_json::json!(["setup", "agent"]));
     site.succeed(&["project", "update", "web", "--model", "other/model"]);
     assert_eq!(service.get("/v2/projects/web")["model"], "other/model");
-    assert_eq!(service.get("/v2/projects/web")["ref"], "main", "what was not named stays");
+    assert_eq!(service.get("/v2/projects/web")["ref"], "main", "settings that are not named stay the same");
     assert!(site.succeed(&["project", "list"]).contains("https://example.com/web.git"));
     site.succeed(&["project", "delete", "web"]);
     assert_eq!(service.call("GET", "/v2/projects/web", None).0, 404);
@@ -88,16 +88,16 @@ fn projects_are_managed_beside_a_running_service() {
 }
 
 #[test]
-fn doctor_finds_what_is_missing_and_says_how_to_mend_it() {
+fn doctor_reports_each_check_that_fails() {
     let site = site();
     let healthy = site.run(&["doctor"]);
     assert!(healthy.status.success(), "{}", String::from_utf8_lossy(&healthy.stdout));
     let config = "git = \"/nowhere/git\"\n[agents.lost]\ncommand = [\"no-such-agent\"]\n";
     std::fs::write(site.path("config.toml"), config).unwrap();
     std::fs::write(site.path("data/master.key"), "short").unwrap();
-    let ill = site.run(&["doctor", "--json"]);
-    assert_eq!(ill.status.code(), Some(1));
-    let findings: Vec<Value> = serde_json::from_slice(&ill.stdout).unwrap();
+    let failing = site.run(&["doctor", "--json"]);
+    assert_eq!(failing.status.code(), Some(1));
+    let findings: Vec<Value> = serde_json::from_slice(&failing.stdout).unwrap();
     let failed: Vec<&str> = findings
         .iter()
         .filter(|finding| finding["health"] == "failure")
@@ -126,7 +126,7 @@ fn a_start_that_cannot_succeed_says_why() {
     let file = serve(&["--config", "/nowhere.toml"]).output().unwrap();
     assert!(stderr(&file).contains("/nowhere.toml"), "{}", stderr(&file));
     let filter = serve(&["--log", "a=b=c"]).output().unwrap();
-    assert!(stderr(&filter).contains("is no filter"), "{}", stderr(&filter));
+    assert!(stderr(&filter).contains("is not a valid filter"), "{}", stderr(&filter));
     for output in [&second, &taken, &variable, &file, &filter] {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
     }
@@ -143,7 +143,7 @@ fn a_master_key_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn flags_are_stronger_than_the_file_and_the_file_than_the_environment() {
+fn the_configuration_file_overrides_the_environment() {
     let site = site();
     let names = |arguments: &[&str], variable: &str| {
         let output = site.command(arguments).env("JOURNEYMAN_PUBLIC_URL", variable).output().unwrap();
@@ -158,7 +158,7 @@ fn flags_are_stronger_than_the_file_and_the_file_than_the_environment() {
 }
 
 #[test]
-fn completions_and_the_description_are_printed() {
+fn completions_and_the_openapi_document_are_printed() {
     for shell in ["bash", "zsh", "fish"] {
         let output = Command::new(program()).args(["completions", shell]).output().unwrap();
         assert!(output.status.success() && output.stdout.len() > 1000, "{shell}");
@@ -188,14 +188,14 @@ fn a_first_start_that_is_killed_at_any_moment_can_be_repeated() {
 
 #[test]
 fn the_demo_shows_a_job_and_its_follow_up_and_prints_the_record() {
-    // What is set for other services must not reach a demo.
+    // Variables that are set for other services must not affect a demo.
     let foreign = [("JOURNEYMAN_DATA_DIR", "/nowhere"), ("JOURNEYMAN_MASTER_KEY", "hush"), ("JOURNEYMAN_WORKERS", "x")];
     let output = Command::new(program()).args(["demo", "--exit"]).envs(foreign).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let stdout = String::from_utf8(output.stdout.clone()).unwrap();
     let record: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
     assert_eq!((record["status"].clone(), record.as_object().unwrap().len()), ("completed".into(), 7));
-    let told = stderr(&output);
+    let log = stderr(&output);
     for part in [
         "curl -s -X POST",
         "pull request opened",
@@ -203,14 +203,14 @@ fn the_demo_shows_a_job_and_its_follow_up_and_prints_the_record() {
         "+echo \"Hello, ${1:-reader}!\"",
         "/projects/demo/pulls/1",
     ] {
-        assert!(told.contains(part), "{part} is missing in {told}");
+        assert!(log.contains(part), "{part} is missing in {log}");
     }
-    let kept = told.split("keeps its data in ").nth(1).unwrap().split(',').next().unwrap();
-    assert!(!std::path::Path::new(kept).exists(), "{kept} is left behind");
+    let folder = log.split("keeps its data in ").nth(1).unwrap().split(',').next().unwrap();
+    assert!(!std::path::Path::new(folder).exists(), "{folder} is left behind");
 }
 
 #[test]
-fn a_demo_in_a_folder_of_its_own_can_be_repeated() {
+fn a_demo_with_a_data_directory_can_be_repeated() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..2 {
         let output = Command::new(program()).args(["demo", "--exit", "--data-dir"]).arg(dir.path()).output().unwrap();
@@ -224,25 +224,25 @@ fn the_commands_that_a_demo_prints_work_unchanged() {
     let mut demo = Command::new(program());
     demo.args(["demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path());
     let mut demo = demo.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for line in BufReader::new(demo.stderr.take().unwrap()).lines() {
         let line = line.unwrap();
         let is_last = line.contains("Add a test for the parser");
-        said.push(line);
+        printed.push(line);
         if is_last {
             break;
         }
     }
-    let typed: Vec<&str> = said.iter().filter_map(|line| line.trim_start().strip_prefix("$ ")).collect();
+    let typed: Vec<&str> = printed.iter().filter_map(|line| line.trim_start().strip_prefix("$ ")).collect();
     let find =
-        |word: &str| *typed.iter().find(|line| line.contains(word)).unwrap_or_else(|| panic!("{word}: {said:#?}"));
+        |word: &str| *typed.iter().find(|line| line.contains(word)).unwrap_or_else(|| panic!("{word}: {printed:#?}"));
     let script = format!("{}\n{}", find("export JOURNEYMAN_URL="), find("job send"));
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     assert!(output.status.success(), "{script}: {}", stderr(&output));
     rustix::process::kill_process(rustix::process::Pid::from_child(&demo), rustix::process::Signal::TERM).unwrap();
     let output = demo.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "the record is for --exit");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "only --exit prints the record");
 }
 
 #[test]
@@ -252,13 +252,13 @@ fn a_database_is_compacted_only_while_no_service_runs() {
     let job = service.create("[[append a|1]]");
     service.settled(&job);
     let refused = site.run(&["migrate", "--compact"]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("needs the service to be stopped"), "{said}");
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("needs the service to be stopped"), "{error}");
     service.terminate();
     let mut service = service;
     assert_eq!(service.ended(), Some(0));
-    let said = site.succeed(&["migrate", "--compact"]);
-    assert!(said.contains("was rewritten") && said.contains("MiB now"), "{said}");
+    let output = site.succeed(&["migrate", "--compact"]);
+    assert!(output.contains("was rewritten") && output.contains("MiB now"), "{output}");
     let service = site.start();
     assert_eq!(service.get(&job)["status"], "completed");
 }
@@ -271,7 +271,7 @@ fn a_reader_that_closes_the_pipe_is_not_an_error() {
 }
 
 #[test]
-fn a_command_takes_the_file_of_the_master_key() {
+fn a_command_reads_the_master_key_from_a_file() {
     let arguments = ["key", "list", "--database-url", "postgres://127.0.0.1:9/x", "--master-key-file", "/nowhere/key"];
     let output = Command::new(program()).args(arguments).output().unwrap();
     assert!(!output.status.success() && stderr(&output).contains("/nowhere/key"), "{}", stderr(&output));

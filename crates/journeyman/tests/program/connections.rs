@@ -23,7 +23,7 @@ fn held(service: &Service, from: [u8; 4], text: &str) -> TcpStream {
     connect(&socket, &SocketAddr::from(address(service))).unwrap();
     let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A connection that was closed in the meantime takes nothing.
+    // This fails if the connection was closed in the meantime.
     let _ = stream.write_all(text.as_bytes());
     stream
 }
@@ -36,7 +36,7 @@ fn read(stream: &mut TcpStream, done: impl Fn(&str) -> bool) -> String {
             Ok(0) => break,
             Ok(length) => text.push_str(&String::from_utf8_lossy(&piece[..length])),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
-            Err(error) => panic!("neither text nor an end: {error}"),
+            Err(error) => panic!("reading failed: {error}"),
         }
     }
     text
@@ -57,7 +57,7 @@ fn counted(service: &Service, line: &str) -> u64 {
 }
 
 #[test]
-fn connections_that_are_held_from_one_address_or_many_keep_nobody_out() {
+fn held_connections_from_one_or_many_addresses_block_no_other_clients() {
     let site = site_with("lease = \"3s\"\nmax-connections = 40\nmax-connections-per-address = 20\n");
     let service = site.start();
     let mut known = held(&service, [127, 0, 0, 9], "");
@@ -92,11 +92,14 @@ fn connections_that_are_held_from_one_address_or_many_keep_nobody_out() {
     }
     assert!(counted(&service, "journeyman_connections_open{authenticated=\"false\"}") <= 40);
     let lines = service.log().matches("max-connections").count();
-    assert!((1..=10).contains(&lines), "a line now and then, not one for each connection: {lines}");
+    assert!(
+        (1..=10).contains(&lines),
+        "{lines} log lines: there should be one now and then, not one for each connection"
+    );
 }
 
 #[test]
-fn half_a_head_half_a_body_and_an_idle_connection_are_closed_and_a_client_with_a_key_is_not() {
+fn incomplete_requests_and_idle_connections_are_closed_except_those_with_a_key() {
     let site = site_with("lease = \"3s\"\nheader-timeout = \"1s\"\nidle-timeout = \"1s\"\nrequest-timeout = \"1s\"\n");
     let service = site.start();
     let body = r#"{"prompt": "[[sleep 3]]"}"#;
@@ -138,7 +141,7 @@ fn half_a_head_half_a_body_and_an_idle_connection_are_closed_and_a_client_with_a
 }
 
 #[test]
-fn an_address_with_too_many_authenticated_connections_is_told_so() {
+fn an_address_with_too_many_authenticated_connections_gets_an_error() {
     let site = site_with("lease = \"3s\"\nmax-connections-per-address = 2\n");
     let service = site.start();
     let mut open: Vec<TcpStream> = (0..2).map(|_| held(&service, [127, 0, 0, 9], "")).collect();
@@ -152,7 +155,7 @@ fn an_address_with_too_many_authenticated_connections_is_told_so() {
 }
 
 #[test]
-fn a_number_of_connections_for_which_there_are_too_few_files_is_lowered_and_said() {
+fn a_maximum_of_connections_above_the_limit_of_open_files_is_lowered_and_logged() {
     let site = site_with("lease = \"3s\"\nworkers = 1\nmax-connections = 100000000\n");
     let service = site.start();
     assert!(service.log().contains("limit of open files"), "{}", service.log());

@@ -23,7 +23,7 @@ fn patch(service: &Service, body: Value) {
     assert_eq!(status, 200, "{answer}");
 }
 
-/// How many containers of the site there are.
+/// Returns the number of containers of the site.
 fn containers(engine: &Engine, site: &Site) -> usize {
     engine.states(site.dir.path()).len()
 }
@@ -67,16 +67,16 @@ fn agents_run(kind: Kind, seconds: &str) {
     std::fs::write(&key, "sk-x").unwrap();
     let site = site(&engine, &tables.replace("KEY", key.to_str().unwrap()));
 
-    // Everything that it promises holds.
+    // All guarantees hold.
     let output = site.run(&["doctor", "--json"]);
     let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
     let of_sandbox =
         findings.as_array().unwrap().iter().filter(|one| one["check"].as_str().unwrap().starts_with("sandbox"));
     let bad: Vec<&Value> = of_sandbox.clone().filter(|one| one["health"] != "ok").collect();
     assert!(bad.is_empty() && of_sandbox.count() == 10, "{bad:#?}");
-    assert_eq!(containers(&engine, &site), 0, "nothing is left of it");
+    assert_eq!(containers(&engine, &site), 0, "no container is left");
 
-    // What a program sees, and what of the host it does not.
+    // A program sees its own files, but no files, networks or environments of the host.
     let service = site.start();
     patch(&service, json!({ "setup": "id > ~/setup; echo $PPID >> ~/setup", "limits": { "cpuMillis": 1_000_000 } }));
     let look = "id -un; cat /proc/net/dev; ls HIDDEN /var/lib/journeyman /run/docker.sock 2>&1 | cat; touch /usr/x /root/x /etc/x 2>&1; \
@@ -96,37 +96,37 @@ fn agents_run(kind: Kind, seconds: &str) {
     assert!(!Path::new("/usr/x").exists());
     assert!(std::fs::read_to_string(home(&site, &job).join("setup")).unwrap().contains("uid=20000"));
 
-    // The paused agent stands still with all processes that it has started. A follow-up finds it waiting, and its work
+    // The idle agent is paused with all processes that it has started. A follow-up reuses it and finds its work
     // committed.
     let ticks = || std::fs::metadata(home(&site, &job).join("ticks")).unwrap().len();
     // A write that the kernel has begun may still complete; a running process writes a thousand times per second.
-    let stands_still = || {
+    let is_paused = || {
         let (before, end) = (ticks(), Instant::now() + Duration::from_secs(1));
         while Instant::now() < end && ticks() == before {
             std::thread::yield_now();
         }
         ticks() == before
     };
-    until(&service, &job, "it goes on", stands_still);
+    until(&service, &job, "a process is not paused", is_paused);
     let before = ticks();
     service.send(&job, "[[run echo more >> seen.txt; sleep 0.1]]");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert!(site.file(&site.branch(), "seen.txt").unwrap().ends_with("end\nmore\n"));
     assert_eq!(service.count(&job, "agent.session"), 1);
-    assert!(ticks() > before, "what it has started goes on with it");
+    assert!(ticks() > before, "the agent's processes continue with it");
 
-    // A model is called through the door, by our own agent in a system that is not ours.
+    // The built-in agent calls a model through the model proxy, from a container with another system.
     let called = create(&service, "anthropic/m", "hello");
     assert_eq!(service.settled(&called)["status"], "completed", "{:#}", service.events(&called));
     assert_eq!(last_run(&service, &called)["commits"].as_array().unwrap().len(), 1);
 
-    // Limits, and their end.
+    // A run that exceeds its memory limit fails.
     patch(&service, json!({ "setup": null, "limits": { "memoryBytes": 134_217_728 } }));
     let hungry = service.create("[[run perl -e 'my $x = \"x\" x 400000000; sleep 9']]");
     assert_eq!(service.settled(&hungry)["status"], "failed");
     assert_eq!(last_run(&service, &hungry)["reason"]["code"], "out_of_memory", "{:#}", service.events(&hungry));
 
-    // An image that is not there.
+    // An image that does not exist fails the job.
     patch(
         &service,
         json!({ "limits": { "memoryBytes": null }, "sandbox": { "image": "localhost/none:1", "pull": "never" } }),
@@ -136,17 +136,17 @@ fn agents_run(kind: Kind, seconds: &str) {
     let reason = last_run(&service, &lost)["reason"].clone();
     assert_eq!(reason["code"], "image_refused", "{reason}");
     assert!(reason["text"].as_str().unwrap().contains("has no image localhost/none:1"), "{reason}");
-    assert_eq!(runs(&service, &lost), 1, "it is said once");
+    assert_eq!(runs(&service, &lost), 1, "there is one attempt");
 
-    // What a killed service leaves is gone with the next, which ends what it has itself.
+    // The next service removes what a killed service leaves, and its own containers when it ends.
     patch(&service, json!({ "sandbox": { "image": null } }));
     let long = service.create("[[run touch ~/begun; sleep SECONDS]]".replace("SECONDS", seconds).as_str());
-    until(&service, &long, "it did not begin", || home(&site, &long).join("begun").exists());
-    until(&service, &long, "it did not go on", || is_running(&["sleep", seconds]));
+    until(&service, &long, "the turn did not start", || home(&site, &long).join("begun").exists());
+    until(&service, &long, "the command did not start", || is_running(&["sleep", seconds]));
     service.kill();
     let end = Instant::now() + Duration::from_secs(60);
     while is_running(&["sleep", seconds]) {
-        assert!(Instant::now() < end, "it outlives its service");
+        assert!(Instant::now() < end, "the command outlives its service");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(containers(&engine, &site) > 0);
@@ -168,13 +168,13 @@ fn agents_run_in_containers_of_rootless_podman() {
     let lost = "sandbox-allow-degraded = [\"memory\", \"process-count\", \"cpu\"]\n";
     let site = site(&engine, lost);
     if rustix::process::geteuid().is_root() {
-        // Root's workspaces belong to users that such an engine does not have.
+        // Root's workspaces belong to users that do not exist in a rootless engine.
         let output = site.run(&["doctor"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(!output.status.success() && text.contains("is rootless, but this service runs as root"), "{text}");
         std::fs::remove_dir_all(site.path("data/sandbox")).unwrap_or_default();
     }
-    engine.give(site.dir.path());
+    engine.change_owner(site.dir.path());
 
     let output = wrapped(engine.wrapper(), &site.command(&["doctor", "--json"])).output().unwrap();
     let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -186,7 +186,7 @@ fn agents_run_in_containers_of_rootless_podman() {
         assert!(holds(name), "{name}: {findings:#}");
     }
 
-    // More processors than there are, and limits for which rootless engines may have no control groups.
+    // More processors than the machine has, and limits for which rootless engines may have no control groups.
     let service = site.start_wrapped(engine.wrapper());
     patch(
         &service,
@@ -219,21 +219,23 @@ fn a_finished_turn_waits(kind: Kind) {
     let service = site.start();
     assert_eq!(service.call("GET", "/readyz", None).0, 200);
     let job = service.create("[[run touch ~/begun; until [ -e ~/go ]; do sleep 0.02; done; echo kept > kept.txt]]");
-    until(&service, &job, "it did not begin", || home(&site, &job).join("begun").exists());
+    until(&service, &job, "the turn did not start", || home(&site, &job).join("begun").exists());
     engine.stop();
-    until(&service, &job, "it is ready without an engine", || {
+    until(&service, &job, "the service is ready without an engine", || {
         let (status, answer) = service.call("GET", "/readyz", None);
         status == 503 && answer["code"] == "sandbox_unavailable"
     });
     std::fs::write(home(&site, &job).join("go"), "").unwrap();
-    until(&service, &job, "nothing waits", || service.log().contains("waits for the container engine"));
+    until(&service, &job, "the turn does not wait for the engine", || {
+        service.log().contains("waits for the container engine")
+    });
     assert_eq!(service.get(&job)["status"], "active");
     engine.serve();
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}\n{}", service.events(&job), service.log());
     assert_eq!(site.file(&site.branch(), "kept.txt").unwrap(), "kept\n");
     assert_eq!(runs(&service, &job), 1, "the turn was not repeated");
-    until(&service, &job, "it is not ready with an engine", || service.call("GET", "/readyz", None).0 == 200);
-    until(&service, &job, "more than the agent is left", || containers(&engine, &site) <= 1);
+    until(&service, &job, "the service is not ready with an engine", || service.call("GET", "/readyz", None).0 == 200);
+    until(&service, &job, "other containers than that of the agent are left", || containers(&engine, &site) <= 1);
 }
 
 #[test]
@@ -248,8 +250,7 @@ fn an_image_that_cannot_be_used_is_refused_by_docker() {
     images_are_refused(Kind::Docker);
 }
 
-/// Checks that an engine's images are refused in which our paths lead elsewhere, which declare volumes, or which have
-/// no git.
+/// Checks that an image is refused if it has a link at a path of the sandbox, declares volumes, or has no git.
 fn images_are_refused(kind: Kind) {
     let Some(engine) = engine(kind) else { return };
     let (link, no_git) = (image(&["link"]), image(&["no-git"]));
@@ -267,9 +268,9 @@ fn images_are_refused(kind: Kind) {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(!output.status.success() && text.contains(word), "{image}: {text}");
         std::fs::write(site.path("config.toml"), config).unwrap();
-        assert_eq!(containers(&engine, &site), 0, "{image}: nothing is left of it");
+        assert_eq!(containers(&engine, &site), 0, "{image}: no container is left");
     }
-    // A project's own image is refused before its turn, only once.
+    // A project's image is refused before the turn, after one attempt.
     let service = site.start();
     patch(&service, json!({ "sandbox": { "image": "localhost/journeyman-no-git:latest" } }));
     let job = service.create("[[run touch ~/begun]]");
@@ -281,7 +282,7 @@ fn images_are_refused(kind: Kind) {
 }
 
 #[test]
-fn without_an_engine_it_says_what_to_do() {
+fn without_an_engine_doctor_says_what_to_do() {
     let site = site_with("sandbox = \"container\"\ncontainer-engine = \"/nowhere/docker.sock\"\n");
     let output = site.run(&["doctor"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! What the service does about a sandbox that is missing, or holds less than it must.
+//! Tests of a sandbox that is missing or lacks guarantees.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::given::{Service, Site, site_with};
 
-/// A table for an agent that is not the test model, and does nothing.
+/// The configuration of an agent that is not the test model; it exits at once with code 7.
 const OTHER: &str = "[agents.other]\ncommand = [\"sh\", \"-c\", \"exit 7\"]\n";
 
-/// Runs a job that fails or waits for a sandbox; returns the reason of its last run.
+/// Runs a job that fails, or waits for a sandbox and is cancelled; returns the reason of its last run.
 fn failed(service: &Service, agent: &str) -> Value {
     let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": "x", "agent": agent })));
     assert_eq!(status, 201, "{record}");
@@ -35,7 +35,7 @@ fn failed(service: &Service, agent: &str) -> Value {
 }
 
 #[test]
-fn without_a_sandbox_nothing_runs_and_everything_says_so() {
+fn without_a_sandbox_no_agent_runs_and_all_reports_say_so() {
     let site = site_with(&format!("lease = \"3s\"\nbwrap = \"/nowhere/bwrap\"\n{OTHER}"));
     let doctor = site.run(&["doctor", "--json"]);
     assert_eq!(doctor.status.code(), Some(1));
@@ -52,14 +52,14 @@ fn without_a_sandbox_nothing_runs_and_everything_says_so() {
     let system = service.get("/v2/system");
     assert_eq!((&system["sandbox"]["kind"], &system["sandbox"]["enough"]), (&json!("bubblewrap"), &json!(false)));
     assert_eq!(service.get("/readyz")["sandbox"]["enough"], false);
-    assert!(service.log().contains("no agent but the test model is run"), "{}", service.log());
+    assert!(service.log().contains("agents other than the test model do not run"), "{}", service.log());
 }
 
 #[test]
-fn a_sandbox_that_is_switched_off_is_called_unsafe() {
+fn a_disabled_sandbox_is_reported_as_unsafe() {
     let site = site_with(&format!("lease = \"3s\"\nsandbox = \"none\"\n{OTHER}"));
     let service = site.start();
-    // It was run, and it is as it is.
+    // The agent ran, and exited as it always does.
     assert_eq!(failed(&service, "other")["code"], "agent_exited");
     let lost = service.get("/v2/system")["sandbox"]["guarantees"].as_array().unwrap().clone();
     let network = lost.iter().find(|one| one["name"] == "network").unwrap();
@@ -87,7 +87,7 @@ fn failing_bwrap(site: &Site, times: usize) {
 }
 
 #[test]
-fn a_sandbox_that_failed_once_at_the_start_is_tried_again_without_a_job() {
+fn a_sandbox_that_failed_its_first_check_is_checked_again_without_a_job() {
     let site = site_with(&format!("lease = \"3s\"\n{OTHER}"));
     failing_bwrap(&site, 1);
     let service = site.start();
@@ -97,15 +97,15 @@ fn a_sandbox_that_failed_once_at_the_start_is_tried_again_without_a_job() {
         assert!(Instant::now() < end, "{}", service.log());
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(service.log().contains("Cannot allocate memory"), "the first one failed: {}", service.log());
-    assert!(service.log().contains("agents may be run"), "{}", service.log());
-    assert_eq!(failed(&service, "other")["code"], "agent_exited", "it was run");
+    assert!(service.log().contains("Cannot allocate memory"), "the first check failed: {}", service.log());
+    assert!(service.log().contains("agents can run"), "{}", service.log());
+    assert_eq!(failed(&service, "other")["code"], "agent_exited", "the agent ran");
 }
 
 #[test]
-fn users_of_others_are_refused_as_those_of_sandboxes() {
+fn user_ids_that_sandboxes_must_not_use_are_refused() {
     let site = site_with("lease = \"3s\"\n");
-    for (numbers, told) in [
+    for (numbers, expected) in [
         ("2147483648", "2147483647"),
         ("4294967295", "2147483647"),
         ("1000", "from 65536"),
@@ -114,20 +114,20 @@ fn users_of_others_are_refused_as_those_of_sandboxes() {
         for command in ["serve", "doctor"] {
             let output = site.command(&[command]).env("JOURNEYMAN_SANDBOX_USERS", numbers).output().unwrap();
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(!output.status.success() && text.contains(told), "{command} {numbers}: {text}");
+            assert!(!output.status.success() && text.contains(expected), "{command} {numbers}: {text}");
         }
     }
 }
 
-/// The site as somebody who is not root has it; `None` where that cannot be tried.
-fn of_an_ordinary_user(config: &str) -> Option<(Site, Service)> {
+/// Starts a service of an unprivileged user; returns `None` if the tests do not run as root.
+fn start_unprivileged(config: &str) -> Option<(Site, Service)> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }
     let site = site_with(config);
-    // Its workspaces are to be the user's from the beginning.
-    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(site.dir.path()).status().unwrap();
-    assert!(given.success());
+    // The user must own the site, so that the service can create its workspaces.
+    let changed = Command::new("chown").args(["-R", "65534:65534"]).arg(site.dir.path()).status().unwrap();
+    assert!(changed.success());
     let mut wrapper = Command::new("setpriv");
     wrapper.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
     let service = site.start_wrapped(wrapper);
@@ -135,8 +135,8 @@ fn of_an_ordinary_user(config: &str) -> Option<(Site, Service)> {
 }
 
 #[test]
-fn an_ordinary_user_has_a_sandbox_and_says_what_is_missing() {
-    let Some((_site, service)) = of_an_ordinary_user(&format!("lease = \"3s\"\n{OTHER}")) else { return };
+fn the_service_of_an_unprivileged_user_has_a_sandbox_and_reports_missing_guarantees() {
+    let Some((_site, service)) = start_unprivileged(&format!("lease = \"3s\"\n{OTHER}")) else { return };
     let job = service.create("[[run id -u > who; touch /usr/x; cat /etc/shadow; true]]");
     assert_eq!(service.settled(&job)["status"], "completed", "the test model runs: {:#}", service.events(&job));
     assert!(service.text(&format!("{job}/diff")).contains("+1000"));
@@ -157,10 +157,10 @@ fn an_ordinary_user_has_a_sandbox_and_says_what_is_missing() {
 }
 
 #[test]
-fn what_is_missing_may_be_given_up_by_name() {
+fn missing_guarantees_may_be_given_up_by_name() {
     let lost = "sandbox-allow-degraded = [\"memory\", \"process-count\", \"cpu\"]\n";
-    let Some((_site, service)) = of_an_ordinary_user(&format!("lease = \"3s\"\n{lost}{OTHER}")) else { return };
-    assert_eq!(failed(&service, "other")["code"], "agent_exited", "it was run");
+    let Some((_site, service)) = start_unprivileged(&format!("lease = \"3s\"\n{lost}{OTHER}")) else { return };
+    assert_eq!(failed(&service, "other")["code"], "agent_exited", "the agent ran");
     let system = service.get("/v2/system");
     assert_eq!(system["sandbox"]["enough"], true, "{system:#}");
 }
@@ -170,7 +170,7 @@ const SYSTEMD_RUN: &str = "#!/bin/sh\necho \"$@\" >> \"$(dirname \"$0\")/../scop
                            while [ \"$1\" != -- ]; do shift; done\nshift\nexec \"$@\"\n";
 
 #[test]
-fn an_ordinary_users_service_starts_in_a_scope_of_the_users_systemd() {
+fn the_service_of_an_unprivileged_user_starts_in_a_scope_of_that_users_systemd() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -179,8 +179,8 @@ fn an_ordinary_users_service_starts_in_a_scope_of_the_users_systemd() {
     std::fs::write(site.path("bin/systemd-run"), SYSTEMD_RUN).unwrap();
     std::fs::set_permissions(site.path("bin/systemd-run"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
-    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(site.dir.path()).status().unwrap();
-    assert!(given.success());
+    let changed = Command::new("chown").args(["-R", "65534:65534"]).arg(site.dir.path()).status().unwrap();
+    assert!(changed.success());
     let mut wrapper = Command::new("sh");
     wrapper.args(["-c", "PATH=\"$1:$PATH\"; shift; exec \"$@\"", "sh"]).arg(site.path("bin"));
     wrapper.args(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::given::{Service, Site, site, site_with, wrapped};
 
-/// Puts the data directory on a disk of 32 MiB that only the service sees.
+/// A script that puts the data directory on a disk of 32 MiB that only the service sees.
 const SMALL: &str = r#"
     set -e
     mkdir "$1.small"
@@ -23,12 +23,17 @@ const SMALL: &str = r#"
     exec "$@"
 "#;
 
-/// How a mount of one's own is come by: as root, or as the root of one's own namespace.
+/// Returns the options of unshare(1) with which this user may mount a disk: as root, or as root of a new user
+/// namespace; `None` if neither works.
 fn unshare() -> Option<Vec<&'static str>> {
-    let ways = [vec!["--mount"], vec!["--user", "--map-root-user", "--mount"]];
-    ways.into_iter().find(|way| {
+    let choices = [vec!["--mount"], vec!["--user", "--map-root-user", "--mount"]];
+    choices.into_iter().find(|options| {
         let mut attempt = Command::new("unshare");
-        attempt.args(way).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stdout(Stdio::null()).stderr(Stdio::null());
+        attempt
+            .args(options)
+            .args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         attempt.status().is_ok_and(|status| status.success())
     })
 }
@@ -45,7 +50,7 @@ impl Disk {
 
     fn fill(&self) {
         let mut filler = File::create(&self.filler).unwrap();
-        // In pages, down to the last.
+        // Write single pages, so that no page stays free.
         loop {
             match filler.write_all(&[0; 4096]) {
                 Ok(()) => {}
@@ -68,14 +73,14 @@ impl Disk {
 }
 
 #[test]
-fn below_the_reserve_no_run_begins_and_those_that_run_are_stopped_before_the_disk_is_full() {
-    let Some(way) = unshare() else {
+fn below_the_reserve_no_run_starts_and_growing_runs_are_stopped_before_the_disk_is_full() {
+    let Some(options) = unshare() else {
         let _ = writeln!(std::io::stderr(), "not tested: this user may not mount a small disk");
         return;
     };
     let site = site_with("lease = \"3s\"\nworkers = 4\ndisk-reserve = \"6MiB\"\n");
     let mut command = Command::new("unshare");
-    command.args(way).args(["sh", "-c", SMALL, "sh"]).arg(site.path("data"));
+    command.args(options).args(["sh", "-c", SMALL, "sh"]).arg(site.path("data"));
     let service = site.start_wrapped(command);
     assert_eq!(service.get("/readyz")["disk"]["enough"], true);
     // The first run writes 1.5 MB at a time, slower than the disk is checked, and would continue until the disk is
@@ -95,7 +100,7 @@ fn below_the_reserve_no_run_begins_and_those_that_run_are_stopped_before_the_dis
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     assert!(first_reason()["text"].as_str().unwrap().contains("disk-reserve"), "{}", first_reason());
-    assert_eq!(service.get(&quiet)["status"], "active", "the run that had not grown goes on");
+    assert_eq!(service.get(&quiet)["status"], "active", "the run that had not grown continues");
     // While something else fills the disk, no run is claimed.
     let disk = Disk::of(&site, &service);
     assert_eq!(service.call("POST", &format!("{fill}/cancel"), None).0 / 100, 2);
@@ -110,15 +115,15 @@ fn below_the_reserve_no_run_begins_and_those_that_run_are_stopped_before_the_dis
 }
 
 #[test]
-fn a_full_disk_refuses_messages_and_loses_none() {
-    let Some(way) = unshare() else {
+fn with_a_full_disk_messages_are_refused_and_none_is_lost() {
+    let Some(options) = unshare() else {
         let _ = writeln!(std::io::stderr(), "not tested: this user may not mount a small disk");
         return;
     };
     let site = site();
     let mut command = Command::new("unshare");
     let data = site.path("data");
-    command.args(way).args(["sh", "-c", SMALL, "sh"]).arg(&data);
+    command.args(options).args(["sh", "-c", SMALL, "sh"]).arg(&data);
     let service = site.start_wrapped(command);
     let disk = Disk::of(&site, &service);
     let job = service.create("[[append a|1]]");
@@ -128,12 +133,12 @@ fn a_full_disk_refuses_messages_and_loses_none() {
     let message = format!("{job}/message");
     let (status, refusal) = service.call("POST", &message, Some(json!({ "prompt": "[[append a|refused]]" })));
     assert_eq!((status, refusal["code"].as_str()), (503, Some("store_unavailable")), "{refusal}");
-    assert_eq!(service.get(&job)["status"], "completed", "what is there can be read");
+    assert_eq!(service.get(&job)["status"], "completed", "stored data can be read");
     disk.clear();
     service.send(&job, "[[append a|2]]");
     assert_eq!(service.settled(&job)["status"], "completed");
 
-    // While an agent works.
+    // Fill the disk while an agent works.
     service.send(&job, "[[say begun]] [[sleep 2]] [[append a|3]]");
     service.until(&job, "agent.message", 3);
     disk.fill();
@@ -141,13 +146,13 @@ fn a_full_disk_refuses_messages_and_loses_none() {
     disk.clear();
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().len();
-    assert_eq!(messages, 3, "the refused one is not among them");
+    assert_eq!(messages, 3, "the refused message is not among them");
     let diff = service.text(&format!("{job}/diff"));
     let added: Vec<&str> = diff.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).collect();
     assert_eq!(added, ["+1", "+2", "+3"], "each once");
 }
 
-/// Returns the beginning of a command line that runs on that disk.
+/// Returns the beginning of a command line that runs a program on the disk.
 fn on_disk(disk: &FailingDisk) -> Command {
     let mut command = Command::new("env");
     for (name, path) in disk.environment() {
@@ -157,7 +162,7 @@ fn on_disk(disk: &FailingDisk) -> Command {
 }
 
 #[test]
-fn an_io_error_at_the_commit_is_an_unknown_outcome_and_the_service_ends() {
+fn an_io_error_at_the_commit_is_an_unknown_outcome_and_the_service_stops() {
     let site = site();
     let disk = FailingDisk::new(site.dir.path());
     let mut service = site.start_wrapped(on_disk(&disk));
@@ -169,7 +174,7 @@ fn an_io_error_at_the_commit_is_an_unknown_outcome_and_the_service_ends() {
     let (status, answer) = service.call("POST", &message, Some(json!({ "prompt": "[[append a|2]]" })));
     assert_eq!((status, answer["code"].as_str()), (504, Some("outcome_unknown")), "{answer}");
     let code = service.ended();
-    assert!(code.is_some_and(|code| code != 0), "a supervisor starts it again: {code:?}");
+    assert!(code.is_some_and(|code| code != 0), "a supervisor restarts the service: {code:?}");
     let end = Instant::now() + Duration::from_secs(10);
     while !service.log().contains("the database can no longer be trusted; the service is stopping") {
         assert!(Instant::now() < end, "{}", service.log());
@@ -179,11 +184,11 @@ fn an_io_error_at_the_commit_is_an_unknown_outcome_and_the_service_ends() {
     // While the disk fails, the service does not start.
     let serve = site.command(&["serve", "--listen", "127.0.0.1:0"]);
     let refused = wrapped(on_disk(&disk), &serve).output().unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("journeyman.db-wal"), "{said}");
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("journeyman.db-wal"), "{error}");
 
-    // Once the disk works, the transaction is found in the log. Therefore the answer did not say that it was not
-    // stored.
+    // After the disk works again, the service finds the transaction in the database's log. That is why the answer left
+    // the outcome open.
     disk.work();
     let service = site.start();
     assert_eq!(service.call("GET", "/readyz", None).0, 200);

@@ -1,4 +1,4 @@
-//! The program as people run it: its own processes, a data directory, HTTP.
+//! Helpers that run the program as its users do: as processes with a data directory, over HTTP.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::binary::program;
 
-/// How long anything may take on a busy machine.
+/// The time that anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data directory with a key and the project `shop`, whose repository has one commit.
@@ -23,19 +23,19 @@ pub(crate) struct Site {
     config: String,
 }
 
-/// A service that runs on a site.
+/// A running service of a site.
 pub(crate) struct Service {
     process: Child,
     pub(crate) url: String,
     key: String,
     client: reqwest::blocking::Client,
-    /// What it logs, read on a thread of its own so that it never waits for us.
+    /// The log so far. A separate thread reads it, so that the service never blocks when it logs.
     log: std::sync::Arc<std::sync::Mutex<String>>,
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Gone already where a test has ended it.
+        // The test may have ended the process already.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
@@ -50,11 +50,11 @@ pub(crate) fn site() -> Site {
 
 pub(crate) fn site_with(config: &str) -> Site {
     let mut site = Site { dir: open_folder(), key: String::new(), config: config.to_owned() };
-    site.furnish();
+    site.initialize();
     site
 }
 
-/// A site on PostgreSQL, whose machines share the database, a folder of blobs and the built-in code host.
+/// Returns a site on PostgreSQL, whose machines share the database, a folder of blobs and the built-in code host.
 pub(crate) fn cluster(database: &str, more: &str) -> Site {
     let mut site = Site { dir: open_folder(), key: String::new(), config: String::new() };
     let shared = |name: &str| site.path(name).display().to_string();
@@ -67,20 +67,20 @@ pub(crate) fn cluster(database: &str, more: &str) -> Site {
     );
     std::fs::write(site.path("master.key"), "5a".repeat(32)).unwrap();
     std::fs::set_permissions(site.path("master.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
-    site.furnish();
+    site.initialize();
     site
 }
 
-/// A temporary folder that the users of sandboxes can pass, as they can pass /var/lib.
+/// Creates a temporary folder that the users of sandboxes can pass through, like /var/lib.
 pub(crate) fn open_folder() -> tempfile::TempDir {
     let mode = std::fs::Permissions::from_mode(0o711);
     tempfile::Builder::new().permissions(mode).tempdir().unwrap()
 }
 
 impl Site {
-    /// Returns another installation with the same settings and no data, where the same key is valid once a backup is
+    /// Returns another installation with the same settings and no data, where the same key is valid after a backup was
     /// restored. `changes` are replacements in the text of the configuration.
-    pub(crate) fn elsewhere(&self, changes: &[(&str, &str)]) -> Self {
+    pub(crate) fn new_installation(&self, changes: &[(&str, &str)]) -> Self {
         let dir = open_folder();
         let mut config = self.config.replace(&self.dir.path().display().to_string(), &dir.path().display().to_string());
         for (from, to) in changes {
@@ -90,8 +90,8 @@ impl Site {
         Self { dir, key: self.key.clone(), config }
     }
 
-    /// A key, the project `shop`, and a commit in its repository.
-    fn furnish(&mut self) {
+    /// Creates a key, the project `shop`, and a commit in its repository.
+    fn initialize(&mut self) {
         std::fs::write(self.path("config.toml"), &self.config).unwrap();
         self.key = self.succeed(&["key", "create", "--name", "tests"]).trim().to_owned();
         self.succeed(&["project", "create", "shop", "--repository", "local:shop"]);
@@ -103,12 +103,12 @@ impl Site {
         self.dir.path().join(name)
     }
 
-    /// A command of the program on this site.
+    /// Returns a command of the program on this site.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.command_at("data", arguments)
     }
 
-    /// A command with the data directory of one of the site's machines.
+    /// Returns a command with the data directory of one of the site's machines.
     pub(crate) fn command_at(&self, machine: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).arg("--config").arg(self.path("config.toml")).arg("--data-dir").arg(self.path(machine));
@@ -126,7 +126,7 @@ impl Site {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A commit on `main` of the built-in code host.
+    /// Commits a file, and pushes the commit to `main` of the built-in code host.
     pub(crate) fn people_commit(&self, file: &str, text: &str) {
         let people = self.path("people");
         std::fs::write(people.join(file), text).unwrap();
@@ -136,12 +136,12 @@ impl Site {
         git(&people, &["push", "--quiet", repository.to_str().unwrap(), "HEAD:main"]);
     }
 
-    /// The repository of `shop` on the built-in code host.
+    /// Returns the path of the repository of `shop` on the built-in code host.
     pub(crate) fn repository(&self) -> PathBuf {
         self.path("data/repositories/shop.git")
     }
 
-    /// The one branch of a job.
+    /// Returns the only branch that jobs have pushed.
     pub(crate) fn branch(&self) -> String {
         let arguments = ["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"];
         let branches = git(&self.repository(), &arguments);
@@ -150,7 +150,7 @@ impl Site {
         branches[0].to_owned()
     }
 
-    /// The text of a file on a branch, if it is there.
+    /// Returns the text of a file on a branch; `None` if there is no such file.
     pub(crate) fn file(&self, branch: &str, file: &str) -> Option<String> {
         let shown = git_command(&self.repository(), &["show", &format!("{branch}:{file}")]).output().unwrap();
         shown.status.success().then(|| String::from_utf8(shown.stdout).unwrap())
@@ -164,18 +164,18 @@ impl Site {
         self.launch(self.command(&["serve", "--listen", address, "--log-format", "json"]))
     }
 
-    /// One machine of several, which share nothing but what the configuration names.
+    /// Starts one of several machines, which share only what the configuration names.
     pub(crate) fn start_machine(&self, machine: &str, role: &str) -> Service {
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--role", role];
         self.launch(self.command_at(machine, &arguments))
     }
 
-    /// A service with other settings.
+    /// Starts a service with additional arguments.
     pub(crate) fn start_with(&self, arguments: &[&str]) -> Service {
         self.launch(self.command(&[&["serve", "--log-format", "json"], arguments].concat()))
     }
 
-    /// A service that another program starts, which is given the command line behind its own.
+    /// Starts a service through another program, which gets the command line of the service after its own arguments.
     pub(crate) fn start_wrapped(&self, wrapper: Command) -> Service {
         self.launch(wrapped(wrapper, &self.command(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])))
     }
@@ -188,12 +188,12 @@ impl Site {
             let line = lines.next().unwrap_or_else(|| panic!("the service did not start: {begun}")).unwrap();
             begun.push_str(&line);
             begun.push('\n');
-            let said: Value = serde_json::from_str(&line).unwrap_or_default();
-            if said["message"] == "serving" {
-                break said["url"].as_str().unwrap().to_owned();
+            let entry: Value = serde_json::from_str(&line).unwrap_or_default();
+            if entry["message"] == "serving" {
+                break entry["url"].as_str().unwrap().to_owned();
             }
-            if said["message"] == "carrying out jobs" {
-                break said["health"].as_str().unwrap().trim_end_matches("/readyz").to_owned();
+            if entry["message"] == "carrying out jobs" {
+                break entry["health"].as_str().unwrap().trim_end_matches("/readyz").to_owned();
             }
         };
         let log = std::sync::Arc::new(std::sync::Mutex::new(begun));
@@ -211,7 +211,7 @@ impl Site {
 }
 
 impl Service {
-    /// The number of its process.
+    /// Returns the process ID.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
@@ -220,7 +220,7 @@ impl Service {
         self.log.lock().unwrap().clone()
     }
 
-    /// An answer's status and JSON.
+    /// Sends a request; returns the status and the JSON of the answer, or null if it is not JSON.
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let request = self.client.request(method.parse().unwrap(), format!("{}{path}", self.url));
         let request = request.bearer_auth(&self.key).header("accept", "application/json");
@@ -236,7 +236,7 @@ impl Service {
         body
     }
 
-    /// A page, asked for as the browser of somebody who has just been added does.
+    /// Requests a page as the browser of a viewer who was just added; returns the status and the text.
     pub(crate) fn page(&self, site: &Site, url: &str) -> (u16, String) {
         let name = format!("reader-{}", site.succeed(&["user", "list"]).lines().count());
         let link = site.succeed(&["user", "add", &name, "--role", "viewer"]);
@@ -245,7 +245,7 @@ impl Service {
         (answer.status().as_u16(), answer.text().unwrap())
     }
 
-    /// Sets a password by a one-time link, whatever host it names; the cookie of the session.
+    /// Sets a password through a one-time link, ignoring the host in it; returns the session cookie.
     pub(crate) fn use_link(&self, link: &str) -> String {
         let token = link.trim().rsplit('=').next().unwrap();
         let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
@@ -261,22 +261,22 @@ impl Service {
         self.client.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().unwrap().text().unwrap()
     }
 
-    /// What a job's event stream says, up to an event of a type.
+    /// Reads a job's event stream up to an event of a type.
     pub(crate) fn stream_until(&self, job: &str, kind: &str) -> String {
         let request = self.client.get(format!("{}{job}/events", self.url)).bearer_auth(&self.key);
         let stream = request.header("accept", "text/event-stream").send().unwrap();
-        let mut said = String::new();
+        let mut text = String::new();
         for line in BufReader::new(stream).lines() {
-            said.push_str(&line.unwrap());
-            said.push('\n');
-            if said.ends_with(&format!("event: {kind}\n")) {
-                return said;
+            text.push_str(&line.unwrap());
+            text.push('\n');
+            if text.ends_with(&format!("event: {kind}\n")) {
+                return text;
             }
         }
-        panic!("the stream ended: {said}");
+        panic!("the stream ended: {text}");
     }
 
-    /// A job in `shop`; its path.
+    /// Creates a job in `shop`; returns its path.
     pub(crate) fn create(&self, prompt: &str) -> String {
         let (status, record) = self.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": prompt })));
         assert_eq!(status, 201, "{record}");
@@ -289,7 +289,7 @@ impl Service {
         record
     }
 
-    /// The record once the job is not active.
+    /// Waits until a job is not active; returns its record.
     pub(crate) fn settled(&self, job: &str) -> Value {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -308,12 +308,12 @@ impl Service {
         events
     }
 
-    /// How many events of a type there are.
+    /// Returns the number of events of a type.
     pub(crate) fn count(&self, job: &str, kind: &str) -> usize {
         self.events(job).as_array().unwrap().iter().filter(|event| event["type"] == kind).count()
     }
 
-    /// Waits until there are so many events of a type.
+    /// Waits until there are `times` events of a type.
     pub(crate) fn until(&self, job: &str, kind: &str, times: usize) {
         let end = Instant::now() + PATIENCE;
         while self.count(job, kind) < times {
@@ -322,13 +322,13 @@ impl Service {
         }
     }
 
-    /// Ends the process as a failing machine does.
+    /// Kills the process, as the failure of a machine does.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
-    /// Stops the process in the middle of whatever it does, until [`Service::thaw`].
+    /// Pauses the process in the middle of its work, until [`Service::thaw`].
     pub(crate) fn freeze(&self) {
         kill_process(Pid::from_child(&self.process), Signal::STOP).unwrap();
     }
@@ -337,12 +337,12 @@ impl Service {
         kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
     }
 
-    /// Asks the process to end.
+    /// Sends SIGTERM to the process.
     pub(crate) fn terminate(&self) {
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
     }
 
-    /// The exit code, once the process has ended by itself.
+    /// Waits until the process has ended by itself; returns its exit code.
     pub(crate) fn ended(&mut self) -> Option<i32> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -355,7 +355,7 @@ impl Service {
     }
 }
 
-/// `wrapper` with the command line of `command` behind its own.
+/// Returns `wrapper` with the command line and the environment of `command` added to its own.
 pub(crate) fn wrapped(mut wrapper: Command, command: &Command) -> Command {
     wrapper.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     for (name, value) in command.get_envs() {
@@ -364,7 +364,7 @@ pub(crate) fn wrapped(mut wrapper: Command, command: &Command) -> Command {
     wrapper
 }
 
-/// Whether any process of the machine was started with this command line.
+/// Returns whether a process of this machine has this command line.
 pub(crate) fn is_running(command_line: &[&str]) -> bool {
     let wanted: Vec<u8> = command_line.iter().flat_map(|word| word.bytes().chain([0])).collect();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -372,7 +372,7 @@ pub(crate) fn is_running(command_line: &[&str]) -> bool {
     processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok()).any(|found| found == wanted)
 }
 
-/// Git as a person uses it.
+/// Runs git as a user of a code host does; returns its output.
 pub(crate) fn git(dir: &Path, arguments: &[&str]) -> String {
     let output = git_command(dir, arguments).output().unwrap();
     assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -387,9 +387,9 @@ fn git_command(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A shell script that speaks the Agent Client Protocol up to the prompt, and then does `way`. There, `$line` is the
-/// prompt's line, `$id` its request, and `answer` ends the turn.
-pub(crate) fn acp_script(way: &str) -> String {
+/// Returns a shell script that speaks the Agent Client Protocol up to the prompt, and then runs `on_prompt`. There,
+/// `$line` is the line of the prompt, `$id` the ID of its request, and `answer` ends the turn.
+pub(crate) fn acp_script(on_prompt: &str) -> String {
     format!(
         r#"#!/bin/sh
 BULK=$(head -c 100000 /dev/zero | tr '\0' b)
@@ -402,7 +402,7 @@ while IFS= read -r line; do
     *'"method":"session/new"'*)
         printf '{{"jsonrpc":"2.0","id":%s,"result":{{"sessionId":"s1"}}}}\n' "$id" ;;
     *'"method":"session/prompt"'*)
-        {way} ;;
+        {on_prompt} ;;
     esac
 done
 "#

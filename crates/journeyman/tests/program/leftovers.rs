@@ -17,7 +17,7 @@ const OTHER_SLEEP: [&str; 2] = ["sleep", "86419"];
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < end, "{what} does not come");
+        assert!(Instant::now() < end, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -74,7 +74,7 @@ fn at_work(site: &Site, sleep: &[&str]) -> (Service, String) {
 }
 
 #[test]
-fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
+fn the_next_start_removes_what_a_killed_service_left_behind() {
     let site = site();
     // Kill the service during its startup, a little later each time: what it is doing then depends on the machine.
     for moment in 0..12 {
@@ -112,7 +112,7 @@ fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
         // The file is from the killed service, not from the moment at which the next one starts.
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
     }
-    assert!(unfinished(&site).len() >= planted.len() - 2, "they are seen: {:#?}", unfinished(&site));
+    assert!(unfinished(&site).len() >= planted.len() - 2, "the planted files are not found: {:#?}", unfinished(&site));
     let service = site.start();
     for job in &jobs {
         service.call("POST", &format!("{job}/cancel"), None);
@@ -139,7 +139,7 @@ fn what_a_killed_service_leaves_is_gone_after_the_next_start() {
 }
 
 #[test]
-fn what_another_service_of_the_machine_uses_stays() {
+fn a_start_leaves_control_groups_and_processes_of_another_service_alone() {
     let (one, other) = (site(), site());
     let (living, job) = at_work(&other, &OTHER_SLEEP);
     let (before, _) = groups(&other);
@@ -149,13 +149,13 @@ fn what_another_service_of_the_machine_uses_stays() {
     let (after, last) = groups(&other);
     assert_eq!(before, after);
     assert!(last.iter().all(|folder| folder.exists()));
-    assert!(is_running(&OTHER_SLEEP), "its sandbox runs on");
+    assert!(is_running(&OTHER_SLEEP), "the sandbox of the other service still runs");
     living.call("POST", &format!("{job}/cancel"), None);
     until("the end of the run", || !is_running(&OTHER_SLEEP));
 }
 
 #[test]
-fn a_workspace_that_would_be_built_anew_does_not_wait_for_its_time() {
+fn an_unfinished_workspace_is_removed_at_the_start_of_the_service() {
     let site = site();
     let service = site.start();
     let (whole, broken) = (service.create("[[write a.txt|A]]"), service.create("[[write b.txt|B]]"));
@@ -169,7 +169,7 @@ fn a_workspace_that_would_be_built_anew_does_not_wait_for_its_time() {
     std::fs::remove_file(workspace(&broken).join("marker.json")).unwrap();
     let service = site.start();
     until("the removal of the workspace", || !workspace(&broken).exists());
-    assert!(workspace(&whole).join("tree/a.txt").exists(), "the other is as it was");
+    assert!(workspace(&whole).join("tree/a.txt").exists(), "the other workspace is unchanged");
     service.send(&broken, "[[write c.txt|C]]");
     assert_eq!(service.settled(&broken)["status"], "completed", "{:#}", service.events(&broken));
 }

@@ -1,4 +1,4 @@
-//! Several machines over one PostgreSQL: processes with data directories of their own.
+//! Tests of several machines with one PostgreSQL server: processes with separate data directories.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn runs(service: &Service, job: &str) -> Vec<Value> {
     service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().clone()
 }
 
-/// The agent's own record of a session, on one machine.
+/// Returns the agent's record of a session on one machine.
 fn session(site: &Site, machine: &str, job: &str) -> String {
     let id = job.rsplit('/').next().unwrap();
     let dir: PathBuf = site.path(machine).join(format!("workspaces/{id}/home/sessions"));
@@ -26,7 +26,7 @@ fn session(site: &Site, machine: &str, job: &str) -> String {
 }
 
 #[test]
-fn one_machine_serves_another_works_and_a_stream_shows_it() {
+fn one_machine_serves_clients_and_another_runs_jobs() {
     let site = site();
     let (api, worker) = (site.start_machine("api", "api"), site.start_machine("worker", "worker"));
     assert_eq!(worker.call("GET", "/readyz", None).0, 200);
@@ -42,7 +42,7 @@ fn one_machine_serves_another_works_and_a_stream_shows_it() {
 }
 
 #[test]
-fn a_follow_up_goes_to_the_warm_machine_and_to_another_when_that_is_gone() {
+fn a_follow_up_goes_to_the_machine_with_the_workspace_or_to_another_if_that_is_gone() {
     let site = site();
     let api = site.start_machine("api", "api");
     let mut workers = vec![("one", site.start_machine("one", "worker")), ("two", site.start_machine("two", "worker"))];
@@ -55,9 +55,9 @@ fn a_follow_up_goes_to_the_warm_machine_and_to_another_when_that_is_gone() {
     let of: Vec<Value> = runs(&api, &job).iter().map(|run| run["worker"].clone()).collect();
     assert!(of.iter().all(|worker| *worker == of[0]), "{of:?}");
     let id = |machine: &str| std::fs::read_to_string(site.path(machine).join("worker.id")).unwrap().trim().to_owned();
-    let warm = workers.iter().position(|(machine, _)| json!(id(machine)) == of[0]).unwrap();
-    let (_, gone) = workers.remove(warm);
-    gone.kill();
+    let position = workers.iter().position(|(machine, _)| json!(id(machine)) == of[0]).unwrap();
+    let (_, machine) = workers.remove(position);
+    machine.kill();
     let begun = Instant::now();
     api.send(&job, "[[append a.txt|5]]");
     assert_eq!(api.settled(&job)["status"], "completed");
@@ -66,12 +66,12 @@ fn a_follow_up_goes_to_the_warm_machine_and_to_another_when_that_is_gone() {
     assert_eq!(last["worker"], id(workers[0].0), "{last}");
     assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "1\n2\n3\n4\n5\n");
     assert_eq!(api.count(&job, "pull_request.opened"), 1);
-    let told = session(&site, workers[0].0, &job);
-    assert!(told.contains("append a.txt|4"), "the agent's session came along: {told}");
+    let record = session(&site, workers[0].0, &job);
+    assert!(record.contains("append a.txt|4"), "the other machine lacks the session: {record}");
 }
 
 #[test]
-fn a_machine_that_dies_in_mid_turn_is_taken_over_and_the_receipt_says_so() {
+fn a_run_whose_machine_dies_in_mid_turn_is_taken_over() {
     let site = site();
     let api = site.start_machine("api", "api");
     let first = site.start_machine("one", "worker");
@@ -82,11 +82,11 @@ fn a_machine_that_dies_in_mid_turn_is_taken_over_and_the_receipt_says_so() {
     assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
     let attempts: Vec<Value> = runs(&api, &job).iter().map(|run| run["attempt"].clone()).collect();
     assert_eq!(attempts, [json!(1), json!(2)]);
-    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\n", "once in effect");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\n", "the message took effect once");
 }
 
 #[test]
-fn a_machine_that_sleeps_through_its_lease_changes_nothing_when_it_wakes() {
+fn a_machine_that_is_frozen_beyond_its_lease_changes_nothing() {
     let site = site();
     let api = site.start_machine("api", "api");
     let first = site.start_machine("one", "worker");
@@ -97,7 +97,7 @@ fn a_machine_that_sleeps_through_its_lease_changes_nothing_when_it_wakes() {
     assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
     let head = git(&site.repository(), &["rev-parse", &site.branch()]);
     first.thaw();
-    // Long enough for it to push, if it would.
+    // Wait long enough for a push that must not happen.
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(git(&site.repository(), &["rev-parse", &site.branch()]), head);
     assert_eq!(api.count(&job, "pull_request.opened"), 1);
@@ -107,7 +107,7 @@ fn a_machine_that_sleeps_through_its_lease_changes_nothing_when_it_wakes() {
     assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\n");
 }
 
-/// Creates so many jobs at once and waits for all; the runs of each.
+/// Creates `number` jobs at once and waits for all; returns the runs of each.
 fn runs_of_jobs(api: &Service, number: usize) -> Vec<Vec<Value>> {
     let jobs: Vec<String> = (0..number).map(|number| api.create(&format!("[[write {number}.txt|x]]"))).collect();
     let settle = |job: &String| {
@@ -127,14 +127,14 @@ fn a_mirror_that_is_damaged_on_one_of_two_machines_fails_no_job() {
         runs_of_jobs(&api, 4);
     }
 
-    // Objects without bytes, as a power cut leaves what was not synced: the attempt that meets them repairs the mirror.
+    // Empty objects, as a power cut leaves unsynced files: the attempt that finds them repairs the mirror.
     let script = "find \"$1\" -path '*/objects/*' -type f -exec truncate --size=0 {} +";
     let damaged = std::process::Command::new("sh").args(["-c", script, "sh"]).arg(&mirrors()[0]).status();
     assert!(damaged.unwrap().success());
     let repaired = runs_of_jobs(&api, 20);
     assert!(repaired.iter().all(|runs| runs.len() == 1), "one attempt for each job: {repaired:#?}");
 
-    // Mirrors that cannot be made at all: the next attempt goes to the other machine.
+    // Mirrors that cannot be created at all: the next attempt goes to the other machine.
     std::fs::remove_dir_all(&mirrors()[0]).unwrap();
     std::fs::write(&mirrors()[0], "no folder").unwrap();
     let moved = runs_of_jobs(&api, 20);
@@ -147,7 +147,7 @@ fn a_mirror_that_is_damaged_on_one_of_two_machines_fails_no_job() {
 }
 
 #[test]
-fn the_database_may_crash_in_mid_turn() {
+fn a_turn_survives_a_crash_of_the_database() {
     let server = Postgres::durable();
     let site = cluster(&server.database(), "");
     let (api, worker) = (site.start_machine("api", "api"), site.start_machine("one", "worker"));
@@ -173,8 +173,8 @@ fn one_service_moves_from_sqlite_to_postgresql() {
     let busy = site.run(&["store", "copy", "--to", &to]);
     assert!(String::from_utf8_lossy(&busy.stderr).contains("another service runs"), "{busy:?}");
     service.kill();
-    let said = site.succeed(&["store", "copy", "--to", &to]);
-    assert!(said.contains("1 jobs") && said.contains("master.key"), "{said}");
+    let output = site.succeed(&["store", "copy", "--to", &to]);
+    assert!(output.contains("1 jobs") && output.contains("master.key"), "{output}");
     let key = site.path("data/master.key").display().to_string();
     let moved = site.start_with(&["--database-url", &to, "--master-key-file", &key, "--listen", "127.0.0.1:0"]);
     let after = moved.get(&job);
@@ -188,21 +188,21 @@ fn one_service_moves_from_sqlite_to_postgresql() {
 }
 
 #[test]
-fn the_schema_is_made_by_hand_where_that_is_wanted() {
+fn without_auto_migrate_only_the_migrate_command_creates_the_schema() {
     let url = Postgres::shared().database();
     let site = cluster(&url, "");
     let other = Postgres::shared().database();
     let key = site.path("master.key").display().to_string();
     let arguments = ["--database-url", &other, "--master-key-file", &key, "--auto-migrate=false"];
     let refused = site.run(&[&["serve", "--listen", "127.0.0.1:0"], &arguments[..]].concat());
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("journeyman migrate"), "{said}");
-    let looked = site.run(&["doctor", "--database-url", &other, "--json"]);
-    let findings: Value = serde_json::from_slice(&looked.stdout).unwrap();
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("journeyman migrate"), "{error}");
+    let doctor = site.run(&["doctor", "--database-url", &other, "--json"]);
+    let findings: Value = serde_json::from_slice(&doctor.stdout).unwrap();
     let database = findings.as_array().unwrap().iter().find(|one| one["check"] == "database").unwrap().clone();
     assert!(database["text"].as_str().unwrap().contains("up to date"), "{database}");
     let made = site.succeed(&["migrate", "--database-url", &other]);
-    assert!(made.contains("steps made: 12"), "doctor has changed nothing: {made}");
+    assert!(made.contains("steps made: 13"), "doctor has changed nothing: {made}");
     assert!(made.contains("up to date"), "{made}");
     site.start_with(&[&arguments[..], &["--listen", "127.0.0.1:0"]].concat());
 }

@@ -1,4 +1,4 @@
-//! Agents that call models: through the service, with a key that never enters their sandbox.
+//! Tests of agents that call models through the service, with a key that never enters their sandbox.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use super::given::{PATIENCE, Service, Site, site_with};
 
 pub(crate) const KEY: &str = "sk-4f3e2d1c-never-inside";
 
-/// A server of models for tests that wait.
+/// A model server for tests that are not asynchronous.
 pub(crate) struct Models {
     pub(crate) server: ModelServer,
     _runtime: tokio::runtime::Runtime,
@@ -24,11 +24,11 @@ impl Models {
         Self { server, _runtime: runtime }
     }
 
-    /// A model that runs a command, and then says that it has.
+    /// Starts a model that runs a command and then ends the turn.
     pub(crate) fn that_runs(command: &str) -> Self {
         let command = command.to_owned();
         Self::start(move |asked| {
-            if is_told_a_result(asked) {
+            if has_tool_result(asked) {
                 return Reply::Text("It is done.".to_owned());
             }
             Reply::Tool { name: "run_command".to_owned(), arguments: json!({ "command": command }) }
@@ -36,21 +36,21 @@ impl Models {
     }
 }
 
-/// The last thing that a call tells the model, whatever the form.
-fn said_last(asked: &Asked) -> String {
+/// Returns the last message of a call, in any dialect.
+fn last_message(asked: &Asked) -> String {
     let body = &asked.body;
     let all = ["messages", "input", "contents"].iter().find_map(|name| body[name].as_array());
     all.and_then(|all| all.last()).map(Value::to_string).unwrap_or_default()
 }
 
-/// Whether the call brings what a tool has said.
-pub(crate) fn is_told_a_result(asked: &Asked) -> bool {
-    let last = said_last(asked);
+/// Returns whether the last message of a call has the result of a tool.
+pub(crate) fn has_tool_result(asked: &Asked) -> bool {
+    let last = last_message(asked);
     let signs = ["tool_result", "\"role\":\"tool\"", "function_call_output", "functionResponse"];
     signs.iter().any(|sign| last.contains(sign))
 }
 
-/// A site whose models are all served there, and a service with the key.
+/// Returns a site whose models are all served by `models`, and a service with the key.
 pub(crate) fn served(models: &Models, more: &str) -> (Site, Service) {
     let url = &models.server.url;
     let tables: String = ["anthropic", "openai", "gemini", "ollama", "compatible"]
@@ -70,7 +70,7 @@ pub(crate) fn served(models: &Models, more: &str) -> (Site, Service) {
     (site, service)
 }
 
-/// A job with a model of its own.
+/// Creates a job with a model; returns its path.
 pub(crate) fn create(service: &Service, model: &str, prompt: &str) -> String {
     let (status, record) =
         service.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": prompt, "model": model })));
@@ -78,17 +78,17 @@ pub(crate) fn create(service: &Service, model: &str, prompt: &str) -> String {
     format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap())
 }
 
-/// The job's last run.
+/// Returns the job's last run.
 pub(crate) fn last_run(service: &Service, job: &str) -> Value {
     service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().last().unwrap().clone()
 }
 
-/// Whether a text is in a file of a folder, however deep.
-fn is_in(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
+/// Returns the first file below a folder that contains a text.
+fn file_with(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());
         let found = if kind.is_dir() {
-            is_in(&path, text)
+            file_with(&path, text)
         } else if kind.is_file() {
             let bytes = std::fs::read(&path).unwrap_or_default();
             bytes.windows(text.len()).any(|window| window == text.as_bytes()).then_some(path)
@@ -131,15 +131,15 @@ fn the_built_in_agent_works_with_every_provider_and_sees_no_key() {
         |asked: &Asked| ["x-api-key", "authorization", "x-goog-api-key"].map(|name| asked.header(name)).concat();
     assert_eq!(asked.iter().filter(|asked| shown(asked).ends_with(KEY)).count(), 8, "all but ollama and compatible");
     assert!(asked.iter().all(|asked| !shown(asked).contains("jmt_")), "no provider sees a token");
-    // What was seen inside was kept with the agent's home, in the clear here.
-    assert_eq!(is_in(&site.path("data"), KEY), None);
+    // The data directory includes the agent's home, which has a copy of what the agent saw.
+    assert_eq!(file_with(&site.path("data"), KEY), None);
     assert!(!service.log().contains(KEY));
     let numbers = service.text("/metrics");
     assert!(numbers.contains("journeyman_model_calls_total{provider=\"anthropic\",outcome=\"ok\"} 2"), "{numbers}");
 }
 
 #[test]
-fn a_follow_up_of_a_warm_agent_is_on_its_own_account() {
+fn a_follow_up_of_an_idle_agent_has_its_own_usage() {
     let models = Models::start(|_| Reply::Text("It is done.".to_owned()));
     let (_site, service) = served(&models, "");
     let job = create(&service, "anthropic/m", "one");
@@ -150,11 +150,14 @@ fn a_follow_up_of_a_warm_agent_is_on_its_own_account() {
     let input = |number: usize| runs["runs"][number]["usage"]["inputTokens"].clone();
     assert_eq!((input(0), input(1)), (json!(TOKENS.0), json!(TOKENS.0)), "{runs}");
     let asked = models.server.asked();
-    assert!(said_last(&asked[1]).contains("two") && asked[1].body.to_string().contains("one"), "the session goes on");
+    assert!(
+        last_message(&asked[1]).contains("two") && asked[1].body.to_string().contains("one"),
+        "the session continues"
+    );
 }
 
 #[test]
-fn a_run_that_ends_by_its_model_says_so() {
+fn a_run_that_fails_because_of_its_model_says_so() {
     let models = Models::start(|asked| match asked.body["model"].as_str() {
         Some("no-key") => Reply::Fault(Fault::Status(401)),
         Some("not-there") => Reply::Fault(Fault::Status(404)),
@@ -201,7 +204,7 @@ fn a_call_that_is_under_way_when_the_job_is_cancelled_is_recorded_and_counted() 
 fn an_error_in_a_stream_from_ollama_is_no_answer_and_the_turn_continues_with_the_next_call() {
     let failed = AtomicBool::new(false);
     let models = Models::start(move |asked| {
-        if is_told_a_result(asked) {
+        if has_tool_result(asked) {
             return Reply::Text("It is done.".to_owned());
         }
         if !failed.swap(true, Ordering::SeqCst) {
@@ -281,7 +284,7 @@ fn a_run_over_its_budget_fails_and_says_what_to_raise() {
     assert!(run["reason"]["text"].as_str().unwrap().contains("limits.budget.jobMicros"), "{run}");
     assert!(models.server.asked().is_empty(), "the provider was not asked");
     assert_eq!(service.count(&job, "model.denied"), 1, "{:#}", service.events(&job));
-    // There is enough now, for the same job.
+    // With a larger budget, the same job continues.
     set(json!({ "jobMicros": 5_000_000 }));
     service.send(&job, "again");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::given::{Service, Site, git, site};
 
-/// Changes the project's repository to a path that can be taken away; returns the path.
-fn elsewhere(site: &Site) -> PathBuf {
+/// Changes the project's repository to a path that a test can rename; returns the path.
+fn use_path_remote(site: &Site) -> PathBuf {
     let repository = site.path("elsewhere.git");
     git(site.dir.path(), &["clone", "--quiet", "--bare", "people", "elsewhere.git"]);
     site.succeed(&["project", "update", "shop", "--repository", repository.to_str().unwrap()]);
@@ -32,9 +32,9 @@ fn waiting(service: &Service, job: &str) -> Value {
 }
 
 #[test]
-fn messages_wait_for_a_code_host_that_is_away_and_one_of_them_probes_it() {
+fn messages_wait_for_an_unreachable_code_host_and_one_job_probes_it() {
     let site = site();
-    let repository = elsewhere(&site);
+    let repository = use_path_remote(&site);
     let service = site.start();
     let first = service.create("[[write first.txt|1]]");
     service.settled(&first);
@@ -73,9 +73,9 @@ fn messages_wait_for_a_code_host_that_is_away_and_one_of_them_probes_it() {
 }
 
 #[test]
-fn a_message_is_given_up_at_its_deadline_or_when_people_cancel() {
+fn a_waiting_message_fails_at_its_deadline_or_when_it_is_cancelled() {
     let site = site();
-    let repository = elsewhere(&site);
+    let repository = use_path_remote(&site);
     let service = site.start_with(&["--listen", "127.0.0.1:0", "--refusal-patience", "2s"]);
     std::fs::rename(&repository, site.path("away.git")).unwrap();
     let given_up = service.create("[[write a.txt|1]]");
@@ -94,14 +94,14 @@ fn a_message_is_given_up_at_its_deadline_or_when_people_cancel() {
     assert_eq!((status, &record["status"]), (200, &"failed".into()));
 }
 
-/// Returns the commits of a message that the branch of its job has, found by the trailer that names the message.
-fn on_the_branch(site: &Site, message: &Value) -> Vec<String> {
+/// Returns the pushed commits of a message, found by the trailer that names the message.
+fn pushed_commits(site: &Site, message: &Value) -> Vec<String> {
     let trailer = format!("--grep=Journeyman-Message: {}", message["id"].as_str().unwrap());
     git(&site.repository(), &["log", "--all", "--format=%H", &trailer]).lines().map(str::to_owned).collect()
 }
 
 #[test]
-fn a_cancel_near_the_end_of_a_turn_comes_in_time_or_the_message_is_finished() {
+fn after_a_cancel_near_the_end_of_a_turn_the_message_is_either_cancelled_or_finished() {
     let site = site();
     let service = site.start();
     let (mut cancelled, mut finished) = (0, 0);
@@ -112,15 +112,15 @@ fn a_cancel_near_the_end_of_a_turn_comes_in_time_or_the_message_is_finished() {
         service.call("POST", &format!("{job}/cancel"), None);
         service.settled(&job);
         let message = service.get(&format!("{job}/messages"))["messages"][0].clone();
-        let there = on_the_branch(&site, &message);
+        let commits = pushed_commits(&site, &message);
         match message["status"].as_str().unwrap() {
             "cancelled" => {
                 cancelled += 1;
-                assert!(there.is_empty() && message["commits"] == Value::Array(vec![]), "{message:#}: {there:?}");
+                assert!(commits.is_empty() && message["commits"] == Value::Array(vec![]), "{message:#}: {commits:?}");
             }
             "finished" => {
                 finished += 1;
-                assert_eq!(message["commits"][0].as_str(), there.first().map(String::as_str), "{message:#}");
+                assert_eq!(message["commits"][0].as_str(), commits.first().map(String::as_str), "{message:#}");
             }
             other => panic!("{other}: {message:#}"),
         }
@@ -129,7 +129,7 @@ fn a_cancel_near_the_end_of_a_turn_comes_in_time_or_the_message_is_finished() {
 }
 
 #[test]
-fn a_service_that_was_killed_takes_its_own_runs_up_at_once() {
+fn a_restarted_service_takes_over_its_own_runs_at_once() {
     let site = super::given::site_with("lease = \"10m\"\nworkers = 2\n");
     let service = site.start();
     let job = service.create("[[sleep 1]] [[write a.txt|1]]");

@@ -1,4 +1,4 @@
-//! A power cut: what a receipt calls finished is on the disk, and the service goes on with what is there.
+//! Tests of power cuts: work that a receipt calls finished is on the disk, and the service continues with it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::given::{Service, Site, git, site};
 
-/// Mounts the image `$1` as the data directory `$2`, in a mount namespace of its own; an image that is empty gets what is
-/// there.
+/// A script that mounts the image `$1` as the data directory `$2`. If the image is empty, the script first copies the
+/// existing data to it.
 const MOUNT: &str = r#"
     set -e
     image=$1 data=$2
@@ -22,7 +22,7 @@ const MOUNT: &str = r#"
     exec "$@"
 "#;
 
-/// An ext4 file system in a file; `None` where this user may mount none.
+/// Creates an ext4 file system in a file; returns `None` if this user may not mount it.
 fn image(site: &Site, name: &str) -> Option<PathBuf> {
     let path = site.path(name);
     std::fs::File::create(&path).unwrap().set_len(512 << 20).unwrap();
@@ -46,10 +46,10 @@ fn start_on(site: &Site, image: &Path) -> Service {
     site.start_wrapped(command)
 }
 
-/// The disk as it is at this moment, with nothing that only the kernel's memory holds.
+/// Kills the service; returns a copy of the disk without the data that only the kernel's memory holds.
 fn cut(site: &Site, service: Service, image: &Path, name: &str) -> PathBuf {
     service.freeze();
-    // Written as careless programs do: it shows that a copy of the image lacks what was not synced.
+    // This file is not synced: it shows whether the copy of the image lacks such data.
     let data = format!("/proc/{}/root{}", service.id(), site.path("data").display());
     std::fs::write(Path::new(&data).join("unsynced"), "x").unwrap();
     let copy = site.path(name);
@@ -59,7 +59,7 @@ fn cut(site: &Site, service: Service, image: &Path, name: &str) -> PathBuf {
     copy
 }
 
-/// The receipts of a job's messages, all of which must be finished.
+/// Returns the receipts of a job's messages, all of which must be finished.
 fn receipts(service: &Service, job: &str) -> Vec<Value> {
     let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().clone();
     for message in &messages {
@@ -68,7 +68,7 @@ fn receipts(service: &Service, job: &str) -> Vec<Value> {
     messages
 }
 
-/// Each commit that a receipt names can be fetched from the built-in host with all that belongs to it.
+/// Checks that each commit that a receipt names can be fetched completely from the built-in code host.
 fn check_commits(site: &Site, service: &Service, receipts: &[Value], clone: &str) {
     let address = service.url.replace("http://", &format!("http://me:{}@", site.key)) + "/git/shop.git";
     git(site.dir.path(), &["clone", "--quiet", "--mirror", &address, clone]);
@@ -80,7 +80,7 @@ fn check_commits(site: &Site, service: &Service, receipts: &[Value], clone: &str
 }
 
 #[test]
-fn what_a_receipt_calls_finished_survives_a_power_cut() {
+fn finished_work_survives_a_power_cut() {
     let site = site();
     let Some(mut disk) = image(&site, "disk-0.img") else { return };
     let mut jobs: Vec<String> = Vec::new();
@@ -108,7 +108,7 @@ fn what_a_receipt_calls_finished_survives_a_power_cut() {
     }
 }
 
-/// The control of these tests: the image of the disk lacks what [`cut`] wrote without a sync.
+/// Checks, as the control of these tests, that the image of the disk lacks what [`cut`] wrote without a sync.
 fn check_that_unsynced_data_is_lost(site: &Site, service: &Service) {
     let data = format!("/proc/{}/root{}", service.id(), site.path("data").display());
     let unsynced = std::fs::read(Path::new(&data).join("unsynced")).unwrap_or_default();
@@ -125,7 +125,7 @@ fn use_remote(site: &Site, host: &Site, code_host: &Service) {
 }
 
 #[test]
-fn work_on_a_remote_goes_on_after_a_power_cut_and_is_done_once() {
+fn work_on_a_remote_continues_after_a_power_cut_and_is_done_once() {
     let (host, site) = (site(), site());
     let code_host = host.start();
     use_remote(&site, &host, &code_host);
@@ -141,7 +141,7 @@ fn work_on_a_remote_goes_on_after_a_power_cut_and_is_done_once() {
             let job = service.create(&format!("[[append work.txt|{round}]]"));
             jobs.push((job, vec![round.to_string()]));
         }
-        // The power goes when one job has settled. The others are in their queue, in a turn, or pushing.
+        // Cut the power when one job has settled. The others are queued, in a turn, or pushing.
         assert_eq!(service.settled(&jobs[0].0)["status"], "completed", "{}", service.log());
         let copy = cut(&site, service, &disk, &format!("disk-{round}.img"));
         std::fs::remove_file(&disk).unwrap();
@@ -161,7 +161,7 @@ fn work_on_a_remote_goes_on_after_a_power_cut_and_is_done_once() {
     }
 }
 
-/// The files below a folder.
+/// Returns all files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -178,8 +178,8 @@ fn mirror(site: &Site) -> PathBuf {
     mirror
 }
 
-/// A job whose second message meets the mirror as `damage` leaves it: it goes on in its one attempt.
-fn goes_on_after(damage: impl Fn(&Path)) {
+/// Checks that a job's second message succeeds in one attempt after `damage` has changed the mirror.
+fn continues_after(damage: impl Fn(&Path)) {
     let site = site();
     let service = site.start();
     let job = service.create("[[write first.txt|1]]");
@@ -196,8 +196,8 @@ fn goes_on_after(damage: impl Fn(&Path)) {
 }
 
 #[test]
-fn a_mirror_whose_objects_are_empty_is_made_again_by_the_attempt_that_meets_it() {
-    goes_on_after(|mirror| {
+fn a_mirror_with_empty_objects_is_rebuilt_by_the_attempt_that_finds_it() {
+    continues_after(|mirror| {
         for file in files(&mirror.join("objects")) {
             std::fs::remove_file(&file).unwrap();
             std::fs::write(file, "").unwrap();
@@ -206,7 +206,7 @@ fn a_mirror_whose_objects_are_empty_is_made_again_by_the_attempt_that_meets_it()
 }
 
 #[test]
-fn a_mirror_that_was_removed_or_has_lost_its_head_is_made_again() {
-    goes_on_after(|mirror| std::fs::remove_dir_all(mirror).unwrap());
-    goes_on_after(|mirror| std::fs::write(mirror.join("HEAD"), "").unwrap());
+fn a_mirror_that_was_removed_or_lost_its_head_is_rebuilt() {
+    continues_after(|mirror| std::fs::remove_dir_all(mirror).unwrap());
+    continues_after(|mirror| std::fs::write(mirror.join("HEAD"), "").unwrap());
 }

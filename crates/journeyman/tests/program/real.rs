@@ -1,19 +1,19 @@
-//! Agents of other people, as they are installed from their packages, with a scripted model: `make test-agents`.
+//! Tests of third-party agents, installed from their packages, with a scripted model: `make test-agents`.
 
 use journeyman_testkit::{Asked, Reply};
 use serde_json::{Value, json};
 
 use super::given::Service;
-use super::models::{Models, create, is_told_a_result, last_run, served};
+use super::models::{Models, create, has_tool_result, last_run, served};
 
-/// A model that runs what stands between `RUN<` and `>` in what it was told last, with whatever tool for commands it is
-/// offered, and is content then.
-fn obedient(asked: &Asked) -> Reply {
+/// Answers as a model that runs the last command between `RUN<` and `>` in the conversation, with the tool for commands
+/// that the agent offers, and then ends the turn.
+fn run_command(asked: &Asked) -> Reply {
     let tools = asked.tools();
-    let told = asked.body.to_string();
+    let text = asked.body.to_string();
     let command =
-        told.rsplit_once("RUN<").and_then(|(_, rest)| rest.split_once('>')).map(|(command, _)| command.to_owned());
-    let Some(command) = command.filter(|_| !tools.is_empty() && !is_told_a_result(asked)) else {
+        text.rsplit_once("RUN<").and_then(|(_, rest)| rest.split_once('>')).map(|(command, _)| command.to_owned());
+    let Some(command) = command.filter(|_| !tools.is_empty() && !has_tool_result(asked)) else {
         return Reply::Text("It is done.".to_owned());
     };
     let known = ["Bash", "bash", "shell_command", "exec_command", "shell", "run_shell_command", "Shell", "execute"];
@@ -34,9 +34,9 @@ fn sessions(service: &Service, job: &str) -> Vec<Value> {
     all.map(|event| event["data"].clone()).collect()
 }
 
-/// Three turns: a first one, one of the process that waits, one after the service was killed.
+/// Checks three turns of an agent: the first one, one of the idle process, and one after the service was killed.
 fn works(id: &str, model: &str) {
-    let models = Models::start(obedient);
+    let models = Models::start(run_command);
     let (site, service) = served(&models, "");
     site.succeed(&["agent", "install", id]);
     let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "agent": id })));
@@ -53,7 +53,7 @@ fn works(id: &str, model: &str) {
     check(&service, &job, "one.txt", 1);
     service.send(&job, "And now: RUN<echo two |tee two.txt>");
     check(&service, &job, "two.txt", 2);
-    assert_eq!(sessions(&service, &job).len(), 1, "{id}: the process has waited");
+    assert_eq!(sessions(&service, &job).len(), 1, "{id}: the idle process was not reused");
     service.kill();
     let service = site.start_wrapped({
         let mut with_keys = std::process::Command::new("env");
@@ -63,18 +63,18 @@ fn works(id: &str, model: &str) {
     let before = models.server.asked().len();
     service.send(&job, "At last: RUN<echo three |tee three.txt>");
     check(&service, &job, "three.txt", 3);
-    let told: String = models.server.asked()[before..].iter().map(|asked| asked.body.to_string()).collect();
-    assert!(told.contains("one-apple"), "{id}: it does not remember: {told}");
+    let sent: String = models.server.asked()[before..].iter().map(|asked| asked.body.to_string()).collect();
+    assert!(sent.contains("one-apple"), "{id}: the session was not resumed: {sent}");
     let sessions = sessions(&service, &job);
-    let (who, how) = (sessions[0]["agent"].as_str().unwrap(), sessions[1]["opened"].as_str().unwrap());
+    let (agent, opened) = (sessions[0]["agent"].as_str().unwrap(), sessions[1]["opened"].as_str().unwrap());
     if id == "opencode" {
         let denied = service.count(&job, "egress.denied");
-        assert_eq!(denied, 0, "it reaches for nothing but its model: {:#}", service.events(&job));
+        assert_eq!(denied, 0, "the agent contacts more than its model: {:#}", service.events(&job));
     }
     let calls = models.server.asked().len();
     #[expect(clippy::print_stdout, reason = "a line for docs/agents.md")]
     {
-        println!("| {id} | {who} | {how} | {} | {calls} |", sessions[0]["millis"]);
+        println!("| {id} | {agent} | {opened} | {} | {calls} |", sessions[0]["millis"]);
     }
 }
 

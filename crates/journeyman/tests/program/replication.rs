@@ -1,4 +1,4 @@
-//! Tests of a PostgreSQL server that is lost for good, and of its standby.
+//! Tests of the permanent loss of a PostgreSQL server that has a standby.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::given::{cluster, git};
 
 #[test]
-fn a_synchronous_standby_takes_over_with_every_message_that_was_acknowledged() {
+fn a_synchronous_standby_takes_over_with_every_acknowledged_message() {
     let primary = Postgres::durable();
     let url = primary.database();
     let standby = primary.standby();
@@ -25,7 +25,7 @@ fn a_synchronous_standby_takes_over_with_every_message_that_was_acknowledged() {
             // Send a few more messages once the standby has taken over.
             let mut more = 3;
             for number in 0.. {
-                // Up to this many messages may wait; the rest are sent while the primary is down, and later.
+                // At most this many messages are sent before the failover; the rest are sent after it.
                 while number > 30 && !promoted.load(Ordering::SeqCst) {
                     std::thread::sleep(Duration::from_millis(20));
                 }

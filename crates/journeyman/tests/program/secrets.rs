@@ -1,4 +1,4 @@
-//! Secrets of a project: who gets them, and that nobody tells them.
+//! Tests of a project's secrets: which programs get them, and that their values are never shown.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::given::site;
 const VALUE: &str = "hush-9f8e7d6c-hush";
 
 #[test]
-fn a_secret_reaches_those_it_is_for_and_is_told_to_nobody() {
+fn a_secret_reaches_only_its_uses_and_its_value_is_never_shown() {
     let site = site();
     let service = site.start();
     let set = |body| {
@@ -18,23 +18,23 @@ fn a_secret_reaches_those_it_is_for_and_is_told_to_nobody() {
     let home = |job: &str| site.path(&format!("data/workspaces/{}/home", job.rsplit('/').next().unwrap()));
     let got = |job: &str, name: &str| std::fs::read_to_string(home(job).join(name)).unwrap();
 
-    // Nothing is said of it: the setup command has it, and the agent has not.
+    // Without a named use, the setup command gets the secret and the agent does not.
     set(json!({ "secrets": { "TOKEN": VALUE }, "setup": "echo ${#TOKEN} > ~/setup; echo $TOKEN" }));
     let prompt = "[[run echo ${#TOKEN} > ~/agent]]";
     let job = service.create(prompt);
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert_eq!((got(&job, "setup").as_str(), got(&job, "agent").as_str()), ("18\n", "0\n"));
 
-    // For the agent alone: whatever it says, the value is not in what is stored, streamed or logged.
+    // Only the agent gets the secret. Whatever it prints, no stored, streamed or logged text has the value.
     set(json!({ "secretUses": { "TOKEN": ["agent"] } }));
-    let told = "[[run echo ${#TOKEN} > ~/agent; echo before $TOKEN after; env; false]] [[say it is $TOKEN]]";
-    let job = service.create(told);
+    let leaking = "[[run echo ${#TOKEN} > ~/agent; echo before $TOKEN after; env; false]] [[say it is $TOKEN]]";
+    let job = service.create(leaking);
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert_eq!((got(&job, "setup").as_str(), got(&job, "agent").as_str()), ("0\n", "18\n"));
     let events = service.events(&job).to_string();
     assert!(events.contains("before [secret TOKEN] after"), "{events}");
 
-    // A failure shows what was printed last.
+    // The reason of a failure has the last output.
     set(json!({ "secretUses": { "TOKEN": ["setup", "agent"] }, "setup": "echo it was $TOKEN; exit 3" }));
     let failed = service.create("x");
     assert_eq!(service.settled(&failed)["status"], "failed");
@@ -51,12 +51,12 @@ fn a_secret_reaches_those_it_is_for_and_is_told_to_nobody() {
     let database = std::fs::read(site.path("data/journeyman.db")).unwrap();
     let log = std::fs::read(site.path("data/journeyman.db-wal")).unwrap_or_default();
     for bytes in [database, log] {
-        assert!(!bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes()), "it is sealed where it is kept");
+        assert!(!bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes()), "the stored value is encrypted");
     }
 }
 
 #[test]
-fn a_use_that_there_is_not_is_refused() {
+fn an_unknown_use_of_a_secret_is_refused() {
     let site = site();
     let service = site.start();
     for (uses, named) in [(json!({ "TOKEN": ["everybody"] }), "secretUses.TOKEN"), (json!({ "A B": [] }), "A B")] {
@@ -80,6 +80,6 @@ fn a_fetch_that_fails_reveals_no_secret() {
     let text = waiting["reason"]["text"].as_str().unwrap();
     assert!(text.contains("[secret PLACE]") && !text.contains(VALUE), "{waiting}");
     let events = service.events(&job);
-    let told: Vec<_> = events.as_array().unwrap().iter().filter(|event| event["type"] != "job.created").collect();
-    assert!(!json!(told).to_string().contains(VALUE), "{told:#?}");
+    let others: Vec<_> = events.as_array().unwrap().iter().filter(|event| event["type"] != "job.created").collect();
+    assert!(!json!(others).to_string().contains(VALUE), "{others:#?}");
 }

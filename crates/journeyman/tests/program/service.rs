@@ -1,4 +1,4 @@
-//! The service over HTTP, with real processes and real git.
+//! Tests of the service over HTTP, with real processes and real git.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     let job = service.create("Add a greeting\n[[write hello.txt|Hello]]");
     let record = service.settled(&job);
     assert_eq!(record["status"], "completed", "{}", service.log());
-    assert_eq!(record["source"]["ref"], "main", "the default branch by its name");
+    assert_eq!(record["source"]["ref"], "main", "the name of the default branch");
     let link = record["prLink"].as_str().unwrap();
     assert_eq!(link, format!("{}/projects/shop/pulls/1", service.url));
     let (status, page) = service.page(&site, link);
@@ -69,24 +69,24 @@ fn people_clone_and_push_with_a_key_as_the_password() {
 }
 
 #[test]
-fn a_follow_up_is_taken_or_refused_as_the_state_says_and_nothing_is_lost() {
+fn follow_ups_are_accepted_unless_the_job_is_archived_and_none_is_lost() {
     let site = site();
     let service = site.start();
     let job = service.create("[[write one.txt|1]][[sleep 1]]");
     service.until(&job, "run.started", 1);
-    // Active: it waits its turn.
+    // Active: the message is queued.
     service.send(&job, "[[write two.txt|2]]");
     assert_eq!(service.settled(&job)["status"], "completed");
-    // Completed: it opens the job again.
+    // Completed: the message reopens the job.
     service.send(&job, "[[fail on purpose]]");
     assert_eq!(service.settled(&job)["status"], "failed");
     let runs = service.get(&format!("{job}/runs"));
     let last = runs["runs"].as_array().unwrap().last().unwrap().clone();
     assert!(last["reason"]["text"].as_str().unwrap().contains("on purpose"), "{last}");
-    // Failed: likewise.
+    // Failed: the message reopens the job, too.
     service.send(&job, "[[write three.txt|3]]");
     assert_eq!(service.settled(&job)["status"], "completed");
-    // Archived: refused, until it is taken out.
+    // Archived: messages are refused until the job is unarchived.
     assert_eq!(service.call("POST", &format!("{job}/archive"), None).1["status"], "archived");
     let (status, body) = service.call("POST", &format!("{job}/message"), Some(json!({"prompt": "x"})));
     assert_eq!((status, body["code"].clone()), (409, json!("job_archived")));
@@ -101,7 +101,7 @@ fn a_follow_up_is_taken_or_refused_as_the_state_says_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_running_turn_is_cancelled_and_interrupted_within_a_second() {
+fn a_running_turn_is_cancelled_or_interrupted_before_its_end() {
     let site = site();
     let service = site.start();
     let cancelled = service.create("[[write a.txt|a]][[sleep 60]]");
@@ -111,8 +111,8 @@ fn a_running_turn_is_cancelled_and_interrupted_within_a_second() {
     assert_eq!(record["status"], "failed");
     let interrupted = service.create("[[write b.txt|b]][[sleep 60]]");
     service.until(&interrupted, "agent.tool_call", 1);
-    let said = json!({"prompt": "[[write c.txt|c]]", "delivery": "interrupt"});
-    service.call("POST", &format!("{interrupted}/message"), Some(said));
+    let message = json!({"prompt": "[[write c.txt|c]]", "delivery": "interrupt"});
+    service.call("POST", &format!("{interrupted}/message"), Some(message));
     assert_eq!(service.settled(&interrupted)["status"], "completed");
     assert!(begun.elapsed() < Duration::from_secs(30), "neither waited for its sleep: {:?}", begun.elapsed());
     let messages = service.get(&format!("{interrupted}/messages"));
@@ -122,7 +122,7 @@ fn a_running_turn_is_cancelled_and_interrupted_within_a_second() {
 }
 
 #[test]
-fn what_a_cancelled_or_archived_turn_had_started_ends_with_it() {
+fn processes_of_a_cancelled_or_archived_turn_end_with_it() {
     let site = site();
     let service = site.start();
     // A number that no other process on the machine sleeps for.
@@ -176,7 +176,7 @@ fn after_kill_9_in_the_middle_of_a_turn_the_message_is_finished_once() {
 }
 
 #[test]
-fn term_lets_a_turn_finish_and_takes_nothing_new() {
+fn sigterm_lets_a_turn_finish_and_starts_no_other() {
     let site = site_with("lease = \"3s\"\ngrace = \"30s\"\nworkers = 1\n");
     let mut service = site.start();
     let job = service.create("[[write a.txt|a]][[sleep 2]]");
@@ -187,12 +187,16 @@ fn term_lets_a_turn_finish_and_takes_nothing_new() {
 
     let service = site.start();
     assert_eq!(service.settled(&job)["status"], "completed");
-    assert_eq!(service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().len(), 1, "it was let finish");
+    assert_eq!(
+        service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().len(),
+        1,
+        "the turn was not interrupted"
+    );
     assert_eq!(service.settled(&queued)["status"], "completed");
 }
 
 #[test]
-fn after_the_grace_a_turn_is_handed_back_and_done_again() {
+fn after_the_grace_period_a_turn_is_handed_back_and_repeated() {
     let site = site_with("lease = \"1m\"\ngrace = \"300ms\"\n");
     let mut service = site.start();
     let job = service.create("[[append a.txt|a]][[sleep 5]]");
@@ -200,17 +204,20 @@ fn after_the_grace_a_turn_is_handed_back_and_done_again() {
     let begun = Instant::now();
     service.terminate();
     assert_eq!(service.ended(), Some(0), "{}", service.log());
-    assert!(begun.elapsed() < Duration::from_secs(5), "the turn was not waited for: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "the service waited for the turn: {:?}", begun.elapsed());
 
     let service = site.start();
     assert_eq!(service.settled(&job)["status"], "completed");
     let runs = service.get(&format!("{job}/runs"));
-    assert_eq!(runs["runs"][0]["reason"]["code"], "handed_back", "and no lease of a minute was waited for");
+    assert_eq!(
+        runs["runs"][0]["reason"]["code"], "handed_back",
+        "the run was not handed back, so its lease had to expire"
+    );
     assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "a\n");
 }
 
 #[test]
-fn the_second_term_ends_at_once() {
+fn a_second_sigterm_ends_the_service_at_once() {
     let site = site_with("lease = \"3s\"\ngrace = \"1h\"\n");
     let mut service = site.start();
     let job = service.create("[[write a.txt|a]][[sleep 5]]");
@@ -226,7 +233,7 @@ fn the_second_term_ends_at_once() {
 }
 
 #[test]
-fn workspaces_deleted_by_hand_are_built_anew() {
+fn deleted_workspaces_and_mirrors_are_rebuilt() {
     let site = site();
     let service = site.start();
     let job = service.create("[[write a.txt|a]]");
@@ -247,11 +254,11 @@ fn workspaces_of_idle_jobs_are_removed() {
     let workspaces = || std::fs::read_dir(site.path("data/workspaces")).unwrap().count();
     assert_eq!(workspaces(), 1);
     drop(service);
-    // The sweeper looks around at the start.
+    // The cleanup removes idle workspaces when the service starts.
     let service = site.start();
     let end = Instant::now() + Duration::from_secs(30);
     while workspaces() > 0 {
-        assert!(Instant::now() < end, "the workspace stays");
+        assert!(Instant::now() < end, "the workspace was not removed");
         std::thread::sleep(Duration::from_millis(20));
     }
     service.send(&job, "[[append a.txt|b]]");
@@ -260,7 +267,7 @@ fn workspaces_of_idle_jobs_are_removed() {
 }
 
 #[test]
-fn a_job_that_starts_from_a_tag_is_merged_into_the_default_branch() {
+fn a_job_that_starts_from_a_tag_has_a_pull_request_for_the_default_branch() {
     let site = site();
     git(&site.repository(), &["tag", "v1", "main"]);
     site.people_commit("later.txt", "x\n");
@@ -270,7 +277,7 @@ fn a_job_that_starts_from_a_tag_is_merged_into_the_default_branch() {
     let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
     let record = service.settled(&job);
     assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
-    assert!(site.file(&site.branch(), "later.txt").is_none(), "it starts from the tag");
+    assert!(site.file(&site.branch(), "later.txt").is_none(), "the branch does not start from the tag");
     let (_, page) = service.page(&site, record["prLink"].as_str().unwrap());
     assert!(page.contains("main"), "{page}");
 }
@@ -290,21 +297,21 @@ fn a_job_never_works_on_the_branch_that_it_would_be_merged_into() {
 }
 
 #[test]
-fn a_service_whose_log_nobody_reads_any_more_stops_when_it_is_told_to() {
+fn a_service_whose_log_is_no_longer_read_stops_on_sigterm() {
     let site = site();
     let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
     let mut process = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut log = std::io::BufReader::new(process.stderr.take().unwrap());
-    let mut said = String::new();
+    let mut text = String::new();
     // Lines about a cleanup may come first.
-    while !said.contains("serving") {
-        assert_ne!(std::io::BufRead::read_line(&mut log, &mut said).unwrap(), 0, "{said}");
+    while !text.contains("serving") {
+        assert_ne!(std::io::BufRead::read_line(&mut log, &mut text).unwrap(), 0, "{text}");
     }
     drop(log);
     rustix::process::kill_process(rustix::process::Pid::from_child(&process), rustix::process::Signal::TERM).unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     while process.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < end, "it does not stop");
+        assert!(Instant::now() < end, "the service does not stop");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,24 +1,24 @@
-//! Turns that end before the agent is done: they are continued, and their work is kept.
+//! Tests of turns that end before the agent is done: they are continued, and their work is kept.
 
 use serde_json::{Value, json};
 
 use super::given::{Service, Site, acp_script, site_with};
 use super::models::{Models, create, last_run, served};
 
-/// Answers each prompt with the next of the stop reasons in `STOPS`, the last one again and again, and writes a line.
+/// A script that answers each prompt with the next stop reason in `STOPS`, repeating the last one, and writes a line.
 const STOPPING: &str = r#"
     echo prompted >> prompts.txt
     stop=${STOPS%% *}
     STOPS=${STOPS#* }
     printf '{"jsonrpc":"2.0","id":%s,"result":{"stopReason":%s}}\n' "$id" "$stop""#;
 
-/// A service with one agent for each of `agents`: its name and its stop reasons, as JSON.
+/// Starts a service with one agent for each of `agents`: a name, and stop reasons as JSON.
 fn service(agents: &[(&str, &str)]) -> (Site, Service) {
     service_of(STOPPING, agents)
 }
 
-/// Starts a service whose agents run the script `way` when they are prompted.
-fn service_of(way: &str, agents: &[(&str, &str)]) -> (Site, Service) {
+/// Starts a service whose agents run the script `on_prompt` when they are prompted.
+fn service_of(on_prompt: &str, agents: &[(&str, &str)]) -> (Site, Service) {
     let mut config = "lease = \"3s\"\nworkers = 4\nwarm-agents = 0\n".to_owned();
     for (name, stops) in agents {
         config.push_str(&format!(
@@ -28,12 +28,12 @@ fn service_of(way: &str, agents: &[(&str, &str)]) -> (Site, Service) {
     }
     let site = site_with(&config);
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
-    std::fs::write(site.path("agent.sh"), acp_script(way)).unwrap();
+    std::fs::write(site.path("agent.sh"), acp_script(on_prompt)).unwrap();
     let service = site.start();
     (site, service)
 }
 
-/// A job with this agent, once it has settled: its path and its record.
+/// Runs a job of an agent; returns its path and its record.
 fn settled(service: &Service, agent: &str) -> (String, Value) {
     let body = json!({ "prompt": "Do it.", "agent": agent });
     let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
@@ -70,7 +70,11 @@ fn a_turn_that_stays_cut_short_fails_and_its_work_is_a_draft() {
     assert_eq!((&run["status"], &run["reason"]["code"]), (&json!("failed"), &json!("turn_cut_short")), "{run:#}");
     assert!(run["reason"]["text"].as_str().unwrap().contains("max_tokens"), "{run:#}");
     assert_eq!(run["commits"].as_array().unwrap().len(), 1, "{run:#}");
-    assert_eq!(site.file(&site.branch(), "prompts.txt").unwrap(), "prompted\n".repeat(3), "twice continued");
+    assert_eq!(
+        site.file(&site.branch(), "prompts.txt").unwrap(),
+        "prompted\n".repeat(3),
+        "the turn was not continued twice"
+    );
     let message = service.get(&format!("{job}/messages"))["messages"][0].clone();
     assert_eq!((&message["status"], &message["commits"]), (&json!("failed"), &run["commits"]), "{message:#}");
     let page = service.page(&site, record["prLink"].as_str().unwrap()).1;
@@ -136,7 +140,7 @@ fn the_answer_is_in_the_receipt_and_in_the_event() {
     assert_eq!(service.count(&job, "message.finished"), 2);
 }
 
-/// Repeats the text of the prompt.
+/// A script that repeats the text of the prompt.
 const REPEATING: &str = r#"
     text=$(printf '%s' "$line" | sed 's/.*"text":"//; s/"}\].*//; s/"}.*//')
     update='{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"heard: '
@@ -144,7 +148,7 @@ const REPEATING: &str = r#"
     answer"#;
 
 #[test]
-fn a_fresh_session_is_told_earlier_answers_too() {
+fn a_new_session_gets_earlier_answers_too() {
     let (site, service) = service(&[("repeater", "")]);
     std::fs::write(site.path("agent.sh"), acp_script(REPEATING)).unwrap();
     let (job, _) = settled(&service, "repeater");
@@ -157,7 +161,8 @@ fn a_fresh_session_is_told_earlier_answers_too() {
     assert!(heard.contains("What did you say?"), "{heard}");
 }
 
-/// Asks for permission to run a command, and ends the turn with the stop reason `STOPS`, regardless of the answer.
+/// A script that asks for permission to run a command, and ends the turn with the stop reason in `STOPS`, regardless of
+/// the answer.
 const ASKING: &str = r#"
     printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"c1","title":"rm -r build","kind":"execute"}}}\n'
     printf '{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c1","title":"rm -r build"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]}}\n'

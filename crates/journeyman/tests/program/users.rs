@@ -1,4 +1,4 @@
-//! People who use the dashboard: the first one's link, and the command line.
+//! Tests of dashboard users: the link for the first administrator, the command line, and a provider.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Person, Provider};
 use super::given::site;
 
 #[test]
-fn the_first_start_prints_a_link_and_it_makes_one_administrator() {
+fn the_first_start_prints_a_link_for_one_administrator() {
     let site = site();
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--log", "error"];
     let mut process = site.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
@@ -22,19 +22,19 @@ fn the_first_start_prints_a_link_and_it_makes_one_administrator() {
     assert!(printed[1].contains("/setup?link="), "{printed:?}");
 
     let service = site.start();
-    assert!(!service.log().contains("link="), "whoever reads the log is no administrator: {}", service.log());
+    assert!(!service.log().contains("link="), "the link is in the log: {}", service.log());
     let cookie = service.use_link(&printed[1]);
     assert!(cookie.starts_with("journeyman="), "{cookie}");
     let users = site.succeed(&["user", "list"]);
     assert!(users.contains("ada") && users.contains("administrator"), "{users}");
     let again = site.run(&["user", "link"]);
     assert!(!again.status.success());
-    let said = String::from_utf8(again.stderr).unwrap();
-    assert!(said.contains("there is an administrator, ada; say whose password is to be set"), "{said}");
+    let error = String::from_utf8(again.stderr).unwrap();
+    assert!(error.contains("there is an administrator, ada; say whose password is to be set"), "{error}");
 }
 
 #[test]
-fn projects_of_the_command_line_are_in_the_audit_log_with_an_address_that_only_an_administrator_may_name() {
+fn the_audit_log_has_projects_of_the_command_line_and_their_restricted_addresses() {
     let site = site();
     site.succeed(&["project", "create", "cloud", "--repository", "http://2852039166/x.git"]);
     site.succeed(&["project", "update", "cloud", "--repository", "https://127.0.0.1/x.git"]);
@@ -51,7 +51,7 @@ fn projects_of_the_command_line_are_in_the_audit_log_with_an_address_that_only_a
 }
 
 #[test]
-fn people_are_added_and_given_links_at_the_command_line() {
+fn users_and_links_are_created_at_the_command_line() {
     let site = site();
     let service = site.start();
     let first = site.succeed(&["user", "add", "Bob@example.com", "--role", "viewer"]);
@@ -63,22 +63,19 @@ fn people_are_added_and_given_links_at_the_command_line() {
     for (arguments, text) in [
         (vec!["user", "add", "bob@example.com"], "there is a user with this name already"),
         (vec!["user", "add", "b b"], "a name has 1 to 100"),
-        (vec!["user", "link", "nobody"], "there is no user nobody; `journeyman user list` shows all"),
+        (vec!["user", "link", "nobody"], "there is no user nobody; `journeyman user list` lists the users"),
     ] {
         let output = site.run(&arguments);
         assert!(!output.status.success(), "{arguments:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains(text), "{arguments:?}: {said}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(text), "{arguments:?}: {error}");
     }
 }
 
-/// The present, for the provider.
+/// The clock of the machine, for the provider.
 struct Now;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the provider is in the world of the service, whose clock is the machine's"
-)]
+#[expect(clippy::disallowed_methods, reason = "the provider needs the clock of the service, which is the machine's")]
 impl Clock for Now {
     fn now(&self) -> Timestamp {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -86,8 +83,8 @@ impl Clock for Now {
     }
 }
 
-/// What a browser does that is sent somewhere: where it goes next, and with which cookies.
-fn go(client: &reqwest::blocking::Client, url: &str, cookies: &str) -> (u16, String, Vec<String>) {
+/// Requests a page as a browser does; returns the status, the target of the redirect, and the new cookies.
+fn visit(client: &reqwest::blocking::Client, url: &str, cookies: &str) -> (u16, String, Vec<String>) {
     let answer = client.get(url).header("cookie", cookies).send().unwrap();
     let header = |name: &str| answer.headers().get_all(name).iter().map(|value| value.to_str().unwrap().to_owned());
     let set = header("set-cookie").map(|cookie| cookie.split(';').next().unwrap().to_owned()).collect();
@@ -96,7 +93,7 @@ fn go(client: &reqwest::blocking::Client, url: &str, cookies: &str) -> (u16, Str
 }
 
 #[test]
-fn people_of_a_domain_sign_in_by_a_provider_and_others_do_not() {
+fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let provider = runtime.block_on(Provider::start(Arc::new(Now)));
     let site = site();
@@ -122,25 +119,25 @@ fn people_of_a_domain_sign_in_by_a_provider_and_others_do_not() {
     let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let page = client.get(format!("{}/login?next=/keys", service.url)).send().unwrap().text().unwrap();
     assert!(page.contains("href=\"/login/provider?next=%2Fkeys\">Sign in with Example</a>"), "{page}");
-    let there_and_back = || {
-        let (status, there, kept) = go(&client, &format!("{}/login/provider?next=%2Fkeys", service.url), "");
+    let sign_in = || {
+        let (status, authorize, cookies) = visit(&client, &format!("{}/login/provider?next=%2Fkeys", service.url), "");
         assert_eq!(status, 303, "{}", service.log());
-        let (_, back, _) = go(&client, &there, "");
+        let (_, back, _) = visit(&client, &authorize, "");
         assert!(back.starts_with(&format!("{}/login/returned?", service.url)), "{back}");
-        (back, kept.join("; "))
+        (back, cookies.join("; "))
     };
-    let (back, kept) = there_and_back();
-    let (status, next, set) = go(&client, &back, &kept);
+    let (back, cookies) = sign_in();
+    let (status, next, set) = visit(&client, &back, &cookies);
     assert_eq!((status, next.as_str()), (303, "/keys"), "{}", service.log());
     let session = set.iter().find(|cookie| cookie.starts_with("journeyman=")).unwrap();
-    assert_eq!(go(&client, &format!("{}/keys", service.url), session).0, 200);
+    assert_eq!(visit(&client, &format!("{}/keys", service.url), session).0, 200);
     let users = site.succeed(&["user", "list"]);
     assert!(users.contains("member") && users.contains("provider"), "{users}");
 
-    // Another browser, which has not begun there.
-    let (back, _) = there_and_back();
-    assert_eq!(go(&client, &back, "").0, 403);
+    // A browser that has not started the sign-in is refused.
+    let (back, _) = sign_in();
+    assert_eq!(visit(&client, &back, "").0, 403);
     provider.person(Person { email: "eve@example.org".to_owned(), ..Person::ada() });
-    let (back, kept) = there_and_back();
-    assert_eq!(go(&client, &back, &kept).0, 403, "another domain");
+    let (back, cookies) = sign_in();
+    assert_eq!(visit(&client, &back, &cookies).0, 403, "another domain");
 }

@@ -1,4 +1,5 @@
-//! What must hold when a storm is over, read from the interface, the git repository, and what the clients wrote down.
+//! Checks after a storm: compares the state that the HTTP interface and the git repository show with the records of the
+//! clients.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +8,14 @@ use serde_json::Value;
 use super::client::{Known, Remembered};
 use crate::program::given::{Service, Site, git};
 
-/// The breaches of a promise, in words; none if all is well.
+/// Returns a description of each broken promise; empty if the service kept all of them.
 pub(super) fn breaches(site: &Site, service: &Service, jobs: &[Remembered]) -> Vec<String> {
     let mut breaches = Vec::new();
     for job in jobs {
         let mut breach = |text: String| breaches.push(format!("{}: {text}", job.path));
         let record = service.get(&job.path);
         if record["status"] == "active" {
-            breach(format!("is active although the system is quiet: {:#}", service.events(&job.path)));
+            breach(format!("is still active: {:#}", service.events(&job.path)));
             continue;
         }
         let messages = service.get(&format!("{}/messages", job.path))["messages"].as_array().unwrap().clone();
@@ -33,41 +34,42 @@ pub(super) fn breaches(site: &Site, service: &Service, jobs: &[Remembered]) -> V
     breaches
 }
 
-/// The words that a prompt appends.
+/// Returns the line that a message's prompt appends.
 fn text_of(message: &Value) -> String {
     let prompt = message["prompt"].as_str().unwrap();
     prompt.split(['|', ']']).nth(1).unwrap_or(prompt).to_owned()
 }
 
-/// Every accepted message is there once and in order, and no refused one is.
+/// Checks that the job has each accepted message once, in the order of sending, and no refused message.
 fn check_messages(job: &Remembered, messages: &[Value], breach: &mut impl FnMut(String)) {
     let stored: Vec<String> = messages.iter().map(text_of).collect();
     let once: BTreeSet<&String> = stored.iter().collect();
     if once.len() != stored.len() {
-        breach(format!("a message is there twice: {stored:?}"));
+        breach(format!("a message is stored twice: {stored:?}"));
     }
-    // What was unclear is taken as it came out.
-    let there = |sent: &super::client::Sent| match sent.known {
+    // A message with an unclear outcome may be stored or not.
+    let is_expected = |sent: &super::client::Sent| match sent.known {
         Known::Accepted => true,
         Known::Refused => false,
         Known::Unclear => stored.contains(&sent.text),
     };
-    let expected: Vec<&String> = job.messages.iter().filter(|sent| there(sent)).map(|sent| &sent.text).collect();
+    let expected: Vec<&String> = job.messages.iter().filter(|sent| is_expected(sent)).map(|sent| &sent.text).collect();
     if expected != stored.iter().collect::<Vec<_>>() {
         breach(format!("sent and answered: {expected:?}\nstored: {stored:?}\nremembered: {:?}", job.messages));
     }
     for message in messages {
         match message["status"].as_str().unwrap() {
-            // A client cancelled or withdrew the message; the branch shows that nothing came of it.
+            // A client cancelled or withdrew the message; `check_branch` checks that it had no effect.
             "finished" | "cancelled" | "withdrawn" => {}
-            // The promise has an end: a message is given up when worker after worker died over it.
+            // A message may fail after several of its workers died.
             "failed" => {}
-            other => breach(format!("{} is {other} although the system is quiet", text_of(message))),
+            other => breach(format!("{} is still {other}", text_of(message))),
         }
     }
 }
 
-/// The branch has each finished message's line once and in order, and the receipts name its commits.
+/// Checks that the branch has the line of each finished message once and in order, and that the receipts name the
+/// commits of the branch.
 fn check_branch(site: &Site, job: &Remembered, messages: &[Value], breach: &mut impl FnMut(String)) {
     let id = job.path.rsplit('/').next().unwrap();
     let repository = site.repository();
@@ -87,7 +89,7 @@ fn check_branch(site: &Site, job: &Remembered, messages: &[Value], breach: &mut 
     let lines: Vec<String> = file.lines().map(str::to_owned).filter(|line| !optional.contains(line)).collect();
     let expected: Vec<String> = finished.iter().map(|message| text_of(message)).collect();
     if lines != expected {
-        breach(format!("the branch has {lines:?}, finished are {expected:?}"));
+        breach(format!("the branch has {lines:?}, but the finished messages are {expected:?}"));
     }
     let commits = git(&repository, &["rev-list", "--reverse", &format!("main..{branch}")]);
     let receipts: Vec<&str> = messages
@@ -100,7 +102,7 @@ fn check_branch(site: &Site, job: &Remembered, messages: &[Value], breach: &mut 
     }
 }
 
-/// The log has no gaps, and begins and ends each run once.
+/// Checks that the log has no gaps, that runs do not overlap, and that each run ends.
 fn check_log(service: &Service, job: &Remembered, breach: &mut impl FnMut(String)) {
     let (mut after, mut open) = (0, None);
     loop {
@@ -116,9 +118,9 @@ fn check_log(service: &Service, job: &Remembered, breach: &mut impl FnMut(String
             match event["type"].as_str().unwrap() {
                 "run.started" if open.is_some() => breach(format!("two runs at once: {open:?} and {run:?}")),
                 "run.started" => open = run,
-                "run.finished" if open != run => breach(format!("a run ended that was not begun: {run:?}")),
+                "run.finished" if open != run => breach(format!("a run ended that had not started: {run:?}")),
                 "run.finished" => open = None,
-                kind if run.is_some() && open != run => breach(format!("{kind} of a run that is over: {run:?}")),
+                kind if run.is_some() && open != run => breach(format!("{kind} of a run that is not active: {run:?}")),
                 _ => {}
             }
         }

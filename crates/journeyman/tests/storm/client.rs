@@ -1,4 +1,4 @@
-//! A client that writes down what it was answered: the witness of a storm.
+//! A client that records every answer, for the checks after a storm.
 
 use std::time::{Duration, Instant};
 
@@ -6,32 +6,32 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-/// What a client knows of a message.
+/// The outcome of a message, as far as its client knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It was answered with success: it must be there.
+    /// The service accepted the message: the job must have it.
     Accepted,
-    /// The answer was lost: it may be there.
+    /// The answer was lost or left the outcome open: the job may have the message.
     Unclear,
-    /// It was refused: it must not be there.
+    /// The service refused the message: the job must not have it.
     Refused,
 }
 
-/// A message as its client remembers it, in the order of sending.
+/// A message, as its client recorded it.
 #[derive(Debug, Clone)]
 pub(super) struct Sent {
     pub(super) text: String,
     pub(super) known: Known,
 }
 
-/// A job as its client remembers it.
+/// A job, as its client recorded it, with its messages in the order of sending.
 #[derive(Debug)]
 pub(super) struct Remembered {
     pub(super) path: String,
     pub(super) messages: Vec<Sent>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 enum Answer {
     Success(Value),
     Refused,
@@ -72,7 +72,7 @@ impl Client {
         }
     }
 
-    /// A prompt whose effect is one line of its own.
+    /// Returns a line that no other prompt has, and a prompt that appends it to a file.
     fn prompt(&mut self) -> (String, String) {
         self.count += 1;
         let name = format!("c{}m{}", self.number, self.count);
@@ -82,7 +82,7 @@ impl Client {
 
     fn create(&mut self) {
         let (text, prompt) = self.prompt();
-        // Always with a key: a job whose answer is lost could not be told from another's.
+        // Always use an idempotency key: without one, the client could not identify a job whose answer was lost.
         let answer = self.insist("/v2/agent/shop/job", &json!({ "prompt": prompt }), &text);
         if let Some(record) = answer {
             let path = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
@@ -90,7 +90,8 @@ impl Client {
         }
     }
 
-    /// Cancels a random job. Whatever the answer, a message is finished with its commits or cancelled without any.
+    /// Cancels a random job. Regardless of the answer, each message must then be finished with its commits, or
+    /// cancelled without commits.
     fn cancel(&mut self) {
         let job = self.chance.random_range(0..self.jobs.len());
         let path = format!("{}/cancel", self.jobs[job].path);
@@ -117,7 +118,8 @@ impl Client {
         self.jobs[job].messages.push(Sent { text, known });
     }
 
-    /// Sends with an idempotency key until there is an answer, to whichever machine; `None` after a minute.
+    /// Sends a request with an idempotency key to random machines until one of them accepts it; returns `None` after a
+    /// minute.
     fn insist(&mut self, path: &str, body: &Value, key: &str) -> Option<Value> {
         let end = Instant::now() + Duration::from_secs(60);
         while Instant::now() < end {
@@ -136,17 +138,17 @@ impl Client {
             request = request.header("idempotency-key", key);
         }
         let answer = request.send().and_then(|answer| Ok((answer.status().as_u16(), answer.json::<Value>()?)));
-        let told = match &answer {
+        let outcome = match &answer {
             Ok((status, body)) => format!("{status} {}", body["code"]),
             Err(error) => format!("no answer: {error}"),
         };
-        self.log.push(format!("{path} {body} key {key:?}: {told}"));
+        self.log.push(format!("{path} {body} key {key:?}: {outcome}"));
         match answer {
             Ok((200 | 201, record)) => Answer::Success(record),
-            // "Nothing was stored."
+            // The error promises that nothing was stored.
             Ok((503 | 429 | 409, _)) => Answer::Refused,
             Ok((504, _)) | Err(_) => Answer::Unclear,
-            Ok((status, body)) => panic!("an answer that makes no sense: {status} {body}"),
+            Ok((status, body)) => panic!("unexpected answer: {status} {body}"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The machines of a storm: processes that a supervisor starts again when they end, each with a clock of its own and a
-//! wire to the database that can be cut.
+//! The machines of a storm: processes that a supervisor restarts when they end. Each has a separate clock and a
+//! connection to the database that the storm can cut.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -15,22 +15,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::network::{Wire, held, namespace};
 use crate::program::given::{Site, wrapped};
 
-/// A machine.
+/// A machine of the service, with its supervisor.
 pub(super) struct Machine {
     pub(super) name: &'static str,
     pub(super) url: String,
     wire: Wire,
-    /// What libfaketime reads the clock's error from.
+    /// The file from which libfaketime reads the error of the clock.
     clock: PathBuf,
     process: Arc<Mutex<Option<Child>>>,
-    over: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
     supervisor: Option<JoinHandle<()>>,
 }
 
 impl Machine {
     pub(super) fn start(site: &Site, name: &'static str, role: &str, server: (u16, &str)) -> Self {
         let (port, database) = server;
-        // Clients must reach a machine that serves while it is cut off from the database: it stays in our network.
+        // Clients must reach an API machine even when it is cut off from the database, so it stays in their network.
         let in_namespace = if role == "worker" { namespace(port) } else { None };
         let (wire, to) = in_namespace.unwrap_or_else(|| held(port));
         let listen = format!("127.0.0.1:{}", free_port());
@@ -47,41 +47,41 @@ impl Machine {
         };
         command.stdout(Stdio::null());
         let log = File::create(site.path(&format!("{name}.log"))).unwrap();
-        let (process, over) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
-        let supervisor = supervise(command, log, Arc::clone(&process), Arc::clone(&over));
-        Self { name, url: format!("http://{listen}"), wire, clock, process, over, supervisor: Some(supervisor) }
+        let (process, is_over) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
+        let supervisor = supervise(command, log, Arc::clone(&process), Arc::clone(&is_over));
+        Self { name, url: format!("http://{listen}"), wire, clock, process, is_over, supervisor: Some(supervisor) }
     }
 
-    /// Sets the machine's clock wrong by so many seconds.
+    /// Sets the machine's clock ahead by a number of seconds, or behind if the number is negative.
     pub(super) fn set_clock(&self, ahead: i64) {
-        // Replaced as a whole: the machine may be reading it.
+        // Replace the file atomically, because the machine may be reading it.
         let draft = self.clock.with_extension("draft");
         std::fs::write(&draft, format!("{ahead:+}")).unwrap();
         std::fs::rename(draft, &self.clock).unwrap();
     }
 
-    /// What the machine's network is, for the report.
+    /// Returns whether the machine is in a network namespace, for the report.
     pub(super) const fn is_in_namespace(&self) -> bool {
         matches!(self.wire, Wire::Namespace(_))
     }
 
-    /// Ends the process as a failing machine does; the supervisor starts another.
+    /// Sends a signal to the process. If the process ends, the supervisor starts another.
     pub(super) fn signal(&self, signal: Signal) {
         if let Some(process) = &*self.process.lock().unwrap() {
-            // Not reaped while we hold the lock, so the number is still its own.
+            // The supervisor reaps processes only while it holds the lock, so the process ID is still valid.
             let _ = kill_process(Pid::from_child(process), signal);
         }
     }
 
-    /// Whether anything passes between the machine and the database.
-    pub(super) fn connect(&self, whole: bool) {
-        self.wire.connect(whole);
+    /// Connects the machine to the database, or cuts the connection.
+    pub(super) fn connect(&self, is_connected: bool) {
+        self.wire.connect(is_connected);
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
+        self.is_over.store(true, Ordering::SeqCst);
         self.signal(Signal::KILL);
         if let Some(supervisor) = self.supervisor.take() {
             supervisor.join().unwrap();
@@ -93,10 +93,10 @@ fn supervise(
     mut command: Command,
     log: File,
     process: Arc<Mutex<Option<Child>>>,
-    over: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
 ) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        while !over.load(Ordering::SeqCst) {
+        while !is_over.load(Ordering::SeqCst) {
             {
                 let mut process = process.lock().unwrap();
                 let ended = match process.as_mut() {
@@ -120,7 +120,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The library that tells programs another time, where Debian's package has it.
+/// Returns the path of libfaketime, which changes the time that programs see, as Debian installs it.
 fn faketime() -> PathBuf {
     let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
     assert!(std::fs::exists(&library).unwrap(), "{library} is not installed; run: make setup-test");

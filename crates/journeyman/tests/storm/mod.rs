@@ -1,5 +1,6 @@
-//! Storms: clients that write down every answer, machines that are killed, stopped, cut off, restarted and told the wrong time, a database
-//! that crashes; and what must hold when it is over. `make chaos SECONDS=60 SEED=1` runs one of any length.
+//! Storms: tests that inject faults while clients record every answer. Machines are killed, frozen, cut off, restarted
+//! and given wrong clocks, and the database crashes. Afterward, no promise of the service may be broken.
+//! `make chaos SECONDS=60 SEED=1` runs a storm of any length.
 
 mod check;
 mod client;
@@ -19,7 +20,7 @@ use self::client::{Client, Remembered};
 use self::fleet::Machine;
 use crate::program::given::cluster;
 
-/// How long everything may take to come to rest.
+/// The maximum time from the end of a storm until no job is active.
 const REST: Duration = Duration::from_secs(180);
 
 const CLIENTS: u64 = 4;
@@ -29,11 +30,11 @@ fn a_short_storm_breaks_no_promise() {
     storm(1, Duration::from_secs(10));
 }
 
-/// With `SECONDS` and `SEED` from the environment; see the Makefile.
+/// Reads `SECONDS` and `SEED` from the environment; see the Makefile.
 #[test]
-#[ignore = "as long as you like: make chaos SECONDS=60 SEED=1"]
-fn a_storm() {
-    #[expect(clippy::disallowed_methods, reason = "how a test is told what to do")]
+#[ignore = "runs for SECONDS: make chaos SECONDS=60 SEED=1"]
+fn a_storm_of_any_length_breaks_no_promise() {
+    #[expect(clippy::disallowed_methods, reason = "the parameters of the test")]
     let number = |name: &str, usual: u64| std::env::var(name).ok().map_or(usual, |text| text.parse().unwrap());
     storm(number("SEED", 1), Duration::from_secs(number("SECONDS", 60)));
 }
@@ -61,7 +62,7 @@ fn storm(seed: u64, length: Duration) {
             }
         };
         let working: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(work(number))).collect();
-        rage(seed, &machines, &server, begun + length, &mut faults);
+        inject_faults(seed, &machines, &server, begun + length, &mut faults);
         working.into_iter().map(|client| client.join().unwrap()).collect()
     });
     let (jobs, logs): (Vec<Vec<Remembered>>, Vec<Vec<String>>) =
@@ -75,37 +76,37 @@ fn storm(seed: u64, length: Duration) {
     }
     let breaches = breaches(&site, &service, &jobs);
     let messages: usize = jobs.iter().map(|job| job.messages.len()).sum();
-    let mut told = std::io::stderr().lock();
+    let mut report = std::io::stderr().lock();
     let spaces = machines.iter().filter(|machine| machine.is_in_namespace()).count();
     writeln!(
-        told,
+        report,
         "seed {seed}: {spaces} machines in network namespaces, {} jobs, {messages} messages, {} faults: {faults:?}",
         jobs.len(),
         faults.len()
     )
     .unwrap();
     if !breaches.is_empty() {
-        let kept = std::env::temp_dir().join(format!("journeyman-storm-{seed}"));
-        let _ = std::fs::remove_dir_all(&kept);
-        std::fs::create_dir_all(&kept).unwrap();
-        std::fs::write(kept.join("clients.log"), logs.concat().join("\n")).unwrap();
+        let folder = std::env::temp_dir().join(format!("journeyman-storm-{seed}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("clients.log"), logs.concat().join("\n")).unwrap();
         for machine in &machines {
             let name = format!("{}.log", machine.name);
-            std::fs::copy(site.path(&name), kept.join(name)).unwrap();
+            std::fs::copy(site.path(&name), folder.join(name)).unwrap();
         }
-        panic!("{} promises were broken; logs are in {}:\n{}", breaches.len(), kept.display(), breaches.join("\n"));
+        panic!("{} promises were broken; logs are in {}:\n{}", breaches.len(), folder.display(), breaches.join("\n"));
     }
 }
 
-/// How a machine that a fault has touched is made whole.
+/// An action that ends a fault of a machine.
 #[derive(Debug, Clone, Copy)]
-enum Cure {
+enum Recovery {
     Thaw,
     Connect,
     SetClock,
 }
 
-impl Cure {
+impl Recovery {
     fn apply(self, machine: &Machine) {
         match self {
             Self::Thaw => machine.signal(Signal::CONT),
@@ -115,16 +116,16 @@ impl Cure {
     }
 }
 
-/// Fault after fault, some of which last for a while beside others, until `end`; then everything is whole again.
-fn rage(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults: &mut Vec<String>) {
+/// Injects faults until `end`, and then ends those that still last. Faults that last for some time may overlap.
+fn inject_faults(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults: &mut Vec<String>) {
     let mut chance = StdRng::seed_from_u64(seed);
-    let mut ill: Vec<(Instant, usize, Cure)> = Vec::new();
-    // The first jobs shall have begun.
+    let mut lasting: Vec<(Instant, usize, Recovery)> = Vec::new();
+    // Let the first jobs start.
     std::thread::sleep(Duration::from_millis(1500));
     while Instant::now() < end {
         let place = chance.random_range(0..machines.len());
         let machine = &machines[place];
-        // Shorter and longer than a lease.
+        // Some faults are shorter than a lease, and some are longer.
         let length = Duration::from_millis(chance.random_range(500..7000));
         let left = end.saturating_duration_since(Instant::now()).as_secs_f64();
         let fault = match chance.random_range(0..100) {
@@ -138,18 +139,19 @@ fn rage(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults
             }
             66..78 => {
                 machine.signal(Signal::STOP);
-                ill.push((Instant::now() + length, place, Cure::Thaw));
+                lasting.push((Instant::now() + length, place, Recovery::Thaw));
                 "freeze"
             }
             78..84 => {
-                // Further than a lease, a wait between two attempts, a wait for the machine with the workspace.
+                // The error may exceed a lease, the delay between two attempts, and the wait for the machine with the
+                // workspace.
                 machine.set_clock(chance.random_range(-60..60));
-                ill.push((Instant::now() + length, place, Cure::SetClock));
+                lasting.push((Instant::now() + length, place, Recovery::SetClock));
                 "wrong clock"
             }
             84..94 => {
                 machine.connect(false);
-                ill.push((Instant::now() + length, place, Cure::Connect));
+                lasting.push((Instant::now() + length, place, Recovery::Connect));
                 "cut off"
             }
             94..98 => {
@@ -166,15 +168,15 @@ fn rage(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults
         };
         faults.push(format!("{left:.1}s before the end: {fault} {}", machine.name));
         std::thread::sleep(Duration::from_millis(chance.random_range(50..900)));
-        ill.retain(|(until, place, cure)| {
-            let over = *until <= Instant::now();
-            if over {
-                cure.apply(&machines[*place]);
+        lasting.retain(|(until, place, recovery)| {
+            let is_over = *until <= Instant::now();
+            if is_over {
+                recovery.apply(&machines[*place]);
             }
-            !over
+            !is_over
         });
     }
-    for (_, place, cure) in ill {
-        cure.apply(&machines[place]);
+    for (_, place, recovery) in lasting {
+        recovery.apply(&machines[place]);
     }
 }

@@ -1,5 +1,5 @@
-//! Networks of machines that can be cut: a network namespace each, where this user may make one, so that packets are lost
-//! as on a real wire; else a wire that holds bytes back.
+//! Connections to the database that a storm can cut. If the user may create network namespaces, each worker runs in
+//! one, and packets are lost as on a real network. Otherwise a proxy holds the bytes back.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -8,23 +8,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-/// A machine's way to the database.
+/// The connection of a machine to the database.
 pub(super) enum Wire {
-    /// Bytes are held back while it is false.
+    /// A proxy that holds bytes back while the flag is false.
     Held(Arc<AtomicBool>),
     Namespace(Namespace),
 }
 
 impl Wire {
-    /// Whether anything passes.
-    pub(super) fn connect(&self, whole: bool) {
+    /// Connects the machine to the database, or cuts the connection.
+    pub(super) fn connect(&self, is_connected: bool) {
         match self {
-            Self::Held(open) => open.store(whole, Ordering::SeqCst),
-            Self::Namespace(namespace) => namespace.connect(whole),
+            Self::Held(open) => open.store(is_connected, Ordering::SeqCst),
+            Self::Namespace(namespace) => namespace.connect(is_connected),
         }
     }
 
-    /// How a program is started behind it.
+    /// Returns the command that starts a program in the namespace; `None` if there is no namespace.
     pub(super) fn wrapper(&self) -> Option<Command> {
         match self {
             Self::Held(_) => None,
@@ -37,14 +37,15 @@ impl Wire {
     }
 }
 
-/// A wire that holds bytes back, to a port of this machine; and where it begins.
+/// Starts a proxy to a port of this machine that can hold bytes back; returns it with its address.
 pub(super) fn held(to: u16) -> (Wire, String) {
     let open = Arc::new(AtomicBool::new(true));
-    let port = lay(Ipv4Addr::LOCALHOST, to, &open);
+    let port = start_proxy(Ipv4Addr::LOCALHOST, to, &open);
     (Wire::Held(open), format!("127.0.0.1:{port}"))
 }
 
-/// A namespace from which a port of this machine can be reached; and where. `None` where this user may not make one.
+/// Creates a namespace with a proxy to a port of this machine; returns it with the proxy's address, or `None` if the
+/// user may not create namespaces.
 pub(super) fn namespace(to: u16) -> Option<(Wire, String)> {
     static COUNT: AtomicU8 = AtomicU8::new(0);
     let number = COUNT.fetch_add(1, Ordering::SeqCst);
@@ -54,11 +55,11 @@ pub(super) fn namespace(to: u16) -> Option<(Wire, String)> {
         return None;
     }
     let namespace = Namespace { name: name.clone(), near: near.clone() };
-    // From the block for tests of networks (RFC 2544): another place in it for each process.
+    // Addresses in the block for network tests (RFC 2544); each process uses a different part of it.
     let [_, _, place, low] = std::process::id().to_be_bytes();
     let address = |host: u8| Ipv4Addr::new(198, 18 + place % 2, low, number % 64 * 4 + host);
     let [ours, theirs] = [1, 2].map(|host| format!("{}/30", address(host)));
-    let made = [
+    let commands = [
         vec!["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &name],
         vec!["addr", "add", &ours, "dev", &near],
         vec!["link", "set", &near, "up"],
@@ -66,29 +67,29 @@ pub(super) fn namespace(to: u16) -> Option<(Wire, String)> {
         vec!["-n", &name, "link", "set", &far, "up"],
         vec!["-n", &name, "link", "set", "lo", "up"],
     ];
-    // Dropped, it takes away what was made.
-    made.iter().all(|arguments| ip(arguments)).then(|| {
+    // If a command fails, dropping `namespace` removes what the others have created.
+    commands.iter().all(|arguments| ip(arguments)).then(|| {
         let address = address(1);
-        let port = lay(address, to, &Arc::new(AtomicBool::new(true)));
+        let port = start_proxy(address, to, &Arc::new(AtomicBool::new(true)));
         (Wire::Namespace(namespace), format!("{address}:{port}"))
     })
 }
 
 pub(super) struct Namespace {
     name: String,
-    /// Our end of its wire.
+    /// The name of the interface at the host's end of the veth pair (veth(4)).
     near: String,
 }
 
 impl Namespace {
-    fn connect(&self, whole: bool) {
-        assert!(ip(&["link", "set", &self.near, if whole { "up" } else { "down" }]), "ip link set {}", self.near);
+    fn connect(&self, is_up: bool) {
+        assert!(ip(&["link", "set", &self.near, if is_up { "up" } else { "down" }]), "ip link set {}", self.near);
     }
 }
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The wire goes with it.
+        // This also deletes the veth pair.
         ip(&["netns", "del", &self.name]);
     }
 }
@@ -97,8 +98,8 @@ fn ip(arguments: &[&str]) -> bool {
     Command::new("ip").args(arguments).output().is_ok_and(|ran| ran.status.success())
 }
 
-/// A wire from a free port at `address` to a port of this machine; where it begins.
-fn lay(address: Ipv4Addr, to: u16, open: &Arc<AtomicBool>) -> u16 {
+/// Starts a proxy from a free port at `address` to a port of this machine; returns the free port.
+fn start_proxy(address: Ipv4Addr, to: u16, open: &Arc<AtomicBool>) -> u16 {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let open = Arc::clone(open);
@@ -109,14 +110,14 @@ fn lay(address: Ipv4Addr, to: u16, open: &Arc<AtomicBool>) -> u16 {
             for (from, into) in [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))] {
                 let (Ok(from), Ok(into)) = (from, into) else { continue };
                 let open = Arc::clone(&open);
-                std::thread::spawn(move || pass(from, into, &open));
+                std::thread::spawn(move || forward(from, into, &open));
             }
         }
     });
     port
 }
 
-fn pass(mut from: TcpStream, mut into: TcpStream, open: &AtomicBool) {
+fn forward(mut from: TcpStream, mut into: TcpStream, open: &AtomicBool) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         while !open.load(Ordering::SeqCst) {

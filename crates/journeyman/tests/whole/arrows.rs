@@ -1,5 +1,5 @@
-//! A run that is taken over goes on from its last durable point, on a machine that has nothing but the store, the blob
-//! store and the code host: one test for each arrow.
+//! Tests that a run that is taken over continues from its last durable point, one for each step between two such
+//! points. The machines share only the store, the blob store and the code host.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use journeyman_core::project::Settings;
 use journeyman_worker::{Limits, Patience};
 
 use super::dying::Moment;
-use super::given::{House, idle};
+use super::given::{Harness, idle};
 
-/// Long enough for a busy machine's heartbeats.
+/// Limits with a lease that is long enough for the heartbeats of a busy machine.
 const LIMITS: Limits = Limits {
     runs: 2,
     lease: Duration::from_millis(1500),
@@ -19,63 +19,63 @@ const LIMITS: Limits = Limits {
     patience: Patience { outage: Duration::from_secs(60), refusal: Duration::from_secs(60) },
 };
 
-/// The first machine dies at `moment` of the job's second message, another takes over; how often the agent was prompted
-/// with it, and that its effect is there once.
+/// Lets a machine die at `moment` of a job's second message, and another take over. Checks that the message takes
+/// effect once; returns how often the agent was prompted with it.
 async fn prompts_when_a_machine_dies(moment: Moment) -> usize {
-    let house = idle(Settings::default()).await;
-    // A machine that is switched off when it has done the first message.
-    let zero = house.hire_machine("zero", LIMITS);
-    let id = house.create("[[append a|1]]").await;
-    house.settled(id).await;
+    let harness = idle(Settings::default()).await;
+    // This machine is switched off after the first message.
+    let zero = harness.start_machine("zero", LIMITS);
+    let id = harness.create("[[append a|1]]").await;
+    harness.settled(id).await;
     zero.abort();
-    let prompts = house.window().join("prompts");
-    let dying = house.hire_dying("one", moment, LIMITS);
-    house.send(id, &format!("[[run echo x >> {}]] [[append a|2]]", prompts.display())).await;
+    let prompts = harness.shared_dir().join("prompts");
+    let dying = harness.start_dying_machine("one", moment, LIMITS);
+    harness.send(id, &format!("[[run echo x >> {}]] [[append a|2]]", prompts.display())).await;
     dying.until_dead().await;
-    house.hire_machine("two", LIMITS);
-    let job = house.settled(id).await;
-    check(&house, job.branch.as_ref().unwrap().name.clone(), id, moment).await;
+    harness.start_machine("two", LIMITS);
+    let job = harness.settled(id).await;
+    check(&harness, job.branch.as_ref().unwrap().name.clone(), id, moment).await;
     std::fs::read_to_string(prompts).unwrap_or_default().lines().count()
 }
 
-async fn check(house: &House, branch: String, id: journeyman_core::ids::JobId, moment: Moment) {
-    let job = house.job(id).await;
-    assert_eq!(job.status(), JobStatus::Completed, "{moment:?}: {:?}", house.runs(id).await);
-    assert_eq!(house.file(&branch, "a").await.as_deref(), Some("1\n2\n"), "{moment:?}: once in effect");
-    let messages = house.messages(id).await;
+async fn check(harness: &Harness, branch: String, id: journeyman_core::ids::JobId, moment: Moment) {
+    let job = harness.job(id).await;
+    assert_eq!(job.status(), JobStatus::Completed, "{moment:?}: {:?}", harness.runs(id).await);
+    assert_eq!(harness.file(&branch, "a").await.as_deref(), Some("1\n2\n"), "{moment:?}: the message took effect once");
+    let messages = harness.messages(id).await;
     assert!(messages.iter().all(|message| message.status == MessageStatus::Finished), "{moment:?}: {messages:?}");
     let receipts: Vec<String> =
         messages.iter().flat_map(|message| &message.commits).map(|commit| commit.as_str().to_owned()).collect();
-    let commits = house.branch_commits(&branch).await;
+    let commits = harness.branch_commits(&branch).await;
     assert_eq!(receipts, commits[1..], "{moment:?}: the receipts agree with the branch");
-    assert_eq!(house.count(id, "pull_request.opened").await, 1, "{moment:?}");
-    assert_eq!(house.pulls().await, 1, "{moment:?}");
+    assert_eq!(harness.count(id, "pull_request.opened").await, 1, "{moment:?}");
+    assert_eq!(harness.pulls().await, 1, "{moment:?}");
     let last = messages.last().unwrap().run.unwrap();
-    let attempts = house.runs(id).await;
+    let attempts = harness.runs(id).await;
     let of_last = attempts.iter().find(|run| run.id == last).unwrap().attempt;
     let expected = if moment == Moment::Finished { 1 } else { 2 };
     assert_eq!(of_last, expected, "{moment:?}: the receipt says which attempt it was: {attempts:?}");
 }
 
 #[tokio::test]
-async fn an_agent_that_was_not_started_is_started() {
+async fn a_run_that_was_only_claimed_is_prompted() {
     assert_eq!(prompts_when_a_machine_dies(Moment::Claimed).await, 1);
 }
 
 #[tokio::test]
-async fn a_turn_that_was_begun_and_not_prompted_is_prompted() {
-    // The job's first: the beginning of another says nothing new.
-    let house = idle(Settings::default()).await;
-    let prompts = house.window().join("prompts");
-    let dying = house.hire_dying("one", Moment::TurnBegun, LIMITS);
-    let id = house.create(&format!("[[run echo x >> {}]] [[append a|1]]", prompts.display())).await;
+async fn a_turn_that_was_started_but_not_prompted_is_prompted() {
+    // The job's first message: the start of a later turn changes nothing in the store, so it is no such moment.
+    let harness = idle(Settings::default()).await;
+    let prompts = harness.shared_dir().join("prompts");
+    let dying = harness.start_dying_machine("one", Moment::TurnBegun, LIMITS);
+    let id = harness.create(&format!("[[run echo x >> {}]] [[append a|1]]", prompts.display())).await;
     dying.until_dead().await;
-    house.hire_machine("two", LIMITS);
-    let job = house.settled(id).await;
+    harness.start_machine("two", LIMITS);
+    let job = harness.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed);
-    assert_eq!(house.file(&job.branch.unwrap().name, "a").await.as_deref(), Some("1\n"));
+    assert_eq!(harness.file(&job.branch.unwrap().name, "a").await.as_deref(), Some("1\n"));
     assert_eq!(std::fs::read_to_string(prompts).unwrap(), "x\n");
-    assert_eq!(house.runs(id).await.last().unwrap().attempt, 2);
+    assert_eq!(harness.runs(id).await.last().unwrap().attempt, 2);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_turn_under_way_is_prompted_again_from_the_last_commit() {
 }
 
 #[tokio::test]
-async fn a_turn_that_was_collected_and_not_noted_is_prompted_again() {
+async fn a_turn_that_was_collected_but_not_stored_is_prompted_again() {
     assert_eq!(prompts_when_a_machine_dies(Moment::Collected).await, 2);
 }
 
@@ -94,27 +94,28 @@ async fn a_turn_that_has_ended_is_pushed_by_another_machine_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn what_was_pushed_gets_its_pull_request() {
+async fn a_published_turn_whose_end_was_not_stored_is_not_repeated() {
     assert_eq!(prompts_when_a_machine_dies(Moment::Published).await, 1);
 }
 
 #[tokio::test]
-async fn what_was_finished_is_not_done_again() {
+async fn a_finished_run_is_not_repeated() {
     assert_eq!(prompts_when_a_machine_dies(Moment::Finished).await, 1);
 }
 
-/// The pull request belongs to the first message: the machine dies over that.
+/// Lets a machine die at `moment` of a job's first message, which opens the pull request. Checks that there is one pull
+/// request in the end.
 async fn dies_at_the_pull_request(moment: Moment) {
-    let house = idle(Settings::default()).await;
-    let dying = house.hire_dying("one", moment, LIMITS);
-    let id = house.create("[[append a|1]]").await;
+    let harness = idle(Settings::default()).await;
+    let dying = harness.start_dying_machine("one", moment, LIMITS);
+    let id = harness.create("[[append a|1]]").await;
     dying.until_dead().await;
-    house.hire_machine("two", LIMITS);
-    let job = house.settled(id).await;
+    harness.start_machine("two", LIMITS);
+    let job = harness.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed, "{moment:?}");
     assert!(job.pull.is_some(), "{moment:?}");
-    assert_eq!(house.pulls().await, 1, "{moment:?}");
-    assert_eq!(house.file(&job.branch.unwrap().name, "a").await.as_deref(), Some("1\n"), "{moment:?}");
+    assert_eq!(harness.pulls().await, 1, "{moment:?}");
+    assert_eq!(harness.file(&job.branch.unwrap().name, "a").await.as_deref(), Some("1\n"), "{moment:?}");
 }
 
 #[tokio::test]
@@ -123,25 +124,25 @@ async fn a_branch_that_was_pushed_without_a_pull_request_gets_one() {
 }
 
 #[tokio::test]
-async fn a_pull_request_that_was_opened_and_not_noted_is_found() {
+async fn a_pull_request_that_was_opened_but_not_stored_is_found() {
     dies_at_the_pull_request(Moment::Opened).await;
 }
 
 #[tokio::test]
-async fn a_machine_that_missed_a_turn_without_changes_takes_the_session_from_the_one_that_had_it() {
-    let house = idle(Settings::default()).await;
-    let zero = house.hire_machine("zero", LIMITS);
-    let id = house.create("[[write a|1]]").await;
-    house.settled(id).await;
+async fn a_machine_that_missed_a_turn_without_changes_gets_the_session() {
+    let harness = idle(Settings::default()).await;
+    let zero = harness.start_machine("zero", LIMITS);
+    let id = harness.create("[[write a|1]]").await;
+    harness.settled(id).await;
     zero.abort();
-    let two = house.hire_machine("two", LIMITS);
-    house.send(id, "[[say the word is xyzzy]]").await;
-    house.settled(id).await;
+    let two = harness.start_machine("two", LIMITS);
+    harness.send(id, "[[say the word is xyzzy]]").await;
+    harness.settled(id).await;
     two.abort();
-    house.hire_machine("zero", LIMITS);
-    house.send(id, "[[append a|2]]").await;
-    let session = house.settled(id).await.session.unwrap();
-    let file = house.dir.path().join(format!("zero/workspaces/{id}/home/sessions/{session}.json"));
+    harness.start_machine("zero", LIMITS);
+    harness.send(id, "[[append a|2]]").await;
+    let session = harness.settled(id).await.session.unwrap();
+    let file = harness.dir.path().join(format!("zero/workspaces/{id}/home/sessions/{session}.json"));
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains("xyzzy") && text.contains("[[append a|2]]"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! A machine that dies at a chosen moment of a run: from then on nothing that it asks of the store or the code host is
-//! answered, as if it had been switched off.
+//! A machine that dies at a chosen moment of a run: from then on, its calls of the store and the code host never
+//! return, as if it had been switched off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,27 +18,27 @@ use journeyman_testkit::{Call, Tap};
 /// A moment of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// The run was claimed; nothing was done for it yet.
+    /// After the run was claimed, before any other work.
     Claimed,
-    /// The turn was noted as begun; the agent has not been prompted.
+    /// After the start of the turn was stored, before the agent is prompted.
     TurnBegun,
-    /// The agent is at work.
+    /// While the agent works.
     Prompted,
-    /// The turn was collected, and is about to be noted as ended.
+    /// After the work of the turn was collected, before the end of the turn is stored.
     Collected,
-    /// The turn was noted as ended; nothing was pushed.
+    /// After the end of the turn was stored, before the push.
     TurnEnded,
-    /// The branch was pushed; no pull request was looked for.
+    /// After the push, before the search for an open pull request.
     Pushed,
-    /// The pull request was opened; nobody knows.
+    /// After the pull request was opened, before that is stored.
     Opened,
-    /// Everything was done, and is about to be noted.
+    /// After all work, before the end of the run is stored.
     Published,
-    /// Everything was noted, and the answer is lost.
+    /// After the end of the run was stored, before the machine gets the answer.
     Finished,
 }
 
-/// What a machine asks of the world, until it dies.
+/// A machine's access to the store and the code host, which ends when the machine dies.
 pub(crate) struct Dying {
     hosts: CodeHosts,
     at: Moment,
@@ -57,19 +57,19 @@ impl Dying {
     pub(crate) async fn until_dead(&self) {
         let end = Instant::now() + Duration::from_secs(60);
         while !self.is_dead() {
-            assert!(Instant::now() < end, "{:?} does not come", self.at);
+            assert!(Instant::now() < end, "the machine did not reach {:?}", self.at);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Returns while the machine lives.
+    /// Returns at once while the machine is alive, and never after its death.
     async fn live(&self) {
         if self.is_dead() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Dies, if it is that moment.
+    /// Lets the machine die, and never returns, if `moment` is the chosen one.
     async fn may_die(&self, moment: Option<Moment>) {
         if moment == Some(self.at) {
             self.dead.store(true, Ordering::SeqCst);
@@ -78,20 +78,20 @@ impl Dying {
     }
 }
 
-/// The moment before a change is stored, and the one after.
+/// Returns the moment before a change is stored, and the one after it.
 fn moments(before: &Job, change: &Change) -> (Option<Moment>, Option<Moment>) {
-    let publishing = |job: &Job| job.delivery().is_some_and(|now| matches!(now.progress, Progress::Publishing { .. }));
+    let publishing = |job: &Job| job.in_flight().is_some_and(|now| matches!(now.progress, Progress::Publishing { .. }));
     if change.rows.iter().any(|row| matches!(row, Row::RunEnded { .. })) {
         return (Some(Moment::Published), Some(Moment::Finished));
     }
-    // What it says of its session comes before.
+    // The agent opens its session before it is prompted.
     if change.log.iter().any(|line| line.kind.starts_with("agent.") && line.kind != "agent.session") {
         return (None, Some(Moment::Prompted));
     }
     if publishing(&change.job) && !publishing(before) {
         return (Some(Moment::Collected), Some(Moment::TurnEnded));
     }
-    // A heartbeat moves the lease.
+    // A heartbeat changes the lease, so it is no start of a turn.
     let quiet = change.rows.is_empty() && change.log.is_empty() && change.job.lease() == before.lease();
     (None, quiet.then_some(Moment::TurnBegun))
 }
@@ -121,13 +121,13 @@ impl Tap for Dying {
     }
 }
 
-/// The code host, as the machine reaches it.
-pub(crate) struct Wire(pub(crate) Arc<Dying>);
+/// The code hosts, as a machine that may die reaches them.
+pub(crate) struct DyingForges(pub(crate) Arc<Dying>);
 
 #[async_trait]
-impl Forges for Wire {
+impl Forges for DyingForges {
     async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
-        Ok(Arc::new(Line { machine: Arc::clone(&self.0), forge: self.0.hosts.of(project).await? }))
+        Ok(Arc::new(DyingForge { machine: Arc::clone(&self.0), forge: self.0.hosts.of(project).await? }))
     }
 
     async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason> {
@@ -143,13 +143,13 @@ impl Forges for Wire {
     }
 }
 
-struct Line {
+struct DyingForge {
     machine: Arc<Dying>,
     forge: Arc<dyn Forge>,
 }
 
 #[async_trait]
-impl Forge for Line {
+impl Forge for DyingForge {
     async fn remote(&self) -> Result<Remote, ForgeError> {
         self.machine.live().await;
         self.forge.remote().await

@@ -1,11 +1,10 @@
-//! A house with everything in it, on a store in memory.
+//! A test harness: a project on the built-in code host, and workers in the test process, with a store in memory.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use journeyman_blobs::Folder;
 use journeyman_core::agent::AgentSpec;
@@ -14,52 +13,32 @@ use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::job::{Job, JobOptions, JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, Origin};
 use journeyman_core::ports::{
-    Forges, Guarantee, JobStore, Layout, ProjectStore, PullStore, Sandbox, SandboxError, Spawn, Spawned, Store,
+    Blobs, Forges, Guarantee, JobStore, Layout, PullStore, Sandbox, SandboxError, Spawn, Spawned, Store,
 };
-use journeyman_core::project::{DEFAULT_AGENT, DEFAULT_MODEL, Project, Settings};
+use journeyman_core::project::{DEFAULT_AGENT, Project, Settings};
 use journeyman_core::run::{ReasonCode, Run};
-use journeyman_core::time::{Clock, IdGen, Timestamp};
+use journeyman_core::time::Timestamp;
 use journeyman_forge::CodeHosts;
-use journeyman_gateway::{Doors, ModelSettings, Models, SystemResolver};
+use journeyman_gateway::{ModelSettings, Models, SandboxGateway, SystemResolver};
 use journeyman_git::{Git, Runner};
+use journeyman_repository::Mirrors;
+use journeyman_repository::diff::MirrorDiffs;
 use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, UserRange};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::Tapped;
-use journeyman_worker::{Host, Limits, Walls, Warm, Worker};
+use journeyman_testkit::{Seeds as _, Tapped, World};
+use journeyman_worker::{ContainmentCheck, Host, IdleAgentLimits, Limits, Resources, Worker};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::dying::{Dying, Moment, Wire};
+use super::dying::{Dying, DyingForges, Moment};
 use crate::binary::program;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// As the service has it.
-const WARM: Warm = Warm { agents: 2, time: Duration::from_secs(300) };
+/// Limits for idle agents, with the time that is the default of the service.
+const IDLE_AGENTS: IdleAgentLimits = IdleAgentLimits { agents: 2, time: Duration::from_secs(300) };
 
-/// The system's time, and ids that count.
-pub(crate) struct World {
-    count: AtomicU64,
-    begun: Instant,
-}
-
-impl Clock for World {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(1_800_000_000_000_000) + self.begun.elapsed()
-    }
-}
-
-impl IdGen for World {
-    fn uuid(&self, _: Timestamp) -> Uuid {
-        Uuid::from_u128(u128::from(self.count.fetch_add(1, Ordering::SeqCst)))
-    }
-
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-}
-
-pub(crate) struct House {
+pub(crate) struct Harness {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) engine: Engine,
     pub(crate) hosts: CodeHosts,
@@ -67,79 +46,71 @@ pub(crate) struct House {
     pub(crate) project: Project,
     pub(crate) dir: tempfile::TempDir,
     pub(crate) host: Arc<Host>,
+    pub(crate) diffs: MirrorDiffs,
     pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
     world: Arc<World>,
 }
 
-impl Drop for House {
+impl Drop for Harness {
     fn drop(&mut self) {
         self.drain.cancel();
         self.stop.cancel();
     }
 }
 
-/// A project on a repository with one commit, and a worker at work.
-pub(crate) async fn house() -> House {
-    let house = idle(Settings::default()).await;
-    house.hire(1, Limits::default());
-    house
+/// Returns a harness whose repository has one commit, with a running worker.
+pub(crate) async fn harness() -> Harness {
+    let harness = idle(Settings::default()).await;
+    harness.start_worker(1, Limits::default());
+    harness
 }
 
-/// The same without a worker.
-pub(crate) async fn idle(settings: Settings) -> House {
-    idle_with(settings, WARM).await
+/// Returns a harness like [`harness`], without a worker.
+pub(crate) async fn idle(settings: Settings) -> Harness {
+    idle_with(settings, IDLE_AGENTS).await
 }
 
-/// The same, with a say in how long agents wait for a follow-up.
-pub(crate) async fn idle_with(settings: Settings, warm: Warm) -> House {
+/// Returns a harness like [`idle`], with limits for idle agents.
+pub(crate) async fn idle_with(settings: Settings, idle_agents: IdleAgentLimits) -> Harness {
     let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
-    let world = Arc::new(World { count: AtomicU64::new(1), begun: Instant::now() });
+    let world = World::running();
     let store = Arc::new(MemoryStore::default());
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
     let url = "http://localhost:8080".to_owned();
     let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store.clone(), world.clone());
     let parts = (engine.clone(), store.clone() as Arc<dyn Store>, Arc::new(hosts.clone()) as Arc<dyn Forges>);
-    let window = dir.path().join("window");
-    std::fs::create_dir(&window).unwrap();
-    std::fs::set_permissions(&window, Permissions::from_mode(0o777)).unwrap();
-    let host = machine(
+    let shared_dir = dir.path().join("shared");
+    std::fs::create_dir(&shared_dir).unwrap();
+    std::fs::set_permissions(&shared_dir, Permissions::from_mode(0o777)).unwrap();
+    let (host, diffs) = machine(
         parts,
         &world,
         &git,
-        (dir.path().to_owned(), window),
+        (dir.path().to_owned(), shared_dir),
         Folder::new(dir.path().join("blobs"), false),
-        warm,
+        idle_agents,
     );
-    let project = Project {
-        id: "shop".parse().unwrap(),
-        repository: "local:shop".to_owned(),
-        reference: None,
-        agent: DEFAULT_AGENT.to_owned(),
-        model: DEFAULT_MODEL.to_owned(),
-        created_at: Timestamp::default(),
-        settings,
-        secret_names: Vec::new(),
-    };
+    let project = Project { settings, ..Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default()) };
     let project = store.create_project(project, [].into()).await.unwrap();
     hosts.prepare(&project).await.unwrap();
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
-    let house = House { store, engine, hosts, git, project, dir, host, drain, stop, world };
-    house.run(&["clone", "--quiet", "repos/shop.git", "clone"], house.dir.path()).await;
-    house.people_push("main", "README.md", "# Shop\n").await;
-    house
+    let harness = Harness { store, engine, hosts, git, project, dir, host, diffs, drain, stop, world };
+    harness.run(&["clone", "--quiet", "repos/shop.git", "clone"], harness.dir.path()).await;
+    harness.people_push("main", "README.md", "# Shop\n").await;
+    harness
 }
 
-/// A machine with its own data directory.
+/// Returns the host of a machine with a data directory.
 fn machine(
     (engine, store, forges): (Engine, Arc<dyn Store>, Arc<dyn Forges>),
     world: &Arc<World>,
     git: &Git,
-    (data, window): (PathBuf, PathBuf),
+    (data, shared_dir): (PathBuf, PathBuf),
     blobs: Folder,
-    warm: Warm,
-) -> Arc<Host> {
+    idle_agents: IdleAgentLimits,
+) -> (Arc<Host>, MirrorDiffs) {
     let agent = AgentSpec {
         command: [program(), "agent", "--model", "{model}", "--state-dir", "{home}/sessions"]
             .map(str::to_owned)
@@ -160,30 +131,36 @@ fn machine(
         flush_millis: 0,
     };
     let models = Models::new(ModelSettings::default(), store.clone(), world.clone()).unwrap();
-    Arc::new(Host::new(
+    let sandbox = Arc::new(SharingSandbox { inner: sandbox(&data), shared_dir });
+    let mirrors = Arc::new(Mirrors::new(git.clone(), data.join("mirrors")));
+    let blobs: Arc<dyn Blobs> = Arc::new(blobs);
+    let diffs = MirrorDiffs::new(Arc::clone(&forges), Arc::clone(&blobs), Arc::clone(&mirrors), &data);
+    let host = Host::new(Resources {
         engine,
         store,
         forges,
-        Walls::new(Arc::new(Windowed { inner: sandbox(&data), window }), Vec::new()),
-        Arc::new(Doors::new(Arc::new(SystemResolver), Vec::new(), models)),
-        Arc::new(blobs),
-        [(DEFAULT_AGENT.to_owned(), agent)].into(),
-        world.clone(),
-        git.clone(),
+        containment: ContainmentCheck::new(sandbox, Vec::new()),
+        gateway: Arc::new(SandboxGateway::new(Arc::new(SystemResolver), Vec::new(), models)),
+        blobs,
+        agents: [(DEFAULT_AGENT.to_owned(), agent)].into(),
+        ids: world.clone(),
+        mirrors,
         data,
-        [("PATH".to_owned(), PATH.to_owned())].into(),
-        warm,
-    ))
+        environment: [("PATH".to_owned(), PATH.to_owned())].into(),
+        idle_agents,
+        disk_reserve: None,
+    });
+    (Arc::new(host), diffs)
 }
 
-/// A sandbox with a folder through which a test sees what happens inside.
-struct Windowed {
+/// A sandbox in which programs can also write to a folder that they share with the test.
+struct SharingSandbox {
     inner: Bubblewrap,
-    window: PathBuf,
+    shared_dir: PathBuf,
 }
 
 #[async_trait::async_trait]
-impl Sandbox for Windowed {
+impl Sandbox for SharingSandbox {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
@@ -213,12 +190,12 @@ impl Sandbox for Windowed {
     }
 
     async fn spawn(&self, mut spawn: Spawn) -> Result<Spawned, SandboxError> {
-        spawn.writable.push(self.window.clone());
+        spawn.writable.push(self.shared_dir.clone());
         self.inner.spawn(spawn).await
     }
 }
 
-/// The sandbox of a machine.
+/// Returns the sandbox of a machine with a data directory.
 fn sandbox(data: &Path) -> Bubblewrap {
     let users = UserRange::default();
     let roots = vec![data.join("workspaces"), data.join("spares")];
@@ -241,43 +218,43 @@ fn sandbox(data: &Path) -> Bubblewrap {
     Bubblewrap::new(settings).unwrap()
 }
 
-impl House {
-    /// A machine of several, which shares the store, the code host and the blobs with the others.
+impl Harness {
+    /// Returns the host of another machine, which shares only the blobs, and the store and code host that are given.
     fn other_machine(&self, name: &str, store: Arc<dyn Store>, forges: Arc<dyn Forges>) -> Arc<Host> {
         let engine = Engine::new(Arc::clone(&store), self.world.clone(), self.world.clone());
         let data = self.dir.path().join(name);
         std::fs::create_dir_all(&data).unwrap();
         let blobs = Folder::new(self.dir.path().join("shared-blobs"), true);
-        machine((engine, store, forges), &self.world, &self.git, (data, self.window()), blobs, WARM)
+        machine((engine, store, forges), &self.world, &self.git, (data, self.shared_dir()), blobs, IDLE_AGENTS).0
     }
 
-    /// The folder that programs in sandboxes share with the test.
-    pub(crate) fn window(&self) -> PathBuf {
-        self.dir.path().join("window")
+    /// Returns the folder that programs in sandboxes share with the test.
+    pub(crate) fn shared_dir(&self) -> PathBuf {
+        self.dir.path().join("shared")
     }
 
-    fn set_to_work(&self, host: Arc<Host>, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {
+    fn start_worker_on(&self, host: Arc<Host>, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {
         let worker = Worker::new(host, WorkerId::from_uuid(Uuid::from_u128(number)), limits);
         let (drain, stop) = (self.drain.clone(), self.stop.clone());
         tokio::spawn(async move { worker.work(drain, stop).await })
     }
 
-    /// Another machine at work.
-    pub(crate) fn hire_machine(&self, name: &str, limits: Limits) -> tokio::task::JoinHandle<()> {
+    /// Starts a worker on another machine.
+    pub(crate) fn start_machine(&self, name: &str, limits: Limits) -> tokio::task::JoinHandle<()> {
         let host = self.other_machine(name, self.store.clone(), Arc::new(self.hosts.clone()));
-        self.set_to_work(host, 12, limits)
+        self.start_worker_on(host, 12, limits)
     }
 
-    /// A machine that dies at `moment` of the next run that comes to it.
-    pub(crate) fn hire_dying(&self, name: &str, moment: Moment, limits: Limits) -> Arc<Dying> {
+    /// Starts a worker on another machine, which dies at `moment` of its next run.
+    pub(crate) fn start_dying_machine(&self, name: &str, moment: Moment, limits: Limits) -> Arc<Dying> {
         let dying = Dying::new(self.hosts.clone(), moment);
         let store = Arc::new(Tapped::new(self.store.clone(), dying.clone()));
-        let host = self.other_machine(name, store, Arc::new(Wire(dying.clone())));
-        self.set_to_work(host, 11, limits);
+        let host = self.other_machine(name, store, Arc::new(DyingForges(dying.clone())));
+        self.start_worker_on(host, 11, limits);
         dying
     }
 
-    /// How many pull requests the code host has.
+    /// Returns the number of pull requests on the code host.
     pub(crate) async fn pulls(&self) -> usize {
         self.store.pulls("shop".to_owned()).await.unwrap().len()
     }
@@ -286,8 +263,8 @@ impl House {
         self.store.runs(job).await.unwrap()
     }
 
-    /// A worker that works until the house is gone.
-    pub(crate) fn hire(&self, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {
+    /// Starts a worker, which runs until the harness is dropped.
+    pub(crate) fn start_worker(&self, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {
         let worker = Worker::new(Arc::clone(&self.host), WorkerId::from_uuid(Uuid::from_u128(number)), limits);
         let (drain, stop) = (self.drain.clone(), self.stop.clone());
         tokio::spawn(async move { worker.work(drain, stop).await })
@@ -301,7 +278,7 @@ impl House {
         self.dir.path().join("clone")
     }
 
-    /// A commit on top of what the clone has checked out, pushed to `branch`.
+    /// Commits a file on top of what the clone has checked out, and pushes the commit to `branch`.
     pub(crate) async fn people_push(&self, branch: &str, file: &str, text: &str) {
         std::fs::write(self.clone().join(file), text).unwrap();
         self.run(&["add", "--all"], &self.clone()).await;
@@ -316,10 +293,10 @@ impl House {
     }
 
     pub(crate) async fn send(&self, job: JobId, text: &str) {
-        self.say(job, text, DeliveryMode::Queue).await;
+        self.send_with(job, text, DeliveryMode::Queue).await;
     }
 
-    pub(crate) async fn say(&self, job: JobId, text: &str, delivery: DeliveryMode) {
+    pub(crate) async fn send_with(&self, job: JobId, text: &str, delivery: DeliveryMode) {
         let prompt = Prompt { delivery, ..prompt(text) };
         self.engine.add_message(&self.project.id, job, prompt, Admission::default()).await.unwrap();
     }
@@ -332,17 +309,17 @@ impl House {
         self.store.messages(job).await.unwrap()
     }
 
-    /// Events of that type in the log.
+    /// Returns the number of events of a type in the job's log.
     pub(crate) async fn count(&self, job: JobId, kind: &str) -> usize {
         let log = self.store.log(job, 0, 10_000).await.unwrap();
         log.iter().filter(|entry| entry.kind == kind).count()
     }
 
-    /// Waits until the log holds an event of that type, so often.
+    /// Waits until the job's log has `times` events of a type.
     pub(crate) async fn until(&self, job: JobId, kind: &str, times: usize) {
         let seen = async {
             loop {
-                // Read before the log is: what comes between is then not waited for in vain.
+                // Read the sequence number before the log, so that an event in between ends the wait below.
                 let last = self.job(job).await.last_seq;
                 if self.count(job, kind).await >= times {
                     return;
@@ -351,7 +328,7 @@ impl House {
             }
         };
         if tokio::time::timeout(Duration::from_secs(60), seen).await.is_err() {
-            panic!("no {kind} came; the log: {:#?}", self.store.log(job, 0, 10_000).await);
+            panic!("the log has too few {kind} events: {:#?}", self.store.log(job, 0, 10_000).await);
         }
     }
 
@@ -368,7 +345,7 @@ impl House {
         };
         match tokio::time::timeout(Duration::from_secs(60), settled).await {
             Ok(job) => job,
-            Err(_) => panic!("the job stays active; its log: {:#?}", self.store.log(job, 0, 10_000).await),
+            Err(_) => panic!("the job is still active; its log: {:#?}", self.store.log(job, 0, 10_000).await),
         }
     }
 
@@ -390,7 +367,7 @@ impl House {
         }
     }
 
-    /// A file on a branch of the code host.
+    /// Returns the text of a file on a branch of the code host; `None` if there is no such file.
     pub(crate) async fn file(&self, branch: &str, file: &str) -> Option<String> {
         let path = self.dir.path().join("repos/shop.git");
         let shown = self.git.at(&path, ["show", &format!("refs/heads/{branch}:{file}")]).run().await;

@@ -1,127 +1,127 @@
-//! Agents that are kept for a follow-up, and trees that are made before they are asked for.
+//! Tests of idle agents, which wait for a follow-up, and of working trees that are built in advance.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::Settings;
-use journeyman_worker::{Limits, Warm};
+use journeyman_testkit::Seeds as _;
+use journeyman_worker::{IdleAgentLimits, Limits};
 use rustix::process::{Signal, kill_process};
 
-use super::given::{House, house, idle_with};
-use crate::inside::{Inmate, TELL};
+use super::given::{Harness, harness, idle_with};
+use crate::inside::{PRINT_PARENT, SandboxProcess};
 
-/// A prompt that makes the agent tell in `file` who it is.
-fn tells(house: &House, file: &str) -> String {
-    format!("[[run {TELL} >> {}]]", house.window().join(file).display())
+/// Returns a prompt that makes the agent append its identity to `file`.
+fn identify(harness: &Harness, file: &str) -> String {
+    format!("[[run {PRINT_PARENT} >> {}]]", harness.shared_dir().join(file).display())
 }
 
-/// The agents that have told, in order.
-fn told(house: &House, file: &str) -> Vec<Inmate> {
-    let text = std::fs::read_to_string(house.window().join(file)).unwrap();
-    text.lines().map(Inmate::parse).collect()
+/// Returns the agents that appended their identities to `file`, in order.
+fn agents(harness: &Harness, file: &str) -> Vec<SandboxProcess> {
+    let text = std::fs::read_to_string(harness.shared_dir().join(file)).unwrap();
+    text.lines().map(SandboxProcess::parse).collect()
 }
 
-async fn ends(agent: &Inmate) {
+async fn wait_for_end(agent: &SandboxProcess) {
     let end = Instant::now() + Duration::from_secs(20);
     while agent.runs() {
-        assert!(Instant::now() < end, "the agent runs on");
+        assert!(Instant::now() < end, "the agent is still running");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 #[tokio::test]
-async fn a_follow_up_finds_the_agent_running_and_one_after_its_death_a_new_one() {
-    let house = house().await;
-    let id = house.create(&tells(&house, "agents")).await;
-    house.settled(id).await;
-    assert!(told(&house, "agents")[0].is_held(), "it waits without moving");
-    house.send(id, &format!("{} [[append a|1]]", tells(&house, "agents"))).await;
-    house.settled(id).await;
-    let agents = told(&house, "agents");
-    assert_eq!(agents[0], agents[1]);
-    kill_process(agents[1].pid().unwrap(), Signal::KILL).unwrap();
-    ends(&agents[1]).await;
-    house.send(id, &format!("{} [[append a|2]]", tells(&house, "agents"))).await;
-    let job = house.settled(id).await;
+async fn a_follow_up_reuses_the_agent_or_starts_another_if_it_died() {
+    let harness = harness().await;
+    let id = harness.create(&identify(&harness, "agents")).await;
+    harness.settled(id).await;
+    assert!(agents(&harness, "agents")[0].is_held(), "the idle agent is paused");
+    harness.send(id, &format!("{} [[append a|1]]", identify(&harness, "agents"))).await;
+    harness.settled(id).await;
+    let found = agents(&harness, "agents");
+    assert_eq!(found[0], found[1]);
+    kill_process(found[1].pid().unwrap(), Signal::KILL).unwrap();
+    wait_for_end(&found[1]).await;
+    harness.send(id, &format!("{} [[append a|2]]", identify(&harness, "agents"))).await;
+    let job = harness.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed);
-    assert_ne!(told(&house, "agents")[2], agents[1]);
-    assert_eq!(house.runs(id).await.len(), 3, "none failed");
-    assert_eq!(house.file(&job.branch.unwrap().name, "a").await.as_deref(), Some("1\n2\n"));
+    assert_ne!(agents(&harness, "agents")[2], found[1]);
+    assert_eq!(harness.runs(id).await.len(), 3, "no run failed");
+    assert_eq!(harness.file(&job.branch.unwrap().name, "a").await.as_deref(), Some("1\n2\n"));
 }
 
 #[tokio::test]
-async fn an_agent_that_was_started_with_other_settings_is_not_used_again() {
-    let house = house().await;
-    let id = house.create(&tells(&house, "agents")).await;
-    house.settled(id).await;
-    let mut project = house.project.clone();
+async fn an_agent_that_was_started_with_other_settings_is_not_reused() {
+    let harness = harness().await;
+    let id = harness.create(&identify(&harness, "agents")).await;
+    harness.settled(id).await;
+    let mut project = harness.project.clone();
     project.settings.environment.insert("SEASON".to_owned(), "winter".to_owned());
-    house.store.update_project(project, [].into()).await.unwrap();
-    let seasons = house.window().join("seasons");
-    house.send(id, &format!("{} [[run echo $SEASON > {}]]", tells(&house, "agents"), seasons.display())).await;
-    house.settled(id).await;
-    let agents = told(&house, "agents");
-    assert_ne!(agents[0], agents[1]);
+    harness.store.update_project(project, [].into()).await.unwrap();
+    let seasons = harness.shared_dir().join("seasons");
+    harness.send(id, &format!("{} [[run echo $SEASON > {}]]", identify(&harness, "agents"), seasons.display())).await;
+    harness.settled(id).await;
+    let found = agents(&harness, "agents");
+    assert_ne!(found[0], found[1]);
     assert_eq!(std::fs::read_to_string(seasons).unwrap(), "winter\n");
-    ends(&agents[0]).await;
+    wait_for_end(&found[0]).await;
 }
 
 #[tokio::test]
-async fn the_agent_that_has_waited_longest_makes_room() {
-    let house = idle_with(Settings::default(), Warm { agents: 1, time: Duration::from_secs(300) }).await;
-    house.hire(1, Limits::default());
-    // Each has a user of its own, and so a file.
+async fn the_agent_that_was_idle_longest_is_stopped_for_another() {
+    let harness = idle_with(Settings::default(), IdleAgentLimits { agents: 1, time: Duration::from_secs(300) }).await;
+    harness.start_worker(1, Limits::default());
+    // The agents run as different users, so each needs a separate file.
     for file in ["first", "second"] {
-        let id = house.create(&tells(&house, file)).await;
-        house.settled(id).await;
+        let id = harness.create(&identify(&harness, file)).await;
+        harness.settled(id).await;
     }
-    ends(&told(&house, "first")[0]).await;
-    assert!(told(&house, "second")[0].runs());
+    wait_for_end(&agents(&harness, "first")[0]).await;
+    assert!(agents(&harness, "second")[0].runs());
 }
 
 #[tokio::test]
-async fn an_agent_does_not_wait_for_ever() {
-    let house = idle_with(Settings::default(), Warm { agents: 2, time: Duration::from_millis(200) }).await;
-    house.hire(1, Limits::default());
-    let id = house.create(&tells(&house, "agents")).await;
-    house.settled(id).await;
-    ends(&told(&house, "agents")[0]).await;
+async fn an_idle_agent_is_stopped_at_its_time_limit() {
+    let harness = idle_with(Settings::default(), IdleAgentLimits { agents: 2, time: Duration::from_millis(200) }).await;
+    harness.start_worker(1, Limits::default());
+    let id = harness.create(&identify(&harness, "agents")).await;
+    harness.settled(id).await;
+    wait_for_end(&agents(&harness, "agents")[0]).await;
 }
 
 #[tokio::test]
-async fn the_second_job_on_a_large_repository_moves_into_a_tree_that_is_there() {
-    let house = idle_with(Settings::default(), Warm::NONE).await;
+async fn the_second_job_on_a_large_repository_gets_a_prebuilt_tree() {
+    let harness = idle_with(Settings::default(), IdleAgentLimits::NONE).await;
     for number in 0..4000 {
-        std::fs::write(house.clone().join(format!("a-file-with-a-rather-long-name-{number}")), "x").unwrap();
+        std::fs::write(harness.clone().join(format!("a-file-with-a-rather-long-name-{number}")), "x").unwrap();
     }
-    house.people_push("main", "more", "1").await;
-    house.hire(1, Limits::default());
-    let first = house.create("[[append more|first]]").await;
-    house.settled(first).await;
-    let spares = house.dir.path().join("spares");
+    harness.people_push("main", "more", "1").await;
+    harness.start_worker(1, Limits::default());
+    let first = harness.create("[[append more|first]]").await;
+    harness.settled(first).await;
+    let spares = harness.dir.path().join("spares");
     let end = Instant::now() + Duration::from_secs(60);
     let is_there = || {
         std::fs::read_dir(&spares)
             .is_ok_and(|mut spares| spares.any(|spare| spare.is_ok_and(|spare| spare.path().extension().is_none())))
     };
     while !is_there() {
-        assert!(Instant::now() < end, "no spare tree is made");
+        assert!(Instant::now() < end, "no tree was prebuilt");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let number_of = |dir: &std::path::Path| std::fs::metadata(dir).unwrap().ino();
     let spare = std::fs::read_dir(&spares).unwrap().map(|spare| number_of(&spare.unwrap().path())).next().unwrap();
-    // It moves on to what people have pushed meanwhile.
-    house.people_push("main", "more", "2").await;
+    // The prebuilt tree is updated to commits that were pushed in the meantime.
+    harness.people_push("main", "more", "2").await;
     let branch =
         "[[run git branch --show-current > branch]] [[run git status --short > status]] [[append more|second]]";
-    let second = house.create(branch).await;
-    assert!(house.settled(second).await.status() == JobStatus::Completed);
-    let tree = house.dir.path().join(format!("workspaces/{second}/tree"));
-    assert_eq!(number_of(&tree), spare, "it was taken");
-    let name = house.job(second).await.branch.unwrap().name;
-    assert_eq!(house.file(&name, "more").await.as_deref(), Some("2second\n"));
-    assert_eq!(house.file(&name, "branch").await, Some(format!("{name}\n")), "the agent finds the job's branch");
-    assert_eq!(house.file(&name, "status").await.as_deref(), Some("?? branch\n?? status\n"), "and nothing else");
+    let second = harness.create(branch).await;
+    assert!(harness.settled(second).await.status() == JobStatus::Completed);
+    let tree = harness.dir.path().join(format!("workspaces/{second}/tree"));
+    assert_eq!(number_of(&tree), spare, "the prebuilt tree was used");
+    let name = harness.job(second).await.branch.unwrap().name;
+    assert_eq!(harness.file(&name, "more").await.as_deref(), Some("2second\n"));
+    assert_eq!(harness.file(&name, "branch").await, Some(format!("{name}\n")), "the agent finds the job's branch");
+    assert_eq!(harness.file(&name, "status").await.as_deref(), Some("?? branch\n?? status\n"), "and no other changes");
 }

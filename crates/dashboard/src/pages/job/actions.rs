@@ -1,64 +1,64 @@
-//! What can be done to a job: send it a message, withdraw one, cancel, archive, unarchive.
+//! Actions on a job: send a message, withdraw one, retry, cancel, archive, unarchive.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use serde_json::json;
+use journeyman_app::MessageRequest;
+use journeyman_core::engine::Control;
+use journeyman_core::message::DeliveryMode;
 
 use super::{InJob, conversation};
 use crate::Shared;
-use crate::failure::{Failure, Page};
+use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
-use crate::interface::Call;
-use crate::words;
 
 pub(super) async fn send(State(shared): State<Shared>, at: InJob, fields: Fields) -> Response {
     let frame = at.at.frame.clone();
-    frame.answer(sent(&shared, at, &fields).await)
+    frame.answer(send_page(&shared, at, &fields).await)
 }
 
-async fn sent(shared: &Shared, at: InJob, fields: &Fields) -> Page {
+async fn send_page(shared: &Shared, at: InJob, fields: &Fields) -> Page {
     at.needs_write()?;
-    let delivery = if fields.text("delivery") == "interrupt" { "interrupt" } else { "queue" };
-    let body = json!({ "prompt": fields.text("prompt"), "delivery": delivery });
-    let call = Call::post(at.job_api("/message"), Some(body)).once(fields.given("once").as_deref());
-    match at.call(call).await {
+    let is_interrupt = fields.text("delivery") == "interrupt";
+    let delivery = if is_interrupt { DeliveryMode::Interrupt } else { DeliveryMode::Queue };
+    let request = MessageRequest { prompt: fields.text("prompt"), delivery };
+    let once = fields.once(&format!("message {} {request:?}", at.job.id));
+    match at.cases().send_message(&at.caller(), &at.project.id, at.job.id, request, once).await {
         Ok(_) => Ok(Redirect::to(&at.page("")).into_response()),
-        Err(refusal) if refusal.status.is_client_error() => {
-            conversation::refused(shared, at, fields, refusal.text).await
+        Err(error) => {
+            let text = refusal(error)?;
+            conversation::refused(shared, at, fields, text).await
         }
-        Err(refusal) => Err(Failure::from(refusal)),
     }
 }
 
 pub(super) async fn withdraw(at: InJob, Path((_, _, message)): Path<(String, String, String)>) -> Response {
-    let path = at.job_api(&format!("/message/{}", words::in_query(&message)));
-    done(at, Call::delete(path)).await
+    let page = async {
+        let message = message.parse().map_err(|_| Failure::NotFound("message"))?;
+        at.cases().withdraw(&at.caller(), &at.project.id, at.job.id, message).await?;
+        Ok(Redirect::to(&at.page("")).into_response())
+    };
+    at.answer(page.await)
 }
 
 pub(super) async fn retry(at: InJob) -> Response {
-    let call = Call::post(at.job_api("/retry"), None);
-    done(at, call).await
+    control(at, Control::Retry).await
 }
 
 pub(super) async fn cancel(at: InJob) -> Response {
-    let call = Call::post(at.job_api("/cancel"), None);
-    done(at, call).await
+    control(at, Control::Cancel).await
 }
 
 pub(super) async fn archive(at: InJob) -> Response {
-    let call = Call::post(at.job_api("/archive"), None);
-    done(at, call).await
+    control(at, Control::Archive).await
 }
 
 pub(super) async fn unarchive(at: InJob) -> Response {
-    let call = Call::post(at.job_api("/unarchive"), None);
-    done(at, call).await
+    control(at, Control::Unarchive).await
 }
 
-async fn done(at: InJob, call: Call) -> Response {
+async fn control(at: InJob, control: Control) -> Response {
     let page = async {
-        at.needs_write()?;
-        at.call(call).await?;
+        at.cases().control_job(&at.caller(), &at.project.id, at.job.id, control, None).await?;
         Ok(Redirect::to(&at.page("")).into_response())
     };
     at.answer(page.await)

@@ -24,7 +24,7 @@ use crate::conversation::{Block, Fold, Kind, Touched};
 use crate::failure::Failure;
 use crate::fragment::Fragment;
 use crate::highlight::Budget;
-use crate::interface::{LogTail, Tail};
+use crate::log_tail::{LogTail, Tail};
 use crate::streams::Stream as Open;
 use crate::{Shared, session};
 
@@ -133,7 +133,7 @@ impl Live {
             // Others have a turn.
             tokio::task::yield_now().await;
         }
-        let tail = shared.services.interface.tail(at.job.id, after);
+        let tail = shared.services.tails.tail(at.job.id, after);
         let checked = shared.services.clock.now();
         let (messages, told) = (Messages::new(), HashMap::new());
         let mut live = Self { shared, at, fold, tail, messages, told, checked, _open: open };

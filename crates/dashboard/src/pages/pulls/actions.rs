@@ -2,16 +2,17 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
+use journeyman_app::{Caller, Idempotency, MessageRequest};
+use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::job::Job;
+use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{Cursor, JobFilter, PullPagesError};
 use journeyman_core::pull::{LocalPull, NewComment};
-use serde_json::json;
 
 use super::{Target, detail};
 use crate::Shared;
-use crate::failure::{Failure, Page};
+use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
-use crate::interface::Call;
 
 /// A comment that begins with this is a message to the job.
 const CALLED: &str = "@journeyman";
@@ -70,10 +71,16 @@ async fn commented(shared: &Shared, target: Target, body: String, once: Option<S
             let text = "No job of this project has this pull request, so nobody can be asked for a change.".to_owned();
             return detail::refused(shared, target, body, text).await;
         };
-        let path = target.api(&format!("/job/{}/message", job.id));
-        let call = Call::post(path, Some(json!({ "prompt": prompt }))).of_pull_request().once(once.as_deref());
-        if let Err(refusal) = target.call(call).await {
-            return detail::refused(shared, target, body, refusal.text).await;
+        let caller = Caller { origin: Origin::PullRequest, ..target.caller() };
+        let request = MessageRequest { prompt: prompt.to_owned(), delivery: DeliveryMode::Queue };
+        let once = once.map(|key| {
+            let fingerprint = Fingerprint::of("comment", format!("{} {prompt}", job.id).as_bytes());
+            Idempotency { key, fingerprint }
+        });
+        let sent = target.cases().send_message(&caller, &target.project.id, job.id, request, once).await;
+        if let Err(error) = sent {
+            let text = refusal(error)?;
+            return detail::refused(shared, target, body, text).await;
         }
         // The newest with that text is the one that was just accepted.
         let messages = shared.services.store.messages(job.id).await?;
@@ -100,13 +107,9 @@ pub(super) async fn job_of(shared: &Shared, target: &Target, pull: &LocalPull) -
     let mut after = None;
     for _ in 0..BATCHES {
         let filter = JobFilter {
-            project: target.project.id.clone(),
-            status: None,
-            created_after: None,
             created_before: Some(pull.created_at),
-            title_contains: None,
             after,
-            limit: BATCH,
+            ..JobFilter::newest(target.project.id.clone(), BATCH)
         };
         let jobs = shared.services.store.jobs(filter).await?;
         let is_it = |job: &&Job| {

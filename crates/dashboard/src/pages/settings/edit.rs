@@ -1,80 +1,163 @@
-//! From the form of a section to the merge patch that the interface takes: an empty field gives the default back.
+//! The edit of a project that the form of a section describes. An empty field restores the default.
 
-use journeyman_core::project::{LimitSettings, Project};
-use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use journeyman_app::ProjectEdit;
+use journeyman_core::model::price::Budgets;
+use journeyman_core::project::decide::Proposal;
+use journeyman_core::project::{
+    CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, LimitSettings, PermissionPolicy, Project, PullPolicy, SecretChanges,
+    SecretUse, SecretValue,
+};
 
 use crate::fields::Fields;
 
-/// The patch of a section.
+/// A change of a project, which can be applied several times.
+pub(super) type Edit = Arc<dyn Fn(Project) -> Result<Proposal, String> + Send + Sync>;
+
+/// Returns the edit as a use case takes it.
+pub(super) fn boxed(edit: &Edit) -> ProjectEdit {
+    let edit = Arc::clone(edit);
+    Box::new(move |project| edit(project))
+}
+
+/// Returns an edit that changes fields and no secrets.
+fn fields_only(change: impl Fn(&mut Project) + Send + Sync + 'static) -> Edit {
+    Arc::new(move |mut project| {
+        change(&mut project);
+        Ok((project, SecretChanges::new()))
+    })
+}
+
+/// Reads the form of a section. `project` is the project that the form was made for.
 ///
 /// # Errors
-/// A sentence about what cannot be read.
-pub(super) fn of(section: &str, fields: &Fields, project: &Project) -> Result<Value, String> {
-    let text = |name: &str| fields.given(name).map_or(Value::Null, Value::String);
+/// A sentence about the field that cannot be read.
+pub(super) fn of(section: &str, fields: &Fields, project: &Project) -> Result<Edit, String> {
     match section {
-        "repository" => {
-            let mut host = Map::from_iter([("username".to_owned(), text("username"))]);
-            if fields.is_set("no-token") {
-                host.insert("token".to_owned(), Value::Null);
-            } else if let Some(token) = fields.given("token") {
-                host.insert("token".to_owned(), json!(token));
-            }
-            Ok(json!({ "repository": text("repository"), "ref": text("ref"), "codeHost": host }))
+        "repository" => repository(fields),
+        "agent" => {
+            let (agent, model, setup) = (fields.given("agent"), fields.given("model"), long(fields, "setup"));
+            Ok(fields_only(move |project| {
+                project.agent = agent.clone().unwrap_or_else(|| DEFAULT_AGENT.to_owned());
+                project.model = model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());
+                project.settings.setup.clone_from(&setup);
+            }))
         }
-        "agent" => Ok(json!({ "agent": text("agent"), "model": text("model"), "setup": long(fields, "setup") })),
         "environment" => environment(fields, project),
-        "sandbox" => Ok(json!({ "sandbox": {
-            "permissions": if fields.text("permissions") == "refuse" { "refuse" } else { "allow" },
-            "egress": fields.lines("egress"),
-            "image": text("image"),
-            "pull": text("pull"),
-        } })),
-        "pull-requests" => Ok(json!({ "pullRequest": {
-            "draft": fields.is_set("draft"),
-            "base": text("base"),
-            "title": text("title"),
-            "body": long(fields, "body"),
-            "labels": fields.text("labels").split(',').map(str::trim).filter(|label| !label.is_empty()).collect::<Vec<_>>(),
-        } })),
-        "limits" => limits(fields, &project.settings.limits),
+        "sandbox" => sandbox(fields),
+        "pull-requests" => Ok(pull_requests(fields)),
+        "limits" => {
+            let limits = limits(fields, &project.settings.limits)?;
+            Ok(fields_only(move |project| project.settings.limits = limits.clone()))
+        }
         _ => Err("there is nothing to save here".to_owned()),
     }
 }
 
-/// A text of several lines, as it is.
-fn long(fields: &Fields, name: &str) -> Value {
-    let text = fields.text(name);
-    if text.trim().is_empty() { Value::Null } else { json!(text) }
+fn repository(fields: &Fields) -> Result<Edit, String> {
+    let repository = fields.given("repository").ok_or("repository is missing")?;
+    let (reference, username) = (fields.given("ref"), fields.given("username"));
+    let token = match fields.is_set("no-token") {
+        true => Some(None),
+        false => fields.given("token").map(|token| Some(SecretValue(token))),
+    };
+    Ok(Arc::new(move |mut project| {
+        project.repository.clone_from(&repository);
+        project.reference.clone_from(&reference);
+        project.settings.code_host.username.clone_from(&username);
+        let secrets = token.clone().map(|token| (CODE_HOST_TOKEN.to_owned(), token));
+        Ok((project, secrets.into_iter().collect()))
+    }))
 }
 
-fn environment(fields: &Fields, project: &Project) -> Result<Value, String> {
-    // What the form cannot show stays as it is.
+fn sandbox(fields: &Fields) -> Result<Edit, String> {
+    let refuses = fields.text("permissions") == "refuse";
+    let permissions = if refuses { PermissionPolicy::Refuse } else { PermissionPolicy::Allow };
+    let pull = match fields.text("pull").as_str() {
+        "" | "missing" => PullPolicy::Missing,
+        "always" => PullPolicy::Always,
+        "never" => PullPolicy::Never,
+        other => return Err(format!("sandbox.pull: {other:?} is not missing, always or never")),
+    };
+    let (egress, image) = (fields.lines("egress"), fields.given("image"));
+    Ok(fields_only(move |project| {
+        let sandbox = &mut project.settings.sandbox;
+        (sandbox.permissions, sandbox.pull) = (permissions, pull);
+        sandbox.egress.clone_from(&egress);
+        sandbox.image.clone_from(&image);
+    }))
+}
+
+fn pull_requests(fields: &Fields) -> Edit {
+    let (draft, base, title) = (fields.is_set("draft"), fields.given("base"), fields.given("title"));
+    let body = long(fields, "body");
+    let labels = fields.text("labels");
+    let labels: Vec<String> =
+        labels.split(',').map(str::trim).filter(|label| !label.is_empty()).map(str::to_owned).collect();
+    fields_only(move |project| {
+        let pulls = &mut project.settings.pull_request;
+        pulls.draft = draft;
+        pulls.base.clone_from(&base);
+        pulls.title.clone_from(&title);
+        pulls.body.clone_from(&body);
+        pulls.labels.clone_from(&labels);
+    })
+}
+
+/// Returns a text of several lines unchanged; `None` if it is blank.
+fn long(fields: &Fields, name: &str) -> Option<String> {
+    Some(fields.text(name)).filter(|text| !text.trim().is_empty())
+}
+
+fn environment(fields: &Fields, project: &Project) -> Result<Edit, String> {
+    // Variables that the form cannot show are kept.
     let shown = project.settings.environment.iter().filter(|(_, value)| is_line(value));
-    let mut environment: Map<String, Value> = shown.map(|(name, _)| (name.clone(), Value::Null)).collect();
+    let shown: Vec<String> = shown.map(|(name, _)| name.clone()).collect();
+    let mut variables = Vec::new();
     for line in fields.lines("environment") {
         let (name, value) =
             line.split_once('=').ok_or_else(|| format!("a variable needs the form NAME=value: {line:?} has none"))?;
-        environment.insert(name.trim().to_owned(), json!(value));
+        variables.push((name.trim().to_owned(), value.to_owned()));
     }
-    let (mut secrets, mut uses) = (Map::new(), Map::new());
-    for name in fields.all("remove-secret") {
-        uses.insert(name.clone(), Value::Null);
-        secrets.insert(name, Value::Null);
-    }
+    let removed = fields.all("remove-secret");
+    let mut secrets: SecretChanges = removed.iter().map(|name| (name.clone(), None)).collect();
+    let mut uses = None;
     if let Some(name) = fields.given("secret-name") {
         let value = fields.text("secret-value");
         if value.is_empty() {
             return Err(format!("the secret {name} needs a value"));
         }
-        // A new value for the same readers.
-        if !project.secret_names.contains(&name) {
-            uses.insert(name.clone(), json!(fields.all("secret-use")));
+        if name == CODE_HOST_TOKEN {
+            return Err(format!("secrets.{name}: is not a name for a variable"));
         }
-        secrets.insert(name, json!(value));
+        // A new value of an existing secret keeps its uses.
+        if !project.secret_names.contains(&name) {
+            uses = Some((name.clone(), secret_uses(&fields.all("secret-use"))?));
+        }
+        secrets.insert(name, Some(SecretValue(value)));
     } else if !fields.text("secret-value").is_empty() {
         return Err("the secret needs a name".to_owned());
     }
-    Ok(json!({ "environment": environment, "secrets": secrets, "secretUses": uses }))
+    Ok(Arc::new(move |mut project| {
+        let settings = &mut project.settings;
+        settings.environment.retain(|name, _| !shown.contains(name));
+        settings.environment.extend(variables.clone());
+        settings.secret_uses.retain(|name, _| !removed.contains(name));
+        settings.secret_uses.extend(uses.clone());
+        Ok((project, secrets.clone()))
+    }))
+}
+
+fn secret_uses(names: &[String]) -> Result<BTreeSet<SecretUse>, String> {
+    let known = |name: &String| match name.as_str() {
+        "setup" => Ok(SecretUse::Setup),
+        "agent" => Ok(SecretUse::Agent),
+        "model" => Ok(SecretUse::Model),
+        other => Err(format!("secretUses: {other:?} is not setup, agent or model")),
+    };
+    names.iter().map(known).collect()
 }
 
 /// Whether a value fits into a line of a form.
@@ -87,45 +170,47 @@ pub(super) const fn mebibytes(bytes: u64) -> u64 {
     bytes >> 20
 }
 
-fn limits(fields: &Fields, set: &LimitSettings) -> Result<Value, String> {
+fn limits(fields: &Fields, set: &LimitSettings) -> Result<LimitSettings, String> {
     let number = |name: &str| match fields.given(name) {
         None => Ok(None),
         Some(text) => text.parse::<u64>().map(Some).map_err(|_| format!("{name}: {text:?} is not a whole number")),
     };
-    // A number of bytes that the form has rounded, and nobody has changed, stays as it is.
+    let small = |name: &str| {
+        let number = number(name)?.map(u32::try_from).transpose();
+        number.map_err(|_| format!("limits.{name}: must be at most {}", u32::MAX))
+    };
+    // A number of bytes that the form has rounded is kept unless it was edited.
     let bytes = |name: &str, set: Option<u64>| {
         let given = number(name)?;
         let kept = set.filter(|set| given == Some(mebibytes(*set)));
-        let too_large = || format!("{name}: that is too much");
+        let too_large = || format!("{name}: the number is too large");
         let given = given.map(|given| given.checked_mul(1 << 20).ok_or_else(too_large)).transpose()?;
         Ok::<_, String>(kept.or(given))
     };
     let money = |name: &str| match fields.given(name) {
-        None => Ok(Value::Null),
-        Some(text) => micros(&text)
-            .map(|micros| json!(micros))
-            .ok_or_else(|| format!("{name}: {text:?} is not an amount such as 2.50")),
+        None => Ok(None),
+        Some(text) => micros(&text).map(Some).ok_or_else(|| format!("{name}: {text:?} is not an amount such as 2.50")),
     };
-    Ok(json!({ "limits": {
-        "runSeconds": number("runSeconds")?,
-        "concurrentRuns": number("concurrentRuns")?,
-        "createPerHour": number("createPerHour")?,
-        "messagePerHour": number("messagePerHour")?,
-        "memoryBytes": bytes("memoryBytes", set.memory_bytes)?,
-        "diskBytes": bytes("diskBytes", set.disk_bytes)?,
-        "outputBytes": bytes("outputBytes", set.output_bytes)?,
-        "fileBytes": bytes("fileBytes", set.file_bytes)?,
-        "processes": number("processes")?,
-        "cpuMillis": number("cpuMillis")?,
-        "continuations": number("continuations")?,
-        "modelCalls": number("modelCalls")?,
-        "budget": {
-            "runMicros": money("runMicros")?,
-            "jobMicros": money("jobMicros")?,
-            "dayMicros": money("dayMicros")?,
-            "projectMicros": money("projectMicros")?,
+    Ok(LimitSettings {
+        run_seconds: small("runSeconds")?,
+        concurrent_runs: small("concurrentRuns")?,
+        create_per_hour: small("createPerHour")?,
+        message_per_hour: small("messagePerHour")?,
+        memory_bytes: bytes("memoryBytes", set.memory_bytes)?,
+        disk_bytes: bytes("diskBytes", set.disk_bytes)?,
+        output_bytes: bytes("outputBytes", set.output_bytes)?,
+        file_bytes: bytes("fileBytes", set.file_bytes)?,
+        processes: small("processes")?,
+        cpu_millis: small("cpuMillis")?,
+        continuations: small("continuations")?,
+        model_calls: small("modelCalls")?,
+        budget: Budgets {
+            run: money("runMicros")?,
+            job: money("jobMicros")?,
+            day: money("dayMicros")?,
+            project: money("projectMicros")?,
         },
-    } }))
+    })
 }
 
 /// Dollars from millionths: `2.50`, `0.000001`.
@@ -175,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_form_cannot_show_stays_as_it_is() {
+    fn values_that_a_form_cannot_show_are_kept() {
         let mut project = crate::tests::project();
         project.settings.environment =
             [("LINE", "a"), ("LINES", "a\nb")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
@@ -183,11 +268,14 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let fields =
             Fields::of(vec![pair("environment", "OTHER=b=c"), pair("memoryBytes", "95"), pair("diskBytes", "2")]);
-        let environment = of("environment", &fields, &project).expect("a patch");
-        assert_eq!(environment["environment"], json!({"LINE": null, "OTHER": "b=c"}));
-        let limits = of("limits", &fields, &project).expect("a patch");
-        assert_eq!(limits["limits"]["memoryBytes"], 100_000_000, "rounded and not changed");
-        assert_eq!(limits["limits"]["diskBytes"], 2 << 20);
-        assert_eq!(limits["limits"]["outputBytes"], Value::Null);
+        let edited = |section: &str| {
+            let edit = of(section, &fields, &project).expect("an edit");
+            edit(project.clone()).expect("a proposal").0.settings
+        };
+        let environment = edited("environment").environment;
+        assert_eq!(environment, [pair("LINES", "a\nb"), pair("OTHER", "b=c")].into());
+        let limits = edited("limits").limits;
+        assert_eq!(limits.memory_bytes, Some(100_000_000), "rounded in the form and not edited");
+        assert_eq!((limits.disk_bytes, limits.output_bytes), (Some(2 << 20), None));
     }
 }

@@ -1,7 +1,6 @@
 //! Answers that are a job's record.
 
 use axum::Json;
-use axum::http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_core::job::JobRecord;
@@ -10,6 +9,7 @@ use journeyman_core::rate::RateKind;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::conditional::conditional;
 use crate::error::rate_headers;
 use crate::wire;
 
@@ -24,24 +24,22 @@ pub(crate) fn accepted(app: &App, status: StatusCode, kind: RateKind, done: Acce
     (status, headers, record(done)).into_response()
 }
 
+/// Returns the answer to a request that controls a job.
+pub(super) fn controlled(done: Accepted) -> Response {
+    let replayed = HeaderName::from_static("idempotent-replayed");
+    let headers = done.replayed.then(|| [(replayed, HeaderValue::from_static("true"))]);
+    (headers, record(done)).into_response()
+}
+
 /// The record alone.
 pub(crate) fn record(done: Accepted) -> Json<wire::job::JobRecord> {
     Json(done.record.into())
 }
 
-/// The record with its tag, or 304 to a client that has it.
-pub(crate) fn conditional(record: JobRecord, headers: &HeaderMap) -> Response {
-    let body = Json(wire::job::JobRecord::from(record));
-    let tag = tag(&body.0);
-    let caching = (CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    let Ok(value) = HeaderValue::from_str(&tag) else { return ([caching], body).into_response() };
-    let seen = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    // Weak comparison, as RFC 9110 section 13.1.2 says.
-    let matches = |part: &str| part == "*" || part.strip_prefix("W/").unwrap_or(part) == tag;
-    if seen.flat_map(|value| value.split(',')).any(|part| matches(part.trim())) {
-        return (StatusCode::NOT_MODIFIED, [(ETAG, value), caching]).into_response();
-    }
-    ([(ETAG, value), caching], body).into_response()
+/// Returns the record with its tag, or 304 to a client that has it.
+pub(crate) fn conditional_record(record: JobRecord, headers: &HeaderMap) -> Response {
+    let body = wire::job::JobRecord::from(record);
+    conditional(&tag(&body), body, headers)
 }
 
 /// Changes whenever a field does.

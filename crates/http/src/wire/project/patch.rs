@@ -22,16 +22,7 @@ pub fn create(body: Value, now: Timestamp) -> Result<(project::Project, SecretCh
         Some(_) => return Err("id must be a string".to_owned()),
         None => return Err("id is missing".to_owned()),
     };
-    let blank = project::Project {
-        id,
-        repository: String::new(),
-        reference: None,
-        agent: DEFAULT_AGENT.to_owned(),
-        model: DEFAULT_MODEL.to_owned(),
-        created_at: now,
-        settings: project::Settings::default(),
-        secret_names: Vec::new(),
-    };
+    let blank = project::Project::new(id, String::new(), now);
     merged(blank, Map::new(), body)
 }
 
@@ -61,14 +52,6 @@ fn merged(
     let changes: ProjectChanges = serde_path_to_error::deserialize(Value::Object(document))
         .map_err(|error| format!("{}: {}", error.path(), error.inner()))?;
     let repository = changes.repository.clone().ok_or("repository is missing")?;
-    let has_token = project.secret_names.iter().any(|name| name == CODE_HOST_TOKEN);
-    if has_token && !secrets.contains_key(CODE_HOST_TOKEN) && host(&repository) != host(&project.repository) {
-        // What is never shown would be shown to whoever has that host.
-        return Err(
-            "repository: is at another host than the token is for; give codeHost.token too, or null to remove it"
-                .to_owned(),
-        );
-    }
     project.repository = repository;
     project.reference = changes.reference.clone();
     project.agent = changes.agent.clone().unwrap_or_else(|| DEFAULT_AGENT.to_owned());
@@ -76,15 +59,6 @@ fn merged(
     project.settings = changes.settings();
     project::check(&project, &secrets).map_err(|error| error.to_string())?;
     Ok((project, secrets))
-}
-
-/// Where a repository's credential goes: what stands before the path.
-fn host(repository: &str) -> &str {
-    let Some((scheme, rest)) = repository.split_once("://") else {
-        return repository.split(':').next().unwrap_or_default();
-    };
-    let end = rest.find('/').unwrap_or(rest.len());
-    &repository[..scheme.len() + 3 + end]
 }
 
 /// RFC 7396.
@@ -186,24 +160,6 @@ mod tests {
         assert!(!shown.contains("hush"), "{shown}");
         assert!(shown.contains("\"hasToken\":true") && shown.contains("\"secrets\":[\"A\"]"), "{shown}");
         assert!(shown.contains("\"cloneUrl\":\"http://x/git/shop.git\""), "{shown}");
-    }
-
-    #[test]
-    fn a_token_is_for_its_host() {
-        let mut project = shop();
-        project.repository = "https://git.example.com/a.git".to_owned();
-        for (repository, with, is_taken) in [
-            ("https://git.example.com/b.git", json!({}), true),
-            ("https://git.example.com.evil.example/a.git", json!({}), false),
-            ("https://evil.example/a.git", json!({}), false),
-            ("http://git.example.com/a.git", json!({}), false),
-            ("https://evil.example/a.git", json!({"token": null}), true),
-            ("https://evil.example/a.git", json!({"token": "new"}), true),
-        ] {
-            let patch = json!({"repository": repository, "codeHost": with});
-            let changed = change(project.clone(), patch);
-            assert_eq!(changed.is_ok(), is_taken, "{repository} {with}: {changed:?}");
-        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Ends the git processes that a killed service has left running, and removes the lock files that killed ones have left
-//! behind. While such a lock file exists, no branch of that name can be written.
+//! Ends the git processes that a killed service has left running, and removes the lock files of killed git processes.
+//! While such a lock file exists, git cannot write the branch or file of that name.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -103,7 +103,7 @@ fn of_repository(repository: &Path, before: Timestamp) -> usize {
     found.into_iter().filter(is_old).filter(|path| remove(path)).count()
 }
 
-/// Returns whether git gives a name only to what it is about to write. No branch name may end in `.lock`
+/// Returns whether git uses a name only for files that it has not finished. No branch name may end in `.lock`
 /// (git-check-ref-format(1)).
 fn is_unfinished(name: &str) -> bool {
     // The prefixes are those of objects and packs that are being written, and of the quarantine of a push.

@@ -1,4 +1,4 @@
-//! Tests of what a start removes, and of what must stay.
+//! Tests of the files that a start removes, and of those that must stay.
 
 use std::fs::{create_dir_all, write};
 
@@ -30,7 +30,7 @@ fn file(path: PathBuf) -> PathBuf {
 }
 
 #[test]
-fn drafts_of_dead_processes_go_and_those_of_living_ones_stay() {
+fn drafts_of_dead_processes_are_removed_and_those_of_running_ones_stay() {
     let (_dir, data) = site();
     let names = [
         "master.N.draft",
@@ -44,7 +44,7 @@ fn drafts_of_dead_processes_go_and_those_of_living_ones_stay() {
     ];
     let of = |number: u32| names.map(|name| file(data.join(name.replace('N', &number.to_string()))));
     let (dead, living) = (of(DEAD), of(LIVING));
-    let kept = ["master.key", "git/gitconfig", "sandbox/etc/passwd", "sandbox/journeyman", "notes.123", "a.1.draft"]
+    let keep = ["master.key", "git/gitconfig", "sandbox/etc/passwd", "sandbox/journeyman", "notes.123", "a.1.draft"]
         .map(|name| file(data.join(name)));
     let mut leftovers = leftovers(&data);
     leftovers.drafts(&data, &["master", "worker"]);
@@ -56,16 +56,16 @@ fn drafts_of_dead_processes_go_and_those_of_living_ones_stay() {
     for path in dead {
         assert!(!path.exists(), "{}", path.display());
     }
-    for path in living.iter().chain(&kept) {
+    for path in living.iter().chain(&keep) {
         assert!(path.exists(), "{}", path.display());
     }
 }
 
 #[test]
-fn this_process_is_not_one_that_left_something() {
-    // This process has made nothing yet: a file with its ID is from a dead process.
+fn files_with_the_id_of_this_process_count_as_leftovers() {
+    // This process has created no files yet, so a file with its ID is from a dead process.
     assert!(!is_living(std::process::id()));
-    // An ID that another program has now was that of a dead process of ours.
+    // If another program has the ID now, our process with that ID is dead.
     let mut sleep = std::process::Command::new("sleep").arg("1000").spawn().expect("started");
     assert!(!is_living(sleep.id()) && !is_living(DEAD));
     sleep.kill().expect("killed");
@@ -73,17 +73,17 @@ fn this_process_is_not_one_that_left_something() {
 }
 
 #[test]
-fn a_start_removes_everything_and_a_second_one_what_the_first_was_killed_at() {
+fn a_start_removes_all_leftovers_including_those_of_a_killed_start() {
     let (_dir, data) = site();
     let layer = Layer { data_dir: Some(data.clone()), ..Layer::default() };
     let mut settings = config::isolated(layer).expect("settings");
     // A folder that was moved aside by a start that was killed.
     file(data.join("removed/0/big"));
-    let gone = [
+    let removed = [
         file(data.join("scratch/job_1.session")),
         file(data.join("spares/abc.draft/tree")),
         file(data.join("spares/gone/tree")),
-        file(data.join("sandbox/doors/.tmpx/socket")),
+        file(data.join("sandbox/shim-sockets/.tmpx/socket")),
         file(data.join("agents/kimi/node_modules/half")),
         file(data.join("repositories/.shop.123.0/HEAD")),
         file(data.join("repositories/.sh.op.123.1/HEAD")),
@@ -94,7 +94,7 @@ fn a_start_removes_everything_and_a_second_one_what_the_first_was_killed_at() {
         file(data.join("repositories/shop.git/objects/tmp_objdir-incoming-1/pack/x")),
         file(data.join("blobs/sessions/job_1/1.tar.draft")),
     ];
-    let kept = [
+    let keep = [
         file(data.join("mirrors/m.git/HEAD")),
         file(data.join("repositories/shop.git/HEAD")),
         file(data.join("mirrors/m.git/refs/heads/a/b")),
@@ -112,10 +112,10 @@ fn a_start_removes_everything_and_a_second_one_what_the_first_was_killed_at() {
     let now = Machine.now() + Duration::from_secs(1);
     remove(&settings, now);
     remove_slowly(&settings, now);
-    for path in gone {
+    for path in removed {
         assert!(!path.exists(), "{}", path.display());
     }
-    for path in kept {
+    for path in keep {
         assert!(path.exists(), "{}", path.display());
     }
     assert!(data.join("agents/pi/installed.json").exists() && !data.join("agents/pi/half").exists());
@@ -135,7 +135,7 @@ fn a_start_removes_everything_and_a_second_one_what_the_first_was_killed_at() {
 }
 
 #[test]
-fn a_repository_that_is_being_made_stays() {
+fn a_repository_that_is_being_created_stays() {
     let (_dir, data) = site();
     let place = data.join("repositories/.shop.123.0");
     file(place.join("HEAD"));
@@ -143,7 +143,7 @@ fn a_repository_that_is_being_made_stays() {
     lock.try_lock().expect("locked");
     leftovers(&data).repositories(&data.join("repositories"));
     assert!(place.exists());
-    // Closing the file is not enough: a process that another test is starting has the descriptor too, until its exec.
+    // Closing the file is not enough: until its exec, a process that another test starts also has the descriptor.
     lock.unlock().expect("unlocked");
     leftovers(&data).repositories(&data.join("repositories"));
     assert!(!place.exists());
@@ -163,7 +163,7 @@ fn an_agent_that_is_being_installed_stays() {
 }
 
 #[test]
-fn temporary_folders_go_when_nobody_has_them() {
+fn unused_temporary_folders_are_removed() {
     let (dir, _data) = site();
     let folder = |name: &str| {
         let path = dir.path().join(name);
@@ -186,7 +186,7 @@ fn temporary_folders_go_when_nobody_has_them() {
 }
 
 #[test]
-fn a_repository_that_a_program_is_in_keeps_its_locks() {
+fn the_locks_of_a_repository_in_use_stay() {
     let (_dir, data) = site();
     let folder = data.join("repositories");
     file(folder.join("shop.git/HEAD"));
@@ -203,7 +203,7 @@ fn a_repository_that_a_program_is_in_keeps_its_locks() {
 }
 
 #[test]
-fn git_of_a_dead_service_is_ended() {
+fn git_processes_of_a_dead_service_are_ended() {
     let (_dir, data) = site();
     let settings = data.join("git");
     create_dir_all(&settings).expect("made");
@@ -218,12 +218,12 @@ fn git_of_a_dead_service_is_ended() {
     start("sleep 1000 & echo $! > \"$GIT_CONFIG_GLOBAL.pid\"").wait().expect("ended");
     let pid = std::fs::read_to_string(settings.join("gitconfig.pid"));
     let pid: i32 = pid.unwrap_or_default().trim().parse().expect("a number");
-    // A process that a living one has started stays.
+    // The child of a running process stays.
     let mut own = start("exec sleep 1000");
     git::end_orphans(&settings);
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     assert!(state.is_empty() || state.contains(") Z"), "{state}");
-    assert!(own.try_wait().expect("asked").is_none(), "ours lives");
+    assert!(own.try_wait().expect("asked").is_none(), "our own process runs");
     own.kill().expect("killed");
     own.wait().expect("ended");
 }

@@ -11,44 +11,44 @@ use journeyman_core::project::DEFAULT_MODEL_CALLS;
 use rand::Rng;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The exit code of an agent that was told to die by the test model's `[[die]]`.
+/// The exit code after the directive `[[die]]` of the test model.
 const DIED: i32 = 101;
 
-/// The exit code of an agent that was told to end: 128 and SIGTERM's number.
+/// The exit code after SIGTERM: 128 plus the number of the signal.
 const TERMINATED: u8 = 143;
 
-/// How long the end may take; well below the time that a sandbox leaves between TERM and KILL.
-const LAST_MOMENT: Duration = Duration::from_millis(200);
+/// The maximum time of the shutdown, well below the time that a sandbox leaves between SIGTERM and SIGKILL.
+const SHUTDOWN_TIME: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(super) struct BuiltInArgs {
-    /// The model: test/scripted (needs no key), anthropic/…, openai/…, openai-responses/…, gemini/…, ollama/…, or
+    /// Model: test/scripted (needs no key), anthropic/…, openai/…, openai-responses/…, gemini/…, ollama/…, or
     /// compatible/… (any OpenAI-compatible endpoint; needs --base-url)
     #[arg(long, env = "JOURNEYMAN_AGENT_MODEL", default_value = "test/scripted")]
     model: String,
 
-    /// The address of the model's interface, instead of the provider's own
+    /// Base URL of the model's API, instead of the provider's own
     #[arg(long, env = "JOURNEYMAN_AGENT_BASE_URL")]
     base_url: Option<String>,
 
-    /// The key for the model; by default the provider's own variable, such as `ANTHROPIC_API_KEY`
-    // Only from the environment: argv can be read by every process of the machine.
+    /// The key of the model; `None` for the provider's own variable, such as `ANTHROPIC_API_KEY`.
+    // This is not a flag, because every process on the machine can read the arguments of others.
     #[arg(skip)]
     api_key: Option<String>,
 
-    /// The folder for sessions
+    /// Folder for sessions
     #[arg(long, env = "JOURNEYMAN_AGENT_STATE")]
     state_dir: PathBuf,
 
-    /// The size of the model's context window in tokens; 0: the usual size of the model family
+    /// Size of the model's context window in tokens; 0: the usual size of the model family
     #[arg(long, env = "JOURNEYMAN_AGENT_CONTEXT_TOKENS", default_value_t = 0)]
     context_tokens: u64,
 
-    /// The most calls of the model in one turn
+    /// Maximum number of model calls in a turn
     #[arg(long, env = "JOURNEYMAN_AGENT_MODEL_CALLS", default_value_t = DEFAULT_MODEL_CALLS)]
     model_calls: u32,
 
-    /// The permissions to change files and run commands
+    /// Policy for calls that change files or run commands
     #[arg(long, env = "JOURNEYMAN_AGENT_PERMISSIONS", value_enum, default_value_t = Permissions::Allow)]
     permissions: Permissions,
 }
@@ -85,8 +85,8 @@ pub(super) fn run(arguments: BuiltInArgs) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => Ok(ExitCode::from(TERMINATED)),
         }
     });
-    // What the turn has started ends with its tasks, which are dropped here. The wait is bounded, because a read of
-    // stdin that is still under way cannot be.
-    runtime.shutdown_timeout(LAST_MOMENT);
+    // This drops the tasks of the turn, which ends the programs that they started. The wait is bounded, because a
+    // pending read of stdin cannot be cancelled.
+    runtime.shutdown_timeout(SHUTDOWN_TIME);
     ended
 }

@@ -80,10 +80,14 @@ pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Resu
         let (stages, signals) = (Stages::default(), Signals::listen()?);
         let (git, grace) = (app::git(&settings)?, settings.grace);
         let server = Server::bind(settings).await?;
-        let (url, store, host) = (server.public_url.clone(), server.app.store.clone(), server.app.host.clone());
+        let (url, cases, host) = (
+            server.public_url.clone(),
+            server.app.cases.clone(),
+            server.app.host().context("this machine has no worker role")?,
+        );
         let leader = tokio::spawn(signals.lead(stages.clone(), grace));
         let serving = tokio::spawn(server.run(stages.clone()));
-        let key = make_key(&*store).await?;
+        let key = make_key(&cases).await?;
         let client = Client::new(&url, &key)?;
         if *verbose {
             host.set_tap(Arc::new(show));
@@ -92,7 +96,7 @@ pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Resu
         let project = client.json(Request::post("/v2/projects").body(&project, None)).await?;
         let clone_url = project["cloneUrl"].as_str().context("the project has no cloneUrl")?;
         match &like {
-            Some(like) => like.place(&*store, &git, (clone_url, &key)).await?,
+            Some(like) => like.place(&cases, &git, (clone_url, &key)).await?,
             None => drop(sample::push(&git, clone_url, &key).await?),
         }
         let report = tokio::select! {
@@ -140,7 +144,7 @@ async fn jobs(client: &Client, host: &journeyman_worker::Host) -> anyhow::Result
             break;
         }
         if name == "after a restart" {
-            host.end_warm_agents().await;
+            host.end_idle_agents().await;
         }
         client.json(Request::post(format!("{job}/message")).body(&json!({ "prompt": prompt }), None)).await?;
         steps.push(step(client, &job, name, file).await?);

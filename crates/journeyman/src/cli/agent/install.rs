@@ -1,7 +1,7 @@
-//! `journeyman agent install`: packages of exact versions into a folder of the data directory.
+//! `journeyman agent install`: installs packages of exact versions into a folder of the data directory.
 //!
-//! The installation runs no code of the packages: neither npm's scripts nor a source distribution's. Packages whose
-//! hashes are known are compared with them. The new folder replaces the old one when it is complete.
+//! The installation runs no code of the packages: neither npm's scripts nor a source distribution's. If there is a lock
+//! file, npm and pip verify the hashes of the packages. If the installation fails, the previous version is restored.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Write};
@@ -18,7 +18,7 @@ use super::lock::Locks;
 use crate::app;
 use crate::config::{self, Settings};
 
-/// What is in an agent's folder.
+/// Returns the packages that are installed in an agent's folder; `None` if no installation is complete.
 pub(super) fn installed(folder: &Path) -> Option<Install> {
     serde_json::from_slice(&std::fs::read(folder.join(Install::NOTE)).ok()?).ok()
 }
@@ -27,7 +27,7 @@ pub(super) fn installed(folder: &Path) -> Option<Install> {
 pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Result<ExitCode> {
     let spec = find(settings, id)?;
     let Some(install) = &spec.install else {
-        bail!("the agent {id} is not one that is installed: it starts {}", spec.command.join(" "));
+        bail!("the agent {id} has no packages to install: it starts {}", spec.command.join(" "));
     };
     let locks = if unpinned { Locks::default() } else { Locks::of(id, install)? };
     if !locks.are_complete(install) {
@@ -40,31 +40,31 @@ pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Resu
     app::make_private_dir(&settings.data_dir)?;
     let folder = config::folder(&settings.data_dir, id);
     let agents = folder.parent().context("the folder of agents")?;
-    std::fs::create_dir_all(agents).with_context(|| format!("{} cannot be made", agents.display()))?;
-    // A sandbox's user must come through, whatever the mask of who calls us.
+    std::fs::create_dir_all(agents).with_context(|| format!("{} cannot be created", agents.display()))?;
+    // The users of sandboxes must be able to traverse the folder, whatever the umask of the caller is.
     std::fs::set_permissions(agents, std::fs::Permissions::from_mode(0o755))?;
     let lock = std::fs::File::create(agents.join(".lock"))?;
     if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-        bail!("another agent is being installed; wait for it");
+        bail!("another agent is being installed; try again later");
     }
     let aside = agents.join(format!(".{id}.before"));
-    // One that was interrupted has left what was there before aside, and what it had come to in its place.
+    // An interrupted installation has moved the previous version aside, and left an incomplete one in its place.
     let restored = app::leftovers::restore_agent(&folder, &aside);
-    restored.with_context(|| format!("{} cannot be moved back", aside.display()))?;
+    restored.with_context(|| format!("the previous version in {} cannot be restored", aside.display()))?;
     match std::fs::rename(&folder, &aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("{} cannot be put aside", folder.display()));
+            return Err(error).with_context(|| format!("{} cannot be moved aside", folder.display()));
         }
         _ => {}
     }
-    // Where it will be: scripts of Python have their own path in them.
+    // Install into the final folder, because Python's scripts contain their own paths.
     let done = fill(&folder, install, &locks).and_then(|()| is_complete(spec, &folder));
     let done = done.and_then(|()| Ok(std::fs::write(folder.join(Install::NOTE), serde_json::to_vec_pretty(install)?)?));
     if let Err(error) = done {
         remove(&folder)?;
-        // There may have been none before.
+        // There may be no previous version.
         let _ = std::fs::rename(&aside, &folder);
-        return Err(error.context(format!("the agent {id} was not installed; what was there before is as it was")));
+        return Err(error.context(format!("the agent {id} was not installed; an earlier version is unchanged")));
     }
     remove(&aside)?;
     let name = spec.name.as_deref().unwrap_or(id);
@@ -76,7 +76,7 @@ pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Resu
 }
 
 fn fill(folder: &Path, install: &Install, locks: &Locks) -> anyhow::Result<()> {
-    std::fs::create_dir(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    std::fs::create_dir(folder).with_context(|| format!("{} cannot be created", folder.display()))?;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
     if !install.npm.is_empty() {
         fill_npm(folder, install, locks)?;
@@ -121,7 +121,7 @@ fn fill_pip(folder: &Path, install: &Install, locks: &Locks) -> anyhow::Result<(
     carry_out(&mut pip, hint)
 }
 
-/// A Python that is new enough.
+/// Returns a Python interpreter of version `least` or later.
 fn python(least: Option<&str>) -> anyhow::Result<PathBuf> {
     let Some(least) = least else { return Ok("python3".into()) };
     let wanted = numbers(least);
@@ -132,16 +132,16 @@ fn python(least: Option<&str>) -> anyhow::Result<PathBuf> {
             return Ok(name.into());
         }
     }
-    bail!("this agent needs Python {least} or later, and neither python{least} nor a python3 that is so new was found")
+    bail!("this agent needs Python {least} or later, but neither python{least} nor a recent python3 was found")
 }
 
-/// `3.12.1` as a pair that can be compared.
+/// Parses the major and minor version of a text such as `3.12.1`; 0 for missing numbers.
 fn numbers(version: &str) -> (u32, u32) {
     let mut parts = version.trim().split('.').map(|part| part.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
-/// A program whose files the users of sandboxes may read, whatever the mask of who calls us.
+/// Returns a command that creates files that the users of sandboxes can read, whatever the umask of the caller is.
 fn readable_by_all(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "umask 022; exec \"$@\"", "sh"]).arg(program);
@@ -156,7 +156,7 @@ fn carry_out(command: &mut Command, hint: &str) -> anyhow::Result<()> {
     let line = words.join(" ");
     writeln!(std::io::stderr(), "$ {line}")?;
     let child = command.stderr(Stdio::piped()).spawn().with_context(|| format!("{line} could not be started"))?;
-    let output = child.wait_with_output().with_context(|| format!("{line} could not be waited for"))?;
+    let output = child.wait_with_output().with_context(|| format!("cannot wait for {line}"))?;
     std::io::stderr().write_all(&output.stderr)?;
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
@@ -170,7 +170,7 @@ fn carry_out(command: &mut Command, hint: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Whether what the agent starts is there.
+/// Checks that the files of the agent's command exist.
 fn is_complete(spec: &AgentSpec, folder: &Path) -> anyhow::Result<()> {
     let own = spec.command.iter().map(Path::new).filter(|word| word.starts_with(folder));
     match own.into_iter().find(|word| !word.exists()) {

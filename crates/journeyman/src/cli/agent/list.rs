@@ -1,4 +1,4 @@
-//! `journeyman agent list`.
+//! `journeyman agent list`: lists the known agents and their state.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,13 +11,13 @@ use super::super::table::table;
 use super::install::installed;
 use crate::config::{self, Settings};
 
-/// An agent, as this machine has it.
+/// An agent and its state on this machine.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
     id: String,
     name: Option<String>,
-    /// What it speaks with models; empty: anything.
+    /// The dialects that the agent speaks with models; empty for any.
     dialects: Vec<&'static str>,
     state: &'static str,
     /// The kinds of tool calls for which the agent asks permission.
@@ -25,7 +25,7 @@ struct Line {
     packages: Vec<String>,
 }
 
-/// Prints them.
+/// Prints the agents.
 pub(super) fn run(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
     let line = |(id, spec): (&String, &AgentSpec)| Line {
         id: id.clone(),

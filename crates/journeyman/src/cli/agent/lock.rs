@@ -1,6 +1,6 @@
 //! Lock files: the exact packages of an agent, each with its hash, so that an installation is the same everywhere and a
-//! package that was replaced at the registry is refused. The lock files of the agents that the program knows are
-//! compiled into it.
+//! package that was replaced at the registry is refused. The lock files of the bundled agents are compiled into the
+//! program.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ const NPM: [(&str, &str); 7] = [
     ("qwen", include_str!("../../../../../agents/locks/qwen/package-lock.json")),
 ];
 
-/// The same for Python packages.
+/// The lock files for Python packages, by agent.
 const PIP: [(&str, &str); 1] = [("vibe", include_str!("../../../../../agents/locks/vibe/requirements.txt"))];
 
 /// The advice in errors about an unusable lock file.
@@ -68,7 +68,7 @@ trait LockFile: Sized {
     /// Returns whether the lock file has `package` in that version; the package is named as in the agent's table.
     fn has(&self, package: &str) -> bool;
 
-    /// Returns the lock file at `path`, or else the bundled one if it has all `wanted` packages; `None` if there is none.
+    /// Returns the lock file at `path`, or else the bundled one if it has all `wanted` packages, or `None`.
     ///
     /// # Errors
     /// The file at `path` cannot be read or parsed, or lacks a wanted package.
@@ -227,9 +227,10 @@ impl NpmLock {
 }
 
 impl NpmPackage {
-    /// Returns whether npm is certain to install the package on such a machine. Of optional packages, only those are
-    /// certain that name this kind of machine: npm also skips others, such as WebAssembly builds, and what only those need.
-    /// One with `engines` is not certain, because the version of Node.js is not checked here.
+    /// Returns whether npm is certain to install the package on a machine of this architecture. An optional package is
+    /// certain only if it names an operating system or architecture: npm skips others, such as WebAssembly builds and
+    /// their dependencies. An optional package with `engines` is not certain, because this check ignores the version of
+    /// Node.js.
     fn is_for(&self, arch: &str) -> bool {
         let names_machine = self.os.is_given() || self.cpu.is_given();
         let is_certain = !self.optional || (names_machine && self.engines.is_none());

@@ -1,11 +1,11 @@
-//! The sample repository, pushed over HTTP as a person would.
+//! Pushes the sample repository over HTTP, as a user would.
 
 use journeyman_core::ports::Credential;
 use journeyman_git::Git;
 
 const README: &str = "# Demo\n";
 
-/// Pushes a first commit to an empty repository; false where it has commits already.
+/// Pushes a first commit to an empty repository. Returns false, and pushes nothing, if the repository has branches.
 pub(in crate::cli) async fn push(git: &Git, url: &str, key: &str) -> anyhow::Result<bool> {
     let credential = Credential { username: "demo".to_owned(), password: key.to_owned() };
     let heads = git.command(["ls-remote", "--heads", url]).credential(Some(&credential)).run().await?.text()?;

@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::super::job::plain;
 
-/// Tells a story in numbered steps.
-pub(super) struct Teller {
+/// Prints the demo as numbered steps.
+pub(super) struct Printer {
     url: String,
     /// The command that starts this program in a shell.
     pub(super) program: String,
     steps: Cell<u32>,
 }
 
-impl Teller {
+impl Printer {
     pub(super) fn new(url: &str, program: String) -> Self {
         Self { url: url.to_owned(), program, steps: Cell::new(0) }
     }
@@ -33,7 +33,7 @@ impl Teller {
         self.line(&format!("$ {command}"))
     }
 
-    /// A request as a line that works when it is typed.
+    /// Prints a request as a curl command that works in a shell.
     pub(super) fn curl(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<()> {
         let key = "-H \"Authorization: Bearer $JOURNEYMAN_KEY\"";
         let url = format!("{}{path}", self.url);
@@ -55,11 +55,11 @@ impl Teller {
         plain(text).lines().try_for_each(|line| writeln!(io::stderr(), "     {line}"))
     }
 
-    /// How to go on.
+    /// Prints commands to continue with.
     pub(super) fn onward(&self, url: &str, key: &str, job: &str) -> io::Result<()> {
         let program = &self.program;
-        self.step("Now you")?;
-        self.line("The service goes on until Ctrl-C. In another terminal:")?;
+        self.step("Next steps")?;
+        self.line("The service runs until Ctrl-C. In another terminal:")?;
         self.command(&format!("export JOURNEYMAN_URL={url} JOURNEYMAN_PROJECT=demo JOURNEYMAN_KEY={key}"))?;
         self.command(&format!("{program} job send {job} 'Say goodbye [[append greet.sh|echo Goodbye]]' --watch"))?;
         self.line(&format!("With a real model and your own repository, on your own service ({program} serve):"))?;

@@ -15,11 +15,11 @@ pub(crate) struct JobArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ServerArgs {
-    /// The server
+    /// URL of the server
     #[arg(long, env = "JOURNEYMAN_URL", default_value = "http://127.0.0.1:8080", global = true)]
     pub(super) url: String,
 
-    /// The API key; better given by the variable, because others on this machine can read command lines
+    /// API key; prefer the variable, because other users of this machine can read command lines
     #[arg(
         long,
         env = "JOURNEYMAN_KEY",
@@ -30,103 +30,103 @@ pub(super) struct ServerArgs {
     )]
     pub(super) key: String,
 
-    /// The project
+    /// ID of the project
     #[arg(short, long, env = "JOURNEYMAN_PROJECT", default_value = "", hide_default_value = true, global = true)]
     pub(super) project: String,
 
-    /// Print the server's JSON, one document on each line, and nothing else
+    /// Print only the server's JSON, one document per line
     #[arg(long, global = true)]
     pub(super) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum JobCommand {
-    /// Creates a job
+    /// Create a job
     Create(CreateArgs),
-    /// Sends a follow-up message to a job
+    /// Send a follow-up message to a job
     Send(SendArgs),
-    /// Shows a job
+    /// Show a job
     Get {
-        /// The job
+        /// ID of the job
         job: String,
-        /// Wait until it is not active
+        /// Wait until the job is no longer active
         #[arg(long)]
         wait: bool,
     },
-    /// Lists jobs, newest first
+    /// List jobs, newest first
     List(ListArgs),
-    /// Shows what the agent says and does, until the job is not active
+    /// Show the transcript of a job until the job is no longer active
     Watch {
-        /// The job
+        /// ID of the job
         job: String,
-        /// Begin behind this event instead of at the start
+        /// Start after the event with this number
         #[arg(long, value_name = "SEQ", default_value_t = 0)]
         after: u64,
     },
-    /// Lists a job's messages with their receipts
+    /// List the messages of a job with their receipts
     Messages {
-        /// The job
+        /// ID of the job
         job: String,
     },
-    /// Lists a job's runs: attempts, reasons of failures, tokens
+    /// List the runs of a job with attempts, tokens, costs and failure reasons
     Runs {
-        /// The job
+        /// ID of the job
         job: String,
     },
-    /// Prints what a job changes, as a unified diff
+    /// Print the changes of a job as a unified diff
     Diff {
-        /// The job
+        /// ID of the job
         job: String,
     },
-    /// Retries a waiting job now
+    /// Retry a waiting job now
     Retry {
-        /// The job
+        /// ID of the job
         job: String,
     },
-    /// Stops a job and withdraws what waits
+    /// Stop a job and withdraw its queued messages
     Cancel {
-        /// The job
+        /// ID of the job
         job: String,
     },
-    /// Puts a job away
+    /// Archive a job
     Archive {
-        /// The job
+        /// ID of the job
         job: String,
     },
-    /// Takes a job out again
+    /// Restore an archived job
     Unarchive {
-        /// The job
+        /// ID of the job
         job: String,
     },
-    /// Takes a message back that still waits
+    /// Withdraw a queued message
     Withdraw {
-        /// The job
+        /// ID of the job
         job: String,
-        /// The message
+        /// ID of the message
         message: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
-    /// What the agent shall do; "-" reads it from stdin
+    /// Prompt for the agent; "-" reads it from stdin
     pub(super) prompt: String,
-    /// The branch, tag or commit to start from
+    /// Branch, tag or commit to start from
     #[arg(long = "ref")]
     pub(super) reference: Option<String>,
-    /// The model
+    /// Model to use
     #[arg(long)]
     pub(super) model: Option<String>,
-    /// The agent
+    /// Agent to run
     #[arg(long)]
     pub(super) agent: Option<String>,
-    /// The name of the branch to work on
+    /// Name of the branch to work on
     #[arg(long)]
     pub(super) branch: Option<String>,
     /// Open the pull request as a draft
     #[arg(long)]
     pub(super) draft: bool,
-    /// The title of the pull request
+    /// Title of the pull request
     #[arg(long)]
     pub(super) title: Option<String>,
     #[command(flatten)]
@@ -135,11 +135,11 @@ pub(super) struct CreateArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct SendArgs {
-    /// The job
+    /// ID of the job
     pub(super) job: String,
-    /// What the agent shall do; "-" reads it from stdin
+    /// Prompt for the agent; "-" reads it from stdin
     pub(super) prompt: String,
-    /// What the message does to a job that is busy: waits, interrupts it, or is refused
+    /// If the job is busy: queue the message, interrupt the turn, or reject the message
     #[arg(long, value_enum, default_value_t = Delivery::Queue)]
     pub(super) delivery: Delivery,
     #[command(flatten)]
@@ -155,32 +155,32 @@ pub(super) enum Delivery {
 
 #[derive(Debug, Args)]
 pub(super) struct ThenArgs {
-    /// Wait until the job is not active
+    /// Wait until the job is no longer active
     #[arg(long)]
     pub(super) wait: bool,
-    /// Show what the agent says and does, until the job is not active
+    /// Show the transcript until the job is no longer active
     #[arg(long, conflicts_with = "wait")]
     pub(super) watch: bool,
-    /// The same key makes the same request happen once, however often it is sent [default: a random one]
+    /// Idempotency key: the server executes requests with the same key only once [default: a random key]
     #[arg(long, value_name = "KEY")]
     pub(super) idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Only jobs in this status: active, completed, archived or failed
+    /// Filter by status: active, completed, archived or failed
     #[arg(long)]
     pub(super) status: Option<String>,
-    /// Only jobs created after this moment (ISO 8601)
+    /// Filter by creation after this time (ISO 8601)
     #[arg(long, value_name = "TIME")]
     pub(super) created_after: Option<String>,
-    /// Only jobs created before this moment (ISO 8601)
+    /// Filter by creation before this time (ISO 8601)
     #[arg(long, value_name = "TIME")]
     pub(super) created_before: Option<String>,
-    /// Only jobs with this text in their title
+    /// Filter by a text in the title
     #[arg(short, long, value_name = "TEXT")]
     pub(super) query: Option<String>,
-    /// At most so many
+    /// Maximum number of jobs to list
     #[arg(long, default_value_t = 20)]
     pub(super) limit: usize,
 }

@@ -1,4 +1,4 @@
-//! How a command ends, for scripts.
+//! The exit codes of commands, for scripts.
 
 use std::io;
 use std::process::ExitCode;
@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use crate::client::ClientError;
 
-/// Shown below the help.
-pub(super) const HELP: &str = "Exit codes: 0 done; 1 the request failed; 2 wrong usage; 3 the job ended as failed (with \
-                               --wait, --watch and watch); 4 refused (401, 403); 5 not found (404); 6 try later (429, \
-                               503, or no server answers); 7 in conflict with the job's state (409, 422).";
+/// The description of the exit codes, shown below the help.
+pub(super) const HELP: &str = "Exit codes: 0 success; 1 the request failed; 2 invalid usage; 3 the job failed (with \
+                               --wait, --watch and watch); 4 not permitted (401, 403); 5 not found (404); 6 try \
+                               again later (429, 503, or no connection to the server); 7 conflict with the job's \
+                               state (409, 422).";
 
-/// An end.
+/// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
     Done = 0,
@@ -26,7 +27,7 @@ pub(super) enum Exit {
 }
 
 impl Exit {
-    /// What a job's record says about what was waited for.
+    /// Returns the exit code for the status in a job's record.
     pub(super) fn of(record: &Value) -> Self {
         if record["status"] == "failed" { Self::JobFailed } else { Self::Done }
     }
@@ -38,14 +39,14 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command did not do what it should.
+/// An error of a command.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Something is missing on the command line.
+    /// A required option is missing.
     Usage(&'static str),
-    /// The server cannot be reached, or refused.
+    /// The request to the server failed.
     Client(ClientError),
-    /// The terminal or a pipe failed.
+    /// Reading stdin or writing to stdout failed.
     Io(io::Error),
 }
 
@@ -62,7 +63,7 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    /// The code to end with.
+    /// Returns the exit code for the error.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
@@ -78,8 +79,8 @@ impl Failure {
         }
     }
 
-    /// What stderr is told.
-    pub(super) fn told(&self, as_json: bool) -> String {
+    /// Returns the text of the error for stderr.
+    pub(super) fn message(&self, as_json: bool) -> String {
         let text = match self {
             Self::Usage(text) => (*text).to_owned(),
             Self::Client(error) => error.to_string(),
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_failure_has_its_code() {
+    fn each_kind_of_failure_has_an_exit_code() {
         let refused = |status: u16| {
             let status = StatusCode::from_u16(status).expect("a status");
             Failure::Client(ClientError::Refused { status, body: Value::Null }).exit()
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_failed_is_told_apart() {
+    fn a_failed_job_has_a_separate_exit_code() {
         assert_eq!(Exit::of(&json!({"status": "failed"})), Exit::JobFailed);
         assert_eq!(Exit::of(&json!({"status": "archived"})), Exit::Done);
     }

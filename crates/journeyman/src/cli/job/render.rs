@@ -1,29 +1,29 @@
-//! Answers as lines for people.
+//! Formats responses of the server for people.
 //!
-//! Invariant: text from a server, and with it from agents and repositories, reaches a terminal through [`plain`] alone:
-//! an escape sequence could rewrite what was printed before, or type for the user.
+//! Invariant: text from a server, which can come from agents and repositories, reaches a terminal only through
+//! [`plain`]. An escape sequence could rewrite earlier output, or enter text for the user.
 
 use journeyman_core::model::price::dollars;
 use serde_json::Value;
 
 use crate::cli::table::table;
 
-/// Text without characters that steer a terminal; line breaks and tabs stay.
+/// Replaces characters that control a terminal, except line breaks and tabs.
 pub(in crate::cli) fn plain(text: &str) -> String {
-    let steers = |c: char| {
+    let controls = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
-            // Directions of writing can make a line read as another.
+            // Marks of writing direction can change how a line reads.
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if controls(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// A diff for where it goes: as it is into a pipe, harmless on a terminal.
+/// Returns the bytes of a diff: unchanged for a pipe, without control characters for a terminal.
 pub(super) fn diff(bytes: Vec<u8>, to_terminal: bool) -> Vec<u8> {
     if to_terminal { plain(&String::from_utf8_lossy(&bytes)).into_bytes() } else { bytes }
 }
 
-/// One line of text, or a dash.
+/// Formats a value as one line; null is a dash.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -33,7 +33,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// At most so many characters.
+/// Shortens a text to at most `most` characters.
 fn short(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -41,7 +41,7 @@ fn short(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A job's record.
+/// Formats the record of a job, with one field per line.
 pub(super) fn record(record: &Value) -> Vec<String> {
     let source = format!("{} at {}", cell(&record["source"]["repository"]), cell(&record["source"]["ref"]));
     let lines = [
@@ -56,13 +56,13 @@ pub(super) fn record(record: &Value) -> Vec<String> {
     lines.map(|(name, value)| format!("{name:<13} {value}")).into()
 }
 
-/// Jobs in columns.
+/// Formats jobs as a table.
 pub(super) fn jobs(jobs: &[Value]) -> Vec<String> {
     let row = |job: &Value| ["id", "status", "model", "createdAt", "prLink"].map(|field| cell(&job[field]));
     table(["JOB", "STATUS", "MODEL", "CREATED", "PULL REQUEST"], jobs.iter().map(row).collect())
 }
 
-/// Messages in columns.
+/// Formats messages as a table.
 pub(super) fn messages(messages: &[Value]) -> Vec<String> {
     let row = |message: &Value| {
         let [id, status, author, created, commits] =
@@ -72,7 +72,7 @@ pub(super) fn messages(messages: &[Value]) -> Vec<String> {
     table(["MESSAGE", "STATUS", "AUTHOR", "CREATED", "COMMITS", "PROMPT"], messages.iter().map(row).collect())
 }
 
-/// Runs in columns.
+/// Formats runs as a table.
 pub(super) fn runs(runs: &[Value]) -> Vec<String> {
     let row = |run: &Value| {
         let [id, attempt, status, started, finished] =
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_steers_a_terminal_gets_through() {
+    fn characters_that_control_a_terminal_are_replaced() {
         assert_eq!(
             plain("a\u{1b}[2J\u{9b}1m\r\u{8}b\n\tc\u{202e}"),
             "a\u{fffd}[2J\u{fffd}1m\u{fffd}\u{fffd}b\n\tc\u{fffd}"
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_has_its_cost_where_it_is_known() {
+    fn a_run_has_a_cost_only_if_it_is_known() {
         let rows = runs(&[json!({"usage": {"costMicros": 1_250_000}}), json!({"usage": {"costMicros": null}})]);
         assert!(rows[1].contains("$1.25") && !rows[2].contains('$'), "{rows:?}");
     }

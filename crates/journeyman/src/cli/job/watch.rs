@@ -1,4 +1,4 @@
-//! `journeyman job watch`: the transcript as it comes.
+//! `journeyman job watch`: prints the transcript of a job as it grows.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::render::plain;
 use super::{Session, print, print_lines};
 use crate::client::{Event, Request};
 
-/// The number of the job's newest event.
+/// Returns the number of the job's newest event.
 pub(super) async fn newest(session: &Session, job: &str) -> Result<u64, Failure> {
     let (path, mut after) = (format!("{}/events", session.job(job)), 0);
     loop {
@@ -25,12 +25,12 @@ pub(super) async fn newest(session: &Session, job: &str) -> Result<u64, Failure>
     }
 }
 
-/// Shows a job's events above `after` until it is not active.
+/// Prints a job's events after `after` until the job is no longer active, and then its record.
 pub(super) async fn watch(session: &Session, job: &str, after: u64) -> Result<Exit, Failure> {
     let path = session.job(job);
     let record = session.client.json(Request::get(&path)).await?;
     let mut events = session.client.events(format!("{path}/events"), after);
-    // A job that is not active may have no event to come: it is shown up to where it is.
+    // An inactive job may get no more events, so stop at the newest one.
     let last = if record["status"] == "active" { u64::MAX } else { newest(session, job).await? };
     let mut screen = Screen::new(session.json);
     let mut seen = after;
@@ -39,7 +39,7 @@ pub(super) async fn watch(session: &Session, job: &str, after: u64) -> Result<Ex
         seen = event.seq;
         screen.show(&event)?;
         if last == u64::MAX && matches!(event.kind.as_str(), "job.completed" | "job.failed" | "job.archived") {
-            // The job may have been opened again since, which is the present and not the past.
+            // The event may be an old one, and the job active again.
             let record = session.client.json(Request::get(&path)).await?;
             if record["status"] != "active" {
                 break;
@@ -52,7 +52,7 @@ pub(super) async fn watch(session: &Session, job: &str, after: u64) -> Result<Ex
     Ok(Exit::of(&record))
 }
 
-/// Where events are shown: lines on stdout, and below them what is going on where stderr is a terminal.
+/// Prints events as lines on stdout, with a progress line below them if stderr is a terminal.
 struct Screen {
     json: bool,
     progress: Option<ProgressBar>,
@@ -80,7 +80,7 @@ impl Screen {
         if event.kind == "run.started" {
             self.run = format!("attempt {}", data["attempt"]);
         }
-        let lines = told(&event.kind, data);
+        let lines = event_lines(&event.kind, data);
         match &self.progress {
             Some(bar) => {
                 bar.set_message(format!("{}: {}", self.run, event.kind));
@@ -101,8 +101,8 @@ fn write(lines: &[String]) -> std::io::Result<()> {
     print_lines(lines)
 }
 
-/// What people are told of an event; nothing of kinds that came after this version.
-pub(in crate::cli) fn told(kind: &str, data: &Value) -> Vec<String> {
+/// Returns the lines that describe an event. Kinds that later versions have added have no lines.
+pub(in crate::cli) fn event_lines(kind: &str, data: &Value) -> Vec<String> {
     let text = |field: &str| plain(data[field].as_str().unwrap_or_default());
     let reason = || plain(data["reason"]["text"].as_str().unwrap_or_default());
     let count = |field: &str| data[field].as_array().map_or(0, Vec::len);
@@ -121,8 +121,8 @@ pub(in crate::cli) fn told(kind: &str, data: &Value) -> Vec<String> {
             let answer = if data["granted"] == true { "allowed" } else { "refused" };
             vec![format!("* permission {answer}: {}", text("title"))]
         }
-        "egress.denied" => vec![format!("* not reached: {} ({})", text("destination"), text("reason"))],
-        "model.denied" => vec![format!("* not let through to the model: {}", text("reason"))],
+        "egress.denied" => vec![format!("* connection refused: {} ({})", text("destination"), text("reason"))],
+        "model.denied" => vec![format!("* model call refused: {}", text("reason"))],
         "agent.model_call" if !data["failure"].is_null() => vec![format!("* {}", text("failure"))],
         "commit.pushed" => vec![format!("* {} commit(s) pushed to {}", count("commits"), text("branch"))],
         "pull_request.opened" => vec![format!("* pull request opened: {}", text("url"))],
@@ -149,7 +149,7 @@ fn plan(data: &Value) -> Vec<String> {
     entries.iter().map(line).collect()
 }
 
-/// One line for a call; news of one that only adds output is not worth another.
+/// Returns the line for a tool call; `None` for an update that only adds output.
 fn tool_call(data: &Value) -> Option<String> {
     let title = data["title"].as_str().map(plain);
     match (title, data["status"].as_str()) {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_told_in_lines() {
+    fn events_are_formatted_as_lines() {
         let failed = json!({"reason": {"code": "timed_out", "text": "too\u{1b} long"}});
         let entries =
             json!({"entries": [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]});
@@ -181,20 +181,20 @@ mod tests {
             (
                 "egress.denied",
                 json!({"destination": "a.b:443", "reason": "not allowed"}),
-                vec!["* not reached: a.b:443 (not allowed)"],
+                vec!["* connection refused: a.b:443 (not allowed)"],
             ),
             (
                 "agent.continued",
                 json!({"cause": "max_tokens"}),
                 vec!["* the turn was cut short (max_tokens) and is continued"],
             ),
-            ("model.denied", json!({"reason": "no"}), vec!["* not let through to the model: no"]),
+            ("model.denied", json!({"reason": "no"}), vec!["* model call refused: no"]),
             ("agent.model_call", json!({"failure": "status 529"}), vec!["* status 529"]),
             ("agent.model_call", json!({"failure": null}), vec![]),
             ("job.failed", failed, vec!["* the job failed: too\u{fffd} long"]),
             ("something.new", json!({}), vec![]),
         ] {
-            assert_eq!(told(kind, &data), lines, "{kind}");
+            assert_eq!(event_lines(kind, &data), lines, "{kind}");
         }
     }
 }

