@@ -1,9 +1,9 @@
-# A small agent that speaks just enough of the Agent Client Protocol: JSON-RPC, a message a line, on standard streams.
-# When it is prompted it says the time at once, in its message: `prompted <seconds since 1970> <when it was started>`. So the
-# time comes out of any sandbox. Asked to `emit COUNT SECONDS`, it makes COUNT tool calls, one each SECONDS, named by the time.
-# bash, because it starts in 2 ms, and has a clock without starting a program.
+# A small agent with a minimal Agent Client Protocol: JSON-RPC on its standard streams, one message per line. When it is
+# prompted, it immediately sends a message with the time, which gets out of any sandbox: `prompted <seconds since 1970>
+# <time of its start>`. On `emit COUNT SECONDS`, it sends COUNT tool calls, one every SECONDS, titled with the time.
+# It uses bash, which starts in 2 ms and reads the clock without another program.
 
-started=$EPOCHREALTIME # names the process: numbers of processes may be the same in every sandbox
+started=$EPOCHREALTIME # identifies the process, because process IDs may be the same in every sandbox
 say() { printf '%s\n' "$1"; }
 update() {
     say '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'"$1"'}}'
@@ -20,7 +20,7 @@ while IFS= read -r line; do
             update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"prompted '"$now $started"'\n"}}'
             if [[ $line =~ emit\ ([0-9]+)\ ([0-9.]+) ]]; then
                 count=${BASH_REMATCH[1]} pause=${BASH_REMATCH[2]}
-                # Sleeping without starting a program: a read, with a time-out, of a pipe into which nobody writes.
+                # Sleep without another program: read from a pipe without a writer, with a timeout.
                 exec 9<> <(:)
                 for ((i = 1; i <= count; i++)); do
                     read -rt "$pause" -u 9

@@ -1,9 +1,10 @@
-"""The benchmark, behind `make bench`: measures builds of Journeyman beside what the machine and other programs can do.
+"""Measures builds of Journeyman, and compares them with what the machine and other programs can do (`make bench`).
 
     python3 bench/bench.py [--program PATH] [--against PATH] [--only GROUP,...] [--seconds 5] [--rounds 3] [--peers]
 
-Python's own library only. Installs the tools that it needs with apt-get (wrk, postgresql) and cargo (oha), and says so.
-Everything that it starts and writes is gone when it ends, but for bench/RESULTS.md and the cache of tools.
+Uses only Python's standard library. Installs the tools that it needs with apt-get (git, wrk, postgresql) and cargo
+(oha), and prints a line for each. At its end it removes everything that it has started and written, except
+bench/RESULTS.md and the cache of tools.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # nothing of a run stays in the checkout but its report
+sys.dont_write_bytecode = True  # a run leaves nothing in the checkout except its report
 
 from rig.figures import SHARED, Note
 from rig.machine import Others, describe, need, say
@@ -24,7 +25,7 @@ from rig.report import Report
 from rig.session import Program, Session
 from rig.site import BENCH
 
-# Those that make many small files come first: see Session.drop.
+# Groups that create many small files come first: see Session.drop.
 GROUPS = ["floor", "workspace", "dispatch", "turns", "durability", "sandbox", "start", "accept", "poll", "streams", "pages", "memory", "growth", "peers"]
 
 
@@ -54,7 +55,7 @@ def main() -> int:
     finally:
         session.end()
     if not whole:
-        facts["**not whole**"] = "the run was stopped; what it had not come to says so"
+        facts["**incomplete**"] = "the run was stopped; figures that it did not reach are marked as skipped"
     facts["took"] = f"{(time.monotonic() - begun) / 60:.0f} min"
     text = report.text(session.results, facts, asked.only)
     asked.out.write_text(text)
@@ -64,10 +65,10 @@ def main() -> int:
 
 
 def measure(session: Session, name: str, group, number: int) -> None:
-    """One round of one group: for each program in turn, so that both have the same hour."""
+    """Measures one round of a group, for each program in turn, so that both run under similar conditions."""
     keys = [figure.key for figure in group.FIGURES]
     shared = getattr(group, "SHARED", False)
-    # Every other round the other way round: what comes second has a warmer machine, or a more tired one.
+    # Reverse the order in every other round, because the first program changes the conditions for the second.
     programs = session.programs[:1] if shared else session.programs[:: 1 if number % 2 else -1]
     for program in programs:
         label = SHARED if shared else program.label
@@ -81,7 +82,7 @@ def measure(session: Session, name: str, group, number: int) -> None:
 
 
 def calm(seconds: float) -> None:
-    """Waits, at most so long, until others leave the machine alone: a build beside it halves most figures."""
+    """Waits until no other process uses the machine, but at most `seconds`: a parallel build halves most figures."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         others = Others()
@@ -95,31 +96,31 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--program", type=Path, help="the build to measure (default: built with cargo)")
     parser.add_argument("--against", type=Path, help="another build, measured in turn with the first")
-    parser.add_argument("--only", default="", help=f"some groups, with commas between: {', '.join(GROUPS)}")
-    parser.add_argument("--peers", action="store_true", help="the peers too (downloads them; minutes)")
-    parser.add_argument("--seconds", type=float, default=5, help="how long each load lasts (5)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each figure is measured (3)")
-    parser.add_argument("--jobs", type=int, default=1_000_000, help="jobs in the store of the group growth")
-    parser.add_argument("--calm", type=float, default=20, help="seconds to wait before a round for others to be quiet")
-    parser.add_argument("--out", type=Path, default=BENCH / "RESULTS.md", help="where the report goes")
+    parser.add_argument("--only", default="", help=f"groups to measure, separated by commas: {', '.join(GROUPS)}")
+    parser.add_argument("--peers", action="store_true", help="measure the peers too (downloads them; takes minutes)")
+    parser.add_argument("--seconds", type=float, default=5, help="the duration of each load (5)")
+    parser.add_argument("--rounds", type=int, default=3, help="the number of rounds for each figure (3)")
+    parser.add_argument("--jobs", type=int, default=1_000_000, help="jobs in the full stores of the group growth")
+    parser.add_argument("--calm", type=float, default=20, help="maximum seconds to wait for an idle machine (20)")
+    parser.add_argument("--out", type=Path, default=BENCH / "RESULTS.md", help="the file of the report")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "journeyman-bench"
-    parser.add_argument("--cache", type=Path, default=cache, help="where tools and peers are installed")
-    # Not /tmp, which is in memory on many machines: there an fsync costs nothing.
-    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="where the folders of the run are made")
+    parser.add_argument("--cache", type=Path, default=cache, help="the folder of installed tools and peers")
+    # Not /tmp, which is in memory on many machines, where an fsync costs nothing.
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="the parent of the run's temporary folder")
     asked = parser.parse_args()
     wanted = [name for name in asked.only.split(",") if name] or [name for name in GROUPS if name != "peers"]
     if unknown := sorted(set(wanted) - set(GROUPS)):
-        parser.error(f"no group {', '.join(unknown)}; there are {', '.join(GROUPS)}")
+        parser.error(f"unknown groups: {', '.join(unknown)}; the groups are {', '.join(GROUPS)}")
     asked.only = [name for name in GROUPS if name in wanted or (name == "peers" and asked.peers)]
     return asked
 
 
 def built(program: Path | None) -> Path:
-    """The program that was named, or a release build of this checkout."""
+    """Returns the given program, or a release build of this checkout."""
     if program:
         return program.resolve(strict=True)
     if not shutil.which("cargo"):
-        raise SystemExit("bench: no --program, and no cargo to build one with")
+        raise SystemExit("bench: cargo is missing; install it, or name a build with --program")
     say("bench: building journeyman")
     try:
         run(["cargo", "build", "--release", "--locked", "--package", "journeyman"], timeout=3600, cwd=BENCH.parent)

@@ -1,6 +1,6 @@
-# An agent that calls a model again and again, in turn through the service and straight, and says how long each took: to the
-# first byte of the answer, and to its end. Only where it has the host's network can it do both. Asked to `print COUNT BYTES`,
-# it sends COUNT updates of BYTES that mean nothing to anybody.
+# An agent that calls a model repeatedly, in turn through the service and directly, and reports the median times to the
+# first byte of the answer and to its end. It needs the host's network for the direct calls. On `print COUNT BYTES`, it
+# sends COUNT updates of an unknown kind with BYTES each.
 import http.client, json, os, re, statistics, sys, time, urllib.parse
 
 
@@ -19,12 +19,12 @@ def call(url, token):
 
 def compare(count):
     through, straight = (os.environ["MODEL_URL"], os.environ["MODEL_TOKEN"]), (os.environ["STRAIGHT_URL"], "x")
-    times = {way: [call(*way) for _ in range(20)] and [] for way in (through, straight)}
+    times = {target: [call(*target) for _ in range(20)] and [] for target in (through, straight)}
     for _ in range(count):
-        for way, list_ in times.items():
-            list_.append(call(*way))
-    return {name: [statistics.median(one[place] for one in times[way]) for place in (0, 1)]
-            for name, way in (("through", through), ("straight", straight))}
+        for target, list_ in times.items():
+            list_.append(call(*target))
+    return {name: [statistics.median(one[place] for one in times[target]) for place in (0, 1)]
+            for name, target in (("through", through), ("straight", straight))}
 
 
 def say(message):

@@ -1,6 +1,7 @@
-"""The targets, as numbers. One file, so that moving a goalpost is a change that one sees.
+"""The targets, as numbers in one file, so that a change of a target is visible.
 
-A target is a bound on a figure, or on its ratio to another figure (`of`) of the same run: machines differ, ratios less.
+A target is a bound on a figure, or on its ratio to another figure (`of`) of the same run. Ratios differ less
+than figures between machines.
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Target:
-    """`figure >= value` or `figure <= value`, times the figure named by `of` where there is one."""
+    """A bound, `figure >= value` or `figure <= value`; if `of` names a figure, `value` is a multiple of it."""
 
     least: bool
     value: float
@@ -53,7 +54,7 @@ TARGETS: dict[str, list[Target]] = {
     "sandbox.added-first": [at_most(1)],
     "sandbox.printed": [at_most(16)],
     "memory.idle": [at_most(40)],
-    # "0" in words; in numbers: nothing that a measurement of resident memory can tell from 0.
+    # The goal is 0. A measurement of resident memory cannot distinguish this value from 0.
     "memory.per-job": [at_most(16)],
     "start.ready": [at_most(50)],
     "workspace.second": [at_most(0.2, of="workspace.clone")],

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tests of the pages in a real browser, against the program that was built. Where there is no browser they are skipped,
-# and that is said where nobody overlooks it.
+# Runs the tests of the pages in a real browser, with the program that was built. Without a browser, it skips the tests
+# and prints a conspicuous notice.
 set -eu
 cd "$(dirname "$0")/.."
 

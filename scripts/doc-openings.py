@@ -4,7 +4,7 @@
 Usage: scripts/doc-openings.py [--lines] [PATH...]
 
 Prints the share for each crate and for the whole tree. `--lines` also prints each opening with its
-file and line. PATH limits the report to some files or folders. The report informs; it fails nothing.
+file and line. PATH limits the report to some files or folders. The script always succeeds.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def openings(path):
 
 
 def is_weak(text):
-    """Whether the opening needs another sentence, or the name below it, to be understood."""
+    """Returns whether the opening needs another sentence, or the name below it, to be understood."""
     word = WORD.match(text)
     return bool(word) and word.group().lower().split("'")[0] in OPENERS
 

@@ -47,7 +47,7 @@ lock_npm() {
             for (const field of ["engines", "funding", "license", "deprecated"]) delete one[field];
             // npm ci insists on every listed package, even on an optional one that the registry did not have.
             for (const name of Object.keys(one.optionalDependencies ?? {}).filter((name) => !is_there(name))) {
-                console.error(`lock-agents: the registry does not have ${name}, which ${place} would use if it were there`);
+                console.error(`lock-agents: the registry does not have ${name}, an optional dependency of ${place}`);
                 delete one.optionalDependencies[name];
             }
             if (one.resolved) throw new Error(`${place} names a registry`);

@@ -23,7 +23,7 @@ if [ "${1:-}" = test ]; then
 fi
 if [ "${1:-}" = test-containers ]; then
     command -v podman >/dev/null 2>&1 || missing="$missing podman"
-    # Both run containers; the control groups of some machines work with only one of them.
+    # Podman runs containers with either; the control groups of some machines work with only one of them.
     [ -x /usr/bin/crun ] || missing="$missing crun"
     [ -x /usr/sbin/runc ] || [ -x /usr/bin/runc ] || missing="$missing runc"
     command -v newuidmap >/dev/null 2>&1 || missing="$missing uidmap"
@@ -44,7 +44,7 @@ if [ -n "$missing" ]; then
     $sudo apt-get update -qq
     case $missing in
     *postgresql*)
-        # The package starts a server of its own unless it is told not to; the tests have no use for it.
+        # By default, the package also creates and starts a database server, which the tests do not need.
         if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
             $sudo mkdir -p /etc/postgresql-common
             echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
@@ -57,7 +57,7 @@ fi
 
 # A user with subordinate IDs runs rootless Podman; useradd gives such IDs to each new user.
 if [ "${1:-}" = test-containers ] && [ "$(id -u)" = 0 ] && ! grep -q '^journeyman-test:' /etc/subuid 2>/dev/null; then
-    echo "setup: making the user journeyman-test, who runs rootless Podman in the tests" >&2
+    echo "setup: creating the user journeyman-test, who runs rootless Podman in the tests" >&2
     /usr/sbin/useradd --no-create-home --shell /usr/sbin/nologin journeyman-test
 fi
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# An image for tests without a registry: a shell, git and a few tools out of this machine's own files. Prints it as a
-# tar. With the argument "link", its /home/agent is a link to elsewhere; with "no-git", it has no git.
+# Prints a tar of an image for tests without a registry: a shell, git and a few tools, copied from this machine. With
+# the argument "link", /home/agent in the image is a link to /workspace; with "no-git", the image has no git.
 set -eu
 
 dir=$(mktemp -d)
@@ -17,7 +17,7 @@ for name in bin sbin lib lib64; do
         mkdir -p "$dir/root/usr/$name" && ln -s "usr/$name" "$dir/root/$name"
     fi
 done
-# What links lead to, in their places.
+# Copy the targets of links in place of the links.
 sort -u "$dir/list" | tar -C / -chf - --no-recursion -T - 2>/dev/null | tar -C "$dir/root" -xf -
 echo "secret of the image" > "$dir/root/root/file"
 if [ "${1:-}" = link ]; then

@@ -1,1 +1,1 @@
-"""One file for each group of figures. Each has FIGURES, and `measure(bench, program, note)`, which does one round."""
+"""A file for each group of figures, with FIGURES and `measure(session, program, note)`, which measures one round."""

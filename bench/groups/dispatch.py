@@ -1,7 +1,7 @@
-"""Dispatch: from the answer to a message to the agent being prompted with it, on an idle service.
+"""Dispatch: the time from the answer to a message until the agent is prompted with it, on an idle service.
 
-With a small agent that says when it was prompted (`agent.sh`, 2 ms to start), and with the built-in one, where the service's
-own times are taken: from a message's `createdAt` to the first word of the agent.
+It is measured with a small agent that reports when it was prompted (`agent.sh`, which starts in 2 ms), and with the
+built-in agent by the times of the service, from a message's `createdAt` to the agent's first message.
 """
 
 import re
@@ -18,20 +18,20 @@ FOLLOW_UPS = 4
 
 FIGURES = [
     Figure("cold-p50", "first message of a job, small agent: answered → prompted, p50", "ms"),
-    Figure("warm-p50", "follow-up on it right away: answered → prompted, p50", "ms", ("peers.restate-dispatch",)),
-    Figure("warm-max", "follow-up on it right away: answered → prompted, longest", "ms"),
-    Figure("kept", "follow-ups that found the agent's process alive", "%", more_is_better=True),
-    Figure("builtin-cold-p50", "first message of a job, built-in agent: created → first word, p50", "ms"),
-    Figure("builtin-warm-p50", "follow-up on it right away, built-in agent: created → first word, p50", "ms"),
+    Figure("warm-p50", "immediate follow-up: answered → prompted, p50", "ms", ("peers.restate-dispatch",)),
+    Figure("warm-max", "immediate follow-up: answered → prompted, longest", "ms"),
+    Figure("reused", "follow-ups that reused the agent's process", "%", more_is_better=True),
+    Figure("builtin-cold-p50", "first message of a job, built-in agent: created → first output, p50", "ms"),
+    Figure("builtin-warm-p50", "immediate follow-up, built-in agent: created → first output, p50", "ms"),
     Figure("claim-p50", "created → delivered to a run, p50, in whole ms", "ms"),
 ]
 
 
 def measure(session, program, note) -> None:
     with session.site(program) as site:
-        # The first job of a server makes the mirror: not what is measured here.
+        # The first job of a server creates the mirror, which is not measured here.
         site.finish(site.create("[[say x]]"))
-        with note.covering("cold"), note.covering("warm"), note.covering("kept"):
+        with note.covering("cold"), note.covering("warm"), note.covering("reused"):
             _probe(site, note)
         with note.covering("builtin"), note.covering("claim"):
             _builtin(site, note)
@@ -39,13 +39,13 @@ def measure(session, program, note) -> None:
 
 
 def prompted(site, job: str) -> list[tuple[float, str]]:
-    """When the small agent was prompted, and its process, for each message of the job."""
+    """Returns when the small agent was prompted, and its process, for each message of the job."""
     texts = "".join(event["data"]["text"] for event in site.events(job) if event["type"] == "agent.message")
     return [(float(at), process) for at, process in re.findall(r"prompted ([\d.]+) ([\d.]+)", texts)]
 
 
 def _probe(site, note) -> None:
-    cold, warm, kept = [], [], 0
+    cold, warm, reused = [], [], 0
     for _ in range(JOB_COUNT):
         job = site.create(agent="probe")
         answered = [time.time()]
@@ -54,17 +54,17 @@ def _probe(site, note) -> None:
             site.message(job)
             answered.append(time.time())
             site.finish(job)
-        told = prompted(site, job)
-        if len(told) != len(answered):
-            raise Failed(f"the agent was prompted {len(told)} times for {len(answered)} messages")
-        delays = [(at - then) * 1000 for (at, _), then in zip(told, answered)]
+        prompts = prompted(site, job)
+        if len(prompts) != len(answered):
+            raise Failed(f"the agent was prompted {len(prompts)} times for {len(answered)} messages")
+        delays = [(at - then) * 1000 for (at, _), then in zip(prompts, answered)]
         cold.append(delays[0])
         warm += delays[1:]
-        kept += sum(before[1] == after[1] for before, after in zip(told, told[1:]))
+        reused += sum(before[1] == after[1] for before, after in zip(prompts, prompts[1:]))
     note("cold-p50", statistics.median(cold))
     note("warm-p50", statistics.median(warm))
     note("warm-max", max(warm))
-    note("kept", 100 * kept / len(warm))
+    note("reused", 100 * reused / len(warm))
 
 
 def _builtin(site, note) -> None:

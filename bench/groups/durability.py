@@ -1,5 +1,5 @@
 """The cost of syncing what git writes: turns with a commit and a pull request, compared with a git that syncs nothing.
-Both gits are started through a script of one line, so that only the syncs differ."""
+Both gits run through a script of one line, so that only the syncs differ."""
 
 import shutil
 
@@ -17,7 +17,7 @@ FIGURES = [
     for clients in CLIENTS
     for figure in (
         Figure(f"unsynced-{clients}", f"a turn with a pull request, {clients} at a time, git without syncs", "ms"),
-        Figure(f"synced-{clients}", "the same, synced", "ms", beside=(f"durability.unsynced-{clients}",)),
+        Figure(f"synced-{clients}", "the same, synced", "ms", compared=(f"durability.unsynced-{clients}",)),
     )
 ]
 

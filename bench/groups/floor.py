@@ -1,4 +1,4 @@
-"""What the machine can do at all: an fsync, a bare answer of HTTP, and the same SQL from pgbench."""
+"""The limits of the machine: an fsync, a minimal answer over HTTP, and comparable SQL with pgbench."""
 
 import os
 import re
@@ -16,16 +16,16 @@ JOBS = 1000
 
 FIGURES = [
     Figure("fsync-p50", "one record of 512 bytes, written and fdatasync'd, p50", "ms"),
-    Figure("fsync-rate", "the same, one after the other", "/s", more_is_better=True),
+    Figure("fsync-rate", "the same, one after another", "/s", more_is_better=True),
     Figure("fsync-64", "64 records sharing one fdatasync", "/s", more_is_better=True),
-    Figure("http-64", "bare answer of the server (`/healthz`), 64 clients", "/s", more_is_better=True),
+    Figure("http-64", "minimal answer of the server (`/healthz`), 64 clients", "/s", more_is_better=True),
     *(
         Figure(f"pgbench-{clients}", f"{PGBENCH}; {clients} client{'s' * (clients > 1)}", "/s", more_is_better=True)
         for clients in PGBENCH_CLIENTS
     ),
 ]
 
-# What accepting a follow-up costs a database at least: the job's row with its document, and the message.
+# The minimum work of a database for a follow-up: the job's row with its document, and the message.
 TABLES = f"""
 drop table if exists jobs, messages;
 create table jobs (id bigint primary key, state text not null);
@@ -53,13 +53,13 @@ def measure(session, program, note) -> None:
         script.write_text(SCRIPT)
         for clients in PGBENCH_CLIENTS:
             postgres.psql(TABLES)
-            # Its checkpoints are the next one's trouble otherwise.
+            # Otherwise its checkpoint would slow down the next measurement.
             postgres.psql("checkpoint")
             note(f"pgbench-{clients}", _pgbench(postgres, script, clients, session.seconds))
 
 
 def _fsync(path: Path, seconds: float, note) -> None:
-    """Appends to a file, as a log does."""
+    """Measures appending to a file, as a log does."""
     record = b"x" * 512
     for count, half in ((1, seconds / 2), (64, seconds / 2)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)

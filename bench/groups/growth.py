@@ -1,4 +1,4 @@
-"""Growth: the same things on a store with a million finished jobs and on one with few; ratios of times, 1 is the same."""
+"""Growth: the same operations on a store with a million finished jobs and on one with few; ratios of their times."""
 
 import statistics
 import time
@@ -11,7 +11,7 @@ from rig.load import closed
 from rig.machine import say
 from rig.site import JOBS
 
-from .accept import MOST, accept, room
+from .accept import MOST, accept, follow_up_paths
 
 STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 WHAT = {
@@ -19,13 +19,13 @@ WHAT = {
     "poll": ("records read, 64 clients, of 20 jobs", "/s", True),
     "walk": ("records read, 64 clients, of 10,000 jobs in turn", "/s", True),
     "list": ("first page of the list, 1 client", "/s", True),
-    "turn": ("a trivial turn on an idle service, claim to end, p50", "ms", False),
+    "turn": ("a trivial turn on an idle service, created → finished, p50", "ms", False),
 }
 TURNS = 20
 POLLED = 20
-# More than a service keeps in memory.
+# More jobs than a service keeps in memory.
 WALKED = 10_000
-# What the full store is compared with: one that is empty but for what the group does, or has the jobs that are read.
+# The other store of a comparison is empty except for the jobs of this group, or has the jobs that are read.
 FEW = {"walk": f"{WALKED:,} jobs"}
 
 FIGURES = [
@@ -35,7 +35,7 @@ FIGURES = [
     for figure in (
         Figure(f"{store}-{what}-empty", f"{name}, {FEW.get(what, 'empty')}: {title}", unit, more_is_better=more),
         Figure(f"{store}-{what}-full", f"{name}, full: {title}", unit, more_is_better=more),
-        Figure(f"{store}-{what}-ratio", "— as many times as long when full", "×"),
+        Figure(f"{store}-{what}-ratio", "— time in the full store / time in the other", "×"),
     )
 ]
 
@@ -46,9 +46,9 @@ def measure(session, program, note) -> None:
             full, jobs = _filled(session, program, store, session.jobs)
             few, few_jobs = _filled(session, program, store, WALKED)
             empty = session.site(program, store)
-            # Every other round the other way round: what comes first warms the machine for the second.
-            session.kept["turned"] = not session.kept.get("turned", False)
-            order = 1 if session.kept["turned"] else -1
+            # Reverse the order in every other round, because the first store warms the machine for the second.
+            session.shared["reversed"] = not session.shared.get("reversed", False)
+            order = 1 if session.shared["reversed"] else -1
             found = _both(session, [("empty", empty), ("full", full)][::order])
             found |= _walk(session, [("empty", few, few_jobs), ("full", full, jobs)][::order])
             session.drop(empty)
@@ -61,20 +61,20 @@ def measure(session, program, note) -> None:
 
 
 def _filled(session, program, store: str, count: int):
-    """A store with so many jobs, and some of these; made once for each program."""
+    """Returns a site with `count` jobs, and the IDs of some of them; it is created once for each program."""
     name = ("filled", store, program.label, count)
-    if name not in session.kept:
+    if name not in session.shared:
         site = session.site(program, store)
         begun = time.monotonic()
         postgres = session.postgres() if store == "postgresql" else None
         fill(site, postgres, count)
         say(f"    filled with {count:,} jobs in {time.monotonic() - begun:.0f} s")
-        session.kept[name] = site, sample(site, postgres, WALKED)
-    return session.kept[name]
+        session.shared[name] = site, sample(site, postgres, WALKED)
+    return session.shared[name]
 
 
 def _both(session, pair) -> dict[tuple[str, str], float]:
-    """Each thing on the one store and right after on the other, so that both have the same minute."""
+    """Measures each operation on one store and at once on the other, so that both run under the same conditions."""
     found = {}
     with ExitStack() as running:
         for _, site in pair:
@@ -89,24 +89,24 @@ def _both(session, pair) -> dict[tuple[str, str], float]:
         for name, site in pair:
             paths = [f"{JOBS}/job/{job}" for job in site.newest(POLLED)]
             found["poll", name] = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
-    # One worker for the agent that never answers; what it left is cancelled, or it would be in the next round's way.
+    # One worker, for the agent that never answers. Its jobs are cancelled, because they would disturb the next round.
     with ExitStack() as running:
-        rooms = {}
+        paths = {}
         for name, site in pair:
             site.workers = 1
             running.enter_context(site)
-            rooms[name] = room(session, site, MOST * session.seconds)
+            paths[name] = follow_up_paths(session, site, MOST * session.seconds)
         for name, site in pair:
-            found["accept", name] = accept(session, site, rooms[name], 64).rate
+            found["accept", name] = accept(session, site, paths[name], 64).rate
         for name, site in pair:
-            # The empty one is thrown away.
+            # The empty store is not used again.
             for path in site.active() if name == "full" else []:
                 site.call("POST", f"{path}/cancel")
     return found
 
 
 def _walk(session, pair) -> dict[tuple[str, str], float]:
-    """Many jobs read in turn, so that they are not in the service's memory."""
+    """Measures reading many jobs in turn, which are not all in the service's memory."""
     found = {}
     with ExitStack() as running:
         for _, site, _ in pair:
@@ -118,7 +118,7 @@ def _walk(session, pair) -> dict[tuple[str, str], float]:
 
 
 def _turn(site) -> float:
-    """Milliseconds of a trivial turn, by the service's own times."""
+    """Returns the milliseconds of a trivial turn, by the times of the service."""
     job = site.create("[[say x]]")
     site.finish(job)
     message = site.call("GET", f"{JOBS}/job/{job}/messages")["messages"][0]

@@ -1,4 +1,4 @@
-"""Memory of the server at rest, and what each idle job costs."""
+"""Memory of the idle server, and of each idle job."""
 
 import time
 
@@ -26,20 +26,20 @@ def measure(session, program, note) -> None:
         time.sleep(1)
         note("idle", resident_kib(site.server.pid) / 1024)
         note("used-0", _used(session, site) / 1024)
-    there, used = 0, []
+    filled, used = 0, []
     for count in COUNTS:
-        fill(site, None, count - there, there)
-        there = count
+        fill(site, None, count - filled, filled)
+        filled = count
         with site:
             used.append(_used(session, site))
         note(f"used-{count}", used[-1] / 1024)
-    # Not from the store with one job: there the polls are of one job, here of a thousand.
+    # Not compared with the store of one job, because the requests there are for one job, and here for a thousand.
     note("per-job", max(0, used[1] - used[0]) * 1024 / (COUNTS[1] - COUNTS[0]))
     session.drop(site)
 
 
 def _used(session, site) -> int:
-    """Resident after some use, so that what is made at the first request is there in each case."""
+    """Returns the resident memory after some requests, so that it always includes what first requests allocate."""
     paths = [f"{JOBS}/job/{job}" for job in site.newest(1000)]
     closed(site.url, [f"{JOBS}/jobs?limit=100", *paths], 16, 1, session.work, key=site.key)
     time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""The pages of a job with ten thousand events, of the list of jobs, and the first look of a stream: the server's time."""
+"""Pages: the server's time for a job with ten thousand events, the list of jobs, and the head of a page's stream."""
 
 import http.client
 import statistics
@@ -9,19 +9,19 @@ from rig.figures import Figure
 from rig.processes import Failed
 
 EVENTS = 10_000
-LOOKS = 30
+REQUESTS = 30
 
 FIGURES = [
     Figure("job-p50", f"the page of a job with {EVENTS:,} events, p50", "ms"),
-    Figure("job-p99", "the same, the slowest of " + str(LOOKS), "ms"),
-    Figure("events-p50", "its tab with the events", "ms"),
+    Figure("job-p99", "the same, the slowest of " + str(REQUESTS), "ms"),
+    Figure("events-p50", "the tab with its events", "ms"),
     Figure("jobs-p50", "the list of 25 jobs", "ms"),
     Figure("live-p50", "the stream of that job's page: its head", "ms"),
 ]
 
 
 def measure(session, program, note) -> None:
-    note.remark(f"Signed in as a viewer, one browser, {LOOKS} times each. Targets: 200 ms for a job (issue 5).")
+    note.remark(f"Signed in as a viewer, one browser, {REQUESTS} times each. Targets: 200 ms for a job (issue 5).")
     with session.site(program) as site:
         with note.covering("jobs"), note.covering("job"), note.covering("events"), note.covering("live"):
             _pages(site, note)
@@ -36,17 +36,17 @@ def _pages(site, note) -> None:
     browser = Browser(site)
     page = f"/projects/shop/jobs/{large}"
     browser.get(page)
-    job = sorted(browser.get(page) for _ in range(LOOKS))
+    job = sorted(browser.get(page) for _ in range(REQUESTS))
     note("job-p50", statistics.median(job))
     note("job-p99", job[-1])
-    note("events-p50", statistics.median(browser.get(f"{page}/events") for _ in range(LOOKS)))
-    note("jobs-p50", statistics.median(browser.get("/projects/shop/jobs") for _ in range(LOOKS)))
+    note("events-p50", statistics.median(browser.get(f"{page}/events") for _ in range(REQUESTS)))
+    note("jobs-p50", statistics.median(browser.get("/projects/shop/jobs") for _ in range(REQUESTS)))
     live = f"{page}/live?from={EVENTS - 400}&after={EVENTS}"
-    note("live-p50", statistics.median(browser.get(live, whole=False) for _ in range(LOOKS)))
+    note("live-p50", statistics.median(browser.get(live, whole=False) for _ in range(REQUESTS)))
 
 
 class Browser:
-    """Somebody who has signed in, by the link that the command line gives them."""
+    """A user who has signed in through a link of the command line."""
 
     def __init__(self, site):
         self.port = site.port
@@ -57,11 +57,11 @@ class Browser:
         connection.request("POST", "/setup", form, head)
         answer = connection.getresponse()
         if answer.status != 303:
-            raise Failed(f"the link was not taken: {answer.status}")
+            raise Failed(f"the link was refused: {answer.status}")
         self.cookie = answer.getheader("Set-Cookie").split(";")[0]
 
     def get(self, path: str, whole: bool = True) -> float:
-        """Milliseconds until a page is there, or its head."""
+        """Returns the milliseconds until a page, or only its head, has arrived."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         begun = time.monotonic()
         connection.request("GET", path, headers={"Cookie": self.cookie})

@@ -1,7 +1,7 @@
-"""Peers: other programs that take messages and work on them, measured in the same run with the same load.
+"""Peers: other programs that accept messages and process them, measured in the same run with the same load.
 
-Each is a folder under `peers/` with `setup.sh FOLDER`, which installs pinned versions, and `measure.py FOLDER`, which prints
-one line of JSON.
+Each is a folder under `peers/` with `setup.sh FOLDER`, which installs pinned versions, and `measure.py FOLDER`, which
+prints one line of JSON.
 """
 
 import json
@@ -25,7 +25,7 @@ ROWS = {
     "langgraph": "LangGraph server",
     "openhands": "OpenHands agent server",
 }
-# Whose pinned version is told.
+# The packages whose pinned versions are in the report.
 PACKAGES = {
     "restate": "@restatedev/restate-server",
     "bullmq": "bullmq",
@@ -52,28 +52,31 @@ FIGURES = [
     for key, (_, title, unit) in COLUMNS.items()
 ]
 
-# What each does, and how it was asked to.
+# What each peer does, and how it is used.
 DOES = {
-    "restate": "a durable virtual object for each job, messages in order, journalled steps, over HTTP. Accepting is a "
-    "one-way send, a turn a call. Memory is the server's; the processor time is that of server and service.",
-    "bullmq": "a queue in Redis with `appendfsync always`, called in its client's own process of node and not over HTTP. "
-    "No order within a job, no record to poll but the queue's. A turn calls no model. Start and memory are Redis's and "
-    "the client's.",
-    "pg-boss": "a queue in PostgreSQL with its listener, called in its client's own process of node and not over HTTP. "
-    "No order within a job. A turn calls no model. Start and memory are the client's, PostgreSQL not counted.",
-    "graphile-worker": "a queue in PostgreSQL with its listener, called in its client's own process of node and not over "
-    "HTTP. No order within a job. A turn calls no model. Start and memory are the client's, PostgreSQL not counted.",
+    "restate": "a durable virtual object for each job, with messages in order and journaled steps, over HTTP. Accepting "
+    "is a one-way send, and a turn is a call. The memory is the server's; the processor time is that of server and "
+    "service.",
+    "bullmq": "a queue in Redis with `appendfsync always`, called in the Node.js process of its client and not over "
+    "HTTP. There is no order within a job, and no record to poll except the queue's. A turn calls no model. Start and "
+    "memory are those of Redis and the client.",
+    "pg-boss": "a queue in PostgreSQL with its listener, called in the Node.js process of its client and not over "
+    "HTTP. There is no order within a job. A turn calls no model. Start and memory are those of the client, without "
+    "PostgreSQL.",
+    "graphile-worker": "a queue in PostgreSQL with its listener, called in the Node.js process of its client and not "
+    "over HTTP. There is no order within a job. A turn calls no model. Start and memory are those of the client, "
+    "without PostgreSQL.",
     "langgraph": "a graph of one step in a thread for each job, over HTTP (`langgraph dev`); a message for a busy thread "
-    "waits. State is in memory: what was accepted is lost with the process.",
-    "openhands": "a conversation for each job, its real agent without tools, over HTTP; events are files that are not "
-    "synced. Accepting is adding a message without a run.",
+    "waits. The state is in memory: accepted messages are lost with the process.",
+    "openhands": "a conversation for each job, with its real agent without tools, over HTTP; events are files that are "
+    "not synced. Accepting adds a message without a run.",
 }
 
 
 def measure(session, program, note) -> None:
     note.remark(
-        "None of them has git, a sandbox around each job, or pull requests: a turn runs in the peer's own process, and is "
-        "a call of a model on loopback that answers at once."
+        "None of them has git, a sandbox for each job, or pull requests: a turn runs in the peer's process, and is at "
+        "most a call of a model on loopback that answers at once."
     )
     for name in ROWS:
         with note.covering(name):
@@ -82,13 +85,13 @@ def measure(session, program, note) -> None:
                 if found.get(field) is not None:
                     note(f"{name}-{key}", found[field])
             left = [f"{name}-{key}" for key, (field, *_) in COLUMNS.items() if found.get(field) is None]
-            note.skip(left, "not measured of this peer")
+            note.skip(left, "not measured for this peer")
             durable = "on disk before the answer" if found.get("durable") else "**not** on disk before the answer"
             note.remark(f"- {ROWS[name]} ({_version(name)}): {DOES[name]} Accepted: {durable}.")
 
 
 def _version(name: str) -> str:
-    """The version that is pinned."""
+    """Returns the pinned version of a peer."""
     folder, package = BENCH / "peers" / name, PACKAGES[name]
     if (pinned := folder / "package.json").exists():
         return json.loads(pinned.read_text())["dependencies"][package]
@@ -96,20 +99,20 @@ def _version(name: str) -> str:
 
 
 def _measured(session, name: str) -> dict:
-    """What a peer's script has found."""
+    """Installs a peer if necessary, runs its script, and returns the figures."""
     folder, installed = BENCH / "peers" / name, session.cache / "peers" / name
-    if isinstance(failure := session.kept.get(("installed", name)), Skip):
+    if isinstance(failure := session.shared.get(("installed", name)), Skip):
         raise failure
-    if ("installed", name) not in session.kept:
+    if ("installed", name) not in session.shared:
         if (folder / "package.json").exists():
             need("npm")
         say(f"    installing {name} into {installed}")
         try:
             run(["sh", folder / "setup.sh", installed], timeout=1800)
         except (Failed, OSError, subprocess.TimeoutExpired) as error:
-            session.kept["installed", name] = Skip(f"could not be installed: {error}")
-            raise session.kept["installed", name] from error
-        session.kept["installed", name] = True
+            session.shared["installed", name] = Skip(f"could not be installed: {error}")
+            raise session.shared["installed", name] from error
+        session.shared["installed", name] = True
     options = ["--seconds", session.seconds, "--work", session.work]
     if name in ("pg-boss", "graphile-worker"):
         options += ["--database-url", session.postgres().new_database()]

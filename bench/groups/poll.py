@@ -1,4 +1,4 @@
-"""Polling: a job's record at 64 clients, and a thousand clients that let the server hold the answer."""
+"""Polling: 64 clients that read a job's record, and a thousand clients for which the server holds the answer."""
 
 import select
 import socket
@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 
 from rig.figures import Figure
-from rig.load import KEPT_BACK, closed, opened
+from rig.load import OPEN_SHARE, closed, opened
 from rig.machine import oha
 from rig.processes import Failed, resident_kib
 from rig.site import JOBS
@@ -35,12 +35,13 @@ def measure(session, program, note) -> None:
             rate = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
             note("rate-64", rate)
         with note.covering("open"):
-            half = rate * KEPT_BACK
+            half = rate * OPEN_SHARE
             load = opened(oha(session.cache), site.url, paths, half, session.seconds, session.work, key=site.key)
             for key in ("p50", "p99", "p999"):
                 note(f"open-{key}", getattr(load, key))
             if load.rate < 0.95 * half:
-                note.remark(f"Open loop: only {load.rate:,.0f} of the {half:,.0f} wanted each second were sent.")
+                sent = f"only {load.rate:,.0f} of the intended {half:,.0f} requests per second were sent"
+                note.remark(f"Open loop: {sent}.")
         with note.covering("held"):
             _held(site, note)
     session.drop(site)
@@ -48,7 +49,7 @@ def measure(session, program, note) -> None:
 
 def _held(site, note) -> None:
     job = site.create("[[sleep 4]]")
-    time.sleep(0.5)  # its agent has started: that memory is not the clients'
+    time.sleep(0.5)  # let its agent start, whose memory must not be counted for the clients
     before = resident_kib(site.server.pid)
     head = f"GET {JOBS}/job/{job}?wait=30 HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {site.key}\r\n"
     request = f"{head}\r\n".encode()
@@ -72,7 +73,7 @@ def _held(site, note) -> None:
     if len(arrivals) < HELD:
         raise Failed(f"only {len(arrivals)} of {HELD} held clients were answered")
     ended = next(event["at"] for event in reversed(site.events(job)) if event["type"] == "job.completed")
-    # The server's own word for when it ended, cut to a millisecond; the clock is the same.
+    # The end by the server's time, which has whole milliseconds and comes from the same clock.
     end = datetime.fromisoformat(ended).timestamp()
     note("held-p50", (arrivals[HELD // 2] - end) * 1000)
     note("held-last", (arrivals[-1] - end) * 1000)

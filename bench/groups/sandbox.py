@@ -1,8 +1,8 @@
-"""The sandbox: its start and its end, the way to a model, and what an agent prints.
+"""The sandbox: its start and its end, calls of models, and the output of agents.
 
-The start is the difference of two installations side by side, one with `sandbox = "none"`: from the answer to a job's first
-message to its agent being prompted. The end is from an agent's last word to the moment when nothing is left in the control
-group of its sandbox, so with all that the service does between.
+The start is the difference between two installations, one with `sandbox = "none"`, in the time from the answer to a
+job's first message until its agent is prompted. The end is the time from an agent's last message until the control
+group of its sandbox is empty, including all that the service does in between.
 """
 
 import http.server
@@ -24,18 +24,18 @@ CALLS = 300
 PRINTED = 200  # MB
 
 FIGURES = [
-    Figure("start", "a sandbox, until its agent is prompted, over a bare process, p50", "ms"),
+    Figure("start", "a sandbox, until its agent is prompted, minus a bare process, p50", "ms"),
     Figure("bare", "the same for a bare process, from the answer to the message, p50", "ms"),
-    Figure("end", "an agent's last word → nothing left in its control group, p50", "ms"),
-    Figure("straight", "a call of a model on loopback, straight, to its end, p50", "ms"),
+    Figure("end", "an agent's last message → its control group is empty, p50", "ms"),
+    Figure("straight", "a direct call of a model on loopback, to its end, p50", "ms"),
     Figure("added", "what the service adds to it, p50", "ms"),
     Figure("added-first", "what it adds to the first byte of the answer, p50", "ms"),
-    Figure("printed", f"memory that the service has more after an agent has printed {PRINTED} MB", "MiB"),
+    Figure("printed", f"additional memory of the service after an agent has printed {PRINTED} MB", "MiB"),
 ]
 
 NONE = 'sandbox = "none"\n'
 COLD = "warm-agents = 0\n"
-# The small agent writes no session, for which others get a moment.
+# The small agent writes no session, for which the service would give it time.
 ENDER = PROBE_AGENT.replace("[agents.probe]", "[agents.ender]\nflush-millis = 0")
 
 
@@ -74,18 +74,18 @@ def _end(session, program) -> float:
             job = site.create(agent="ender")
             while not _members(folder):
                 time.sleep(0.0002)
-            # What it says is stored a moment later; its group is looked at meanwhile.
+            # Its message is stored later, so watch its control group instead.
             while _members(folder):
                 time.sleep(0.0002)
-            over = time.time()
+            ended = time.time()
             site.finish(job)
-            delays.append((over - prompted(site, job)[0][0]) * 1000)
+            delays.append((ended - prompted(site, job)[0][0]) * 1000)
     session.drop(site)
     return statistics.median(delays)
 
 
 def _groups(pid: int) -> Path:
-    """The folder of the service's control groups for processes."""
+    """Returns the folder of the service's control groups for processes."""
     roots = [Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")]
     found = [path for root in roots if root.is_dir() for path in root.rglob(f"journeyman-*-{pid}") if path.is_dir()]
     if not found:
@@ -98,7 +98,7 @@ def _members(folder: Path) -> bool:
 
 
 class Model(http.server.BaseHTTPRequestHandler):
-    """A model that answers at once, in two pieces."""
+    """A model that answers at once, in several pieces."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -139,11 +139,11 @@ def _calls(session, program, note) -> None:
         with session.site(program, settings=NONE, tables=_agent(url) + tables) as site:
             job = site.create(f"compare {CALLS}", agent="caller", model="anthropic/m")
             site.finish(job)
-            said = "".join(event["data"]["text"] for event in site.events(job) if event["type"] == "agent.message")
+            text = "".join(event["data"]["text"] for event in site.events(job) if event["type"] == "agent.message")
         session.drop(site)
     finally:
         server.shutdown()
-    found = json.loads(said.removeprefix("measured "))
+    found = json.loads(text.removeprefix("measured "))
     (first_through, through), (first_straight, straight) = found["through"], found["straight"]
     note("straight", straight)
     note("added", through - straight)

@@ -1,4 +1,4 @@
-"""Start: from the exec of `serve` to the first good answer of `/readyz`, on a store that exists."""
+"""Start: the time from the exec of `serve` to the first successful answer of `/readyz`, on an existing store."""
 
 import statistics
 

@@ -1,7 +1,7 @@
-"""A thousand event streams on one busy job: how long after a thing happened the first and the last of them tell it.
+"""A thousand event streams on one busy job: the time until an event has arrived on the first and on the last of them.
 
-Two things happen: follow-ups are accepted (timed from their answer), and an agent says something (timed from when it said
-it; the service may keep that for a moment, so that a chatty agent costs few writes).
+Two kinds of events are measured: accepted follow-ups, timed from their answer, and tool calls of an agent, timed from
+when the agent sent them. The service may hold the output of an agent back briefly, to save writes.
 """
 
 import os
@@ -25,18 +25,18 @@ FIGURES = [
     Figure("message-first-p50", "a follow-up is accepted: first stream, p50", "ms"),
     Figure("message-last-p50", "a follow-up is accepted: last stream, p50", "ms"),
     Figure("message-last-p99", "a follow-up is accepted: last stream, p99", "ms"),
-    Figure("agent-first-p50", "the agent says something: first stream, p50", "ms"),
-    Figure("agent-last-p50", "the agent says something: last stream, p50", "ms"),
-    Figure("agent-last-p99", "the agent says something: last stream, p99", "ms"),
+    Figure("agent-first-p50", "a tool call of the agent: first stream, p50", "ms"),
+    Figure("agent-last-p50", "a tool call of the agent: last stream, p50", "ms"),
+    Figure("agent-last-p99", "a tool call of the agent: last stream, p99", "ms"),
     Figure("memory", "memory of the server for each stream", "KiB"),
-    Figure("bare-last-p50", "for comparison, a bare loop that writes to as many sockets: last one, p50", "ms"),
+    Figure("bare-last-p50", "for comparison, a plain loop that writes to as many sockets: last socket, p50", "ms"),
 ]
 
 
 def measure(session, program, note) -> None:
     note.remark(
-        f"{STREAMS:,} streams, {EVENTS} events, one each {PAUSE} s. The client is one thread of Python: its own cost is in "
-        "every time, and the last line of the table is little but that."
+        f"{STREAMS:,} streams, {EVENTS} events, one every {PAUSE} s. The client is one thread of Python: its cost is "
+        "part of every time, and most of the last line of the table."
     )
     with note.covering("bare"):
         _bare(note)
@@ -51,18 +51,18 @@ def measure(session, program, note) -> None:
 
 
 def _streams(site, job: str) -> tuple[Crowd, int]:
-    """Streams that have told all that was."""
+    """Opens the streams; returns them when they have all earlier events, with the number of these."""
     was = len(site.events(job))
     head = f"GET {JOBS}/job/{job}/events HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {site.key}\r\n"
-    # Two line feeds in a row end an event; the brace keeps the comments that hold a stream open out of the count.
+    # Two line feeds in a row end an event; the brace excludes the comments that keep a stream open.
     crowd = Crowd(site.port, f"{head}Accept: text/event-stream\r\n\r\n".encode(), STREAMS, b"}\n\n")
     if not crowd.read_until(was, 30):
-        raise Failed(f"the streams did not all tell what was: {crowd.arrived} of {STREAMS}")
+        raise Failed(f"not all streams have the earlier events: {crowd.arrived} of {STREAMS}")
     return crowd, was
 
 
 def _bare(note) -> None:
-    """What the client takes by itself: another process writes an event's worth to each socket, one after the other."""
+    """Measures the cost of the client: another process writes as much as an event to each socket, one after another."""
     with socket.create_server(("127.0.0.1", 0), backlog=STREAMS) as listener:
         child = os.fork()
         if child == 0:
@@ -76,7 +76,7 @@ def _bare(note) -> None:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if not whole:
-        raise Failed("the bare loop's pieces did not all come")
+        raise Failed("not all pieces of the plain loop arrived")
     times = [float(at) for at in re.findall(r"at ([\d.]+)", crowd.text.decode())]
     note("bare-last-p50", statistics.median((last - at) * 1000 for last, at in zip(crowd.last, times)))
 
@@ -92,7 +92,7 @@ def _write_to_all(listener: socket.socket) -> None:
 
 
 def _note(note, name: str, crowd: Crowd, pairs: list[tuple[int, float]]) -> None:
-    """`pairs`: the place of each event in the streams, and when it happened."""
+    """Notes the figures of events; `pairs` has the position of each event in the streams, and its time."""
     first = [(crowd.first[place] - at) * 1000 for place, at in pairs]
     last = sorted((crowd.last[place] - at) * 1000 for place, at in pairs)
     note(f"{name}-first-p50", statistics.median(first))
@@ -102,7 +102,7 @@ def _note(note, name: str, crowd: Crowd, pairs: list[tuple[int, float]]) -> None
 
 def _messages(site, note) -> None:
     job = site.create(agent="idle")
-    time.sleep(0.5)  # it has started
+    time.sleep(0.5)  # let its agent start
     crowd, was = _streams(site, job)
     answered: list[float] = []
 
@@ -118,7 +118,7 @@ def _messages(site, note) -> None:
     sender.join(10)
     crowd.close()
     if not whole:
-        raise Failed(f"only {len(crowd.arrived) - was} of {EVENTS} events came to all streams")
+        raise Failed(f"only {len(crowd.arrived) - was} of {EVENTS} events arrived on all streams")
     _note(note, "message", crowd, [(was + place, at) for place, at in enumerate(answered)])
 
 
@@ -129,11 +129,11 @@ def _agent(site, note) -> None:
     crowd, was = _streams(site, job)
     note("memory", (resident_kib(site.server.pid) - before) / STREAMS)
     site.message(job, f"emit {EVENTS} {PAUSE}")
-    # Beside what the agent says: the message, the run's begin and end, the prompt, the job's end.
+    # In addition to the agent's tool calls, there are events of the message, the run and the job.
     crowd.read_until(was + EVENTS + 4, EVENTS * PAUSE + 30)
     crowd.close()
-    told = re.findall(r'^data: \{"seq":(\d+),"type":"([^"]+)".*$', crowd.text.decode(), re.M)
-    said = re.findall(r'"seq":(\d+),"type":"agent.tool_call".*?"title":"at ([\d.]+)"', crowd.text.decode())
-    if len(said) < EVENTS or not crowd.have(int(said[-1][0])):
-        raise Failed(f"{len(said)} of {EVENTS} events of the agent came, of {len(told)} in all")
-    _note(note, "agent", crowd, [(int(seq) - 1, float(at)) for seq, at in said])
+    everything = re.findall(r'^data: \{"seq":(\d+),"type":"([^"]+)".*$', crowd.text.decode(), re.M)
+    calls = re.findall(r'"seq":(\d+),"type":"agent.tool_call".*?"title":"at ([\d.]+)"', crowd.text.decode())
+    if len(calls) < EVENTS or not crowd.have(int(calls[-1][0])):
+        raise Failed(f"{len(calls)} of {EVENTS} events of the agent arrived, and {len(everything)} events in total")
+    _note(note, "agent", crowd, [(int(seq) - 1, float(at)) for seq, at in calls])

@@ -1,4 +1,4 @@
-"""Whole turns, from a message to its end, with four workers and eight clients that each wait for theirs."""
+"""Whole turns, from a message to its end, with four workers and eight clients, each of which waits for its turn."""
 
 from rig.clients import turns
 from rig.figures import Figure
@@ -11,9 +11,9 @@ PROMPTS = {"nothing": "[[say x]]", "again": "[[say x]]", "pull": "[[write a.txt|
 RATE = {"unit": "/s", "more_is_better": True}
 
 FIGURES = [
-    Figure("nothing-rate", "new jobs, nothing changed (`[[say x]]`)", beside=("peers.restate-turns",), **RATE),
+    Figure("nothing-rate", "new jobs, nothing changed (`[[say x]]`)", compared=("peers.restate-turns",), **RATE),
     Figure("nothing-cpu", "the same: processor time of a turn, the agent's and git's included", "ms"),
-    Figure("again-rate", "follow-ups on jobs that are there, nothing changed", **RATE),
+    Figure("again-rate", "follow-ups on existing jobs, nothing changed", **RATE),
     Figure("again-cpu", "the same: processor time of a turn", "ms"),
     Figure("pull-rate", "new jobs with a commit and a pull request (`[[write a.txt|a]]`)", **RATE),
     Figure("pull-cpu", "the same: processor time of a turn", "ms"),
@@ -32,7 +32,7 @@ def measure(session, program, note) -> None:
 
 
 def _turns(site, prompt: str, again: bool, seconds: float) -> tuple[float, float]:
-    """Turns in a second, and milliseconds of processor for each."""
+    """Returns the turns per second, and the milliseconds of processor time of each."""
     jobs = [site.create(prompt) for _ in range(CLIENTS)] if again else []
     for job in jobs:
         site.finish(job)

@@ -1,4 +1,4 @@
-"""Workspaces: how long until the agent of a new job on a repository of 20,000 files is prompted, beside a clone of it."""
+"""Workspaces: the time until the agent of a job on a repository of 20,000 files is prompted, and that of a clone."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from .dispatch import prompted
 FILES = 20_000
 TENTH = 10
 
-#: Seconds between jobs from the third on.
+# The seconds before each job from the third on.
 PAUSE = 5
 
 FIGURES = [
@@ -21,7 +21,7 @@ FIGURES = [
     Figure("clone", f"`git clone` of the repository by its path ({FILES:,} files)", "ms"),
     Figure("clone-whole", "`git clone --no-local`, which copies the objects", "ms"),
     Figure("first", "first job: answered → agent prompted", "ms", ("workspace.clone", "workspace.clone-whole")),
-    Figure("next", "second job, begun in the moment the first ends: answered → agent prompted", "ms", ("workspace.clone-whole",)),
+    Figure("next", "second job, as the first ends: answered → agent prompted", "ms", ("workspace.clone-whole",)),
     Figure("second", f"third job, {PAUSE} s later, as after any turn of a real agent: answered → agent prompted", "ms", ("workspace.clone-whole",)),
     Figure("tenth", f"tenth job, {PAUSE} s after the ninth: answered → agent prompted", "ms", ("workspace.clone-whole",)),
     Figure("follow-up", "follow-up on it: answered → agent prompted", "ms"),
@@ -30,12 +30,12 @@ FIGURES = [
 
 
 def measure(session, program, note) -> None:
-    with session.site(program, little=False) as site:
+    with session.site(program, has_commit=False) as site:
         site.push(_repository(session))
         note("files", _make_files(site.folder / "files") * 1000)
         for name, how in (("clone", []), ("clone-whole", ["--no-local"])):
             target = site.folder / name
-            os.sync()  # what was written before is not this one's to wait for
+            os.sync()  # this measurement must not wait for earlier writes
             begun = time.monotonic()
             run(["git", "clone", "--quiet", *how, site.repository, target])
             note(name, (time.monotonic() - begun) * 1000)
@@ -59,7 +59,7 @@ def measure(session, program, note) -> None:
 
 
 def _make_files(folder) -> float:
-    """Seconds for as many empty files: what the file system alone takes, in the state that it is in."""
+    """Creates as many empty files; returns the seconds that the file system takes in its current state."""
     begun = time.monotonic()
     for number in range(FILES):
         if number % 100 == 0:
@@ -69,8 +69,8 @@ def _make_files(folder) -> float:
 
 
 def _repository(session):
-    """A clone with one commit of many small files of words, in folders of 100; made once."""
-    if "repository" not in session.kept:
+    """Returns a clone with one commit of many small text files in folders of 100; it is created once."""
+    if "repository" not in session.shared:
         clone = session.folder()
         run(["git", "init", "--quiet", "--initial-branch=main", clone])
         chance = random.Random(1)
@@ -81,5 +81,5 @@ def _repository(session):
             path.write_text("\n".join(" ".join(chance.choices(words, k=10)) for _ in range(chance.randint(5, 60))))
         run(["git", "-C", clone, "add", "--all"])
         run(["git", "-C", clone, *IDENTITY, "commit", "--quiet", "--message", "Begin"])
-        session.kept["repository"] = clone
-    return session.kept["repository"]
+        session.shared["repository"] = clone
+    return session.shared["repository"]

@@ -1,4 +1,4 @@
--- Asks for each path in turn.
+-- Requests each path in turn.
 package.path = "?.lua"
 require("report")
 local ids = require("ids")

@@ -1,4 +1,4 @@
--- What wrk measured, as one line of JSON behind its own report: rates of good answers, times in milliseconds.
+-- Prints the results as a line of JSON after wrk's report: the rate of successful answers, latencies in milliseconds.
 done = function(summary, latency)
     local errors = summary.errors
     local bad = errors.status + errors.connect + errors.read + errors.write + errors.timeout

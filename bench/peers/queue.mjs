@@ -1,12 +1,12 @@
-// What the queues' scripts have in common. A queue is given as
+// Code that the queues' scripts share. A queue has the form
 //   { add(queue, body), work(queue, handler), close() }
-// where `add` resolves when the message is stored, and `work` begins to take messages, eight at a time.
-// Prints one line of JSON. Argument: the seconds of each load, or `start` for the time until the first message is stored.
+// where `add` resolves when the message is stored, and `work` starts to process messages, eight at a time.
+// Prints a line of JSON. Argument: the seconds of each load, or `start` for the time until the first message is stored.
 const PROMPT = "Add a test for the parser. ".repeat(18);
 const now = () => performance.timeOrigin + performance.now();
 const median = (list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
-// `clients` loops, each doing the same again when it is done; how many in a second, and the times of each.
+// Runs `clients` loops of `once`; returns the rate per second and the median duration in milliseconds.
 async function closed(clients, seconds, once) {
     const times = [], begun = now(), end = begun + seconds * 1000;
     const loop = async () => {
@@ -28,14 +28,14 @@ export async function measure(queue) {
         const seconds = Number(process.argv[2]);
         let number = 0;
         const accept = () => queue.add("held", job(number++));
-        await closed(64, 0.5, accept); // node has compiled it
+        await closed(64, 0.5, accept); // let Node.js compile the code
         const one = await closed(1, seconds, accept);
         const many = await closed(64, seconds, accept);
         Object.assign(figures, {
             accepts_per_second_1: one.rate, accept_p50_ms: one.p50, accepts_per_second_64: many.rate,
         });
 
-        // A turn: the model answers at once, in this process.
+        // A turn is an empty handler in this process, as if the model answered at once.
         const begun = new Map(), ended = new Map();
         await queue.work("turns", async (body) => {
             begun.get(body.stamp)?.(now());

@@ -9,10 +9,10 @@ for python in python3 python3.13 python3.12 python3.11 "$HOME"/.pyenv/versions/3
         mkdir -p "$1"
         "$python" -m venv --clear "$1/venv"
         "$1/venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$2" >&2
-        # Last, so that an installation that broke off is not taken for one.
+        # Copied last, so that an interrupted installation is repeated.
         cp "$2" "$1/requirements.txt"
         exit 0
     fi
 done
-echo "needs Python 3.$3 or later with venv, and there is none" >&2
+echo "Python 3.$3 or later with venv is missing" >&2
 exit 1

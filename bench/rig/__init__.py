@@ -1,1 +1,1 @@
-"""What every group of measurements stands on: processes, the service under test, load, figures and their report."""
+"""The common basis of all groups of measurements: processes, the service under test, load, figures and their report."""

@@ -1,4 +1,4 @@
-"""Clients that work side by side, each doing one thing after the other."""
+"""Concurrent clients, each of which does one thing after another."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ class Turns:
 
     @property
     def rate(self) -> float:
-        """Turns in a second. Measured to the last end, so that each turn counts in full."""
+        """The turns per second, measured to the last end, so that each turn counts in full."""
         return len(self.ends) / (max(self.ends) - self.begun)
 
     @property
@@ -30,7 +30,7 @@ class Turns:
 
 
 def turns(clients: int, seconds: float, once) -> Turns:
-    """Runs `clients` threads for `seconds`, each of which calls `once(number of the client)` again and again."""
+    """Runs `clients` threads for `seconds`, each of which calls `once(number of the client)` repeatedly."""
     result, errors = Turns(time.monotonic(), [], []), []
 
     def client(number: int) -> None:

@@ -1,7 +1,7 @@
-"""A thousand connections in one thread: only what is needed to know when the n-th piece came to each of them.
+"""A thousand connections in one thread, which records when the n-th piece arrived at the first and the last of them.
 
-Its own cost is in what it measures: some microseconds for each connection, so that the last of a thousand is seen a few
-milliseconds after the first even if all came at once.
+The times include its cost: some microseconds for each connection, so that the piece of the last of a thousand is seen a
+few milliseconds after that of the first even if all arrived at once.
 """
 
 import select
@@ -10,17 +10,17 @@ import time
 
 
 class Crowd:
-    """Clients that have sent one request, and read answers that have pieces, each ended by `end`."""
+    """Clients that send one request each, and read answers in pieces, each of which ends with `end`."""
 
     def __init__(self, port: int, request: bytes, count: int, end: bytes):
         self.end, self.poll = end, select.epoll()
         self.clients: dict[int, socket.socket] = {}
         self.tails: dict[int, bytes] = {}
         self.seen: dict[int, int] = {}
-        self.first: list[float] = []  # when the n-th piece came to the first client
-        self.last: list[float] = []  # and to the last one so far
-        self.arrived: list[int] = []  # to how many
-        self.text = b""  # all that the first client got
+        self.first: list[float] = []  # when the n-th piece arrived at the first client
+        self.last: list[float] = []  # when it arrived at the last client so far
+        self.arrived: list[int] = []  # at how many clients it has arrived
+        self.text = b""  # everything that one client received
         for _ in range(count):
             client = socket.create_connection(("127.0.0.1", port))
             client.sendall(request)
@@ -31,7 +31,7 @@ class Crowd:
         self.one = next(iter(self.clients))
 
     def read_until(self, pieces: int, patience: float) -> bool:
-        """Reads until each client has `pieces` pieces; false if that takes longer than `patience` seconds."""
+        """Reads until each client has `pieces` pieces; returns false if that takes longer than `patience` seconds."""
         until = time.monotonic() + patience
         while not self.have(pieces):
             if time.monotonic() > until:
@@ -54,7 +54,7 @@ class Crowd:
             return
         if number == self.one:
             self.text += data
-        # An end may be cut in two.
+        # The end of a piece may be split between two reads.
         data = self.tails[number] + data
         self.tails[number] = data[1 - len(self.end) :]
         for _ in range(data.count(self.end)):

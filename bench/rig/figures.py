@@ -1,4 +1,4 @@
-"""Figures: what is measured, what was measured, and why something was not."""
+"""Figures: their definitions, the measured values, and the reasons why values are missing."""
 
 import statistics
 from contextlib import contextmanager
@@ -9,12 +9,12 @@ from .machine import Skip, say
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the report. `beside` names figures (`group.key`) whose ratio to this one is shown."""
+    """A line of the report. `compared` names figures (`group.key`) to which the report shows the ratio of this one."""
 
     key: str
     title: str
     unit: str
-    beside: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
     more_is_better: bool = False
 
 
@@ -25,10 +25,10 @@ class Results:
     values: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     skipped: dict[tuple[str, str], str] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
-    others: dict[str, list[float]] = field(default_factory=dict)  # per cent of the machine taken by others, by group
+    others: dict[str, list[float]] = field(default_factory=dict)  # the % of the machine that others used, by group
 
     def median(self, figure: str, label: str) -> float | None:
-        """The median of the rounds; a figure that belongs to no program is the same for each."""
+        """Returns the median of the rounds; a figure that belongs to no program is the same for each."""
         values = self.values.get((figure, label)) or self.values.get((figure, SHARED))
         return statistics.median(values) if values else None
 
@@ -37,11 +37,11 @@ class Results:
         return reason or "skipped: not reached; the group ended before it"
 
 
-SHARED = ""  # the label of what belongs to no program: the floor, the peers
+SHARED = ""  # the label of figures that belong to no program: those of the peers
 
 
 class Note:
-    """Where one round of one group writes down what it found."""
+    """Records the values of one round of a group."""
 
     def __init__(self, results: Results, group: str, label: str, keys: list[str]):
         self.results, self.group, self.label, self.keys = results, group, label, keys
@@ -60,16 +60,16 @@ class Note:
             say(f"    {self.group}: {', '.join(keys)}: skipped: {why}")
 
     def remark(self, text: str) -> None:
-        """A sentence under the group's table, once."""
+        """Adds a sentence under the group's table, unless it is there already."""
         remarks = self.results.notes.setdefault(self.group, [])
         if text not in remarks:
             remarks.append(text)
 
     @contextmanager
     def covering(self, prefix: str = ""):
-        """What goes wrong inside is the reason why `prefix`, and what is named `prefix-…`, is missing, and nothing more.
+        """Makes an error inside the block the reason why figures are missing, and continues after it.
 
-        Only those that got no value inside, so that a failure after some of them says so of the others.
+        These are `prefix` and the figures named `prefix-…`, except those that got a value before the error.
         """
         count = {key: len(self._values(key)) for key in self.keys}
         try:

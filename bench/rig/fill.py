@@ -1,8 +1,8 @@
-"""Filling a store with finished jobs: a real one, copied in the database with new ids and times, while no server runs.
+"""Fills a store with finished jobs: copies of a real one with new IDs and times, made in the database.
 
-Nothing here knows the columns: each row of the real job is copied as it is, with every text in which an id or the time of
-creation stands changed, every time moved, and numbers that the database gives left to it. So a later schema needs no
-change here, as long as tables name their job in a column `job`.
+No server may run in the meantime. The code does not name the columns: it copies each row of the real job, replaces IDs
+and the time of creation in all texts, moves all times, and lets the database assign its numbers. A later schema needs
+no change here, as long as tables name their job in a column `job`.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ SERIES = {"sqlite": "series", "postgresql": "generate_series(1, {count}) as seri
 
 
 def fill(site: Site, postgres, count: int, more: int = 0) -> None:
-    """Makes `count` copies of a job that this runs first; `more` have been made before. The server is stopped after."""
+    """Runs a job and makes `count` copies of it, in addition to `more` earlier ones. Stops the server."""
     with site:
         template = site.create("[[say x]]")
         site.finish(template)
@@ -27,7 +27,7 @@ def fill(site: Site, postgres, count: int, more: int = 0) -> None:
 
 
 def sample(site: Site, postgres, count: int) -> list[str]:
-    """The ids of some of its jobs, old and new."""
+    """Returns the IDs of random jobs of a site."""
     store = _Postgres(postgres, site.database_url) if site.database_url else _Sqlite(site)
     return store.values(f"select id from jobs order by random() limit {count}")
 
@@ -44,13 +44,13 @@ def _copy(store, template: str, count: int, more: int) -> None:
         given = [(name, kind) for name, kind, automatic in columns if not automatic]
         chosen = ", ".join(_expression(store, name, kind, ids, created, more) for name, kind in given)
         names = ", ".join(name for name, _ in given)
-        # The template's few rows are the inner loop: copies go in one after the other, as they would have come.
+        # The template's few rows are the inner loop, so the copies are inserted one after another, like real jobs.
         source = f"{SERIES[store.kind].format(count=count)} cross join {table} where {table}.{key} = '{template}'"
         store.run(f"insert into {table} ({names}) select {chosen} from {source}", count)
 
 
 def _expression(store, name: str, kind: str, ids: list[str], created: str, more: int) -> str:
-    """How a column of the i-th copy comes from the template's: older by i steps, so that the newest stays the newest."""
+    """Returns the expression for a column of the i-th copy, which is i steps older; the template stays the newest."""
     i = f"cast(i + {more} as bigint)"
     moved = f"({created} - {STEP} * {i})"
     if kind in ("integer", "bigint") and (name == "at" or name.endswith("_at")):
@@ -59,7 +59,7 @@ def _expression(store, name: str, kind: str, ids: list[str], created: str, more:
         return name
     value = name if kind == "text" else f"{name}::text"
     for identity in ids:
-        # The form of UUIDs by time, version 7, as the program makes them: `job_` and 32 digits.
+        # The form of the program's IDs, which are UUIDs by time (version 7): `job_` and 32 digits.
         prefix = identity.split("_")[0]
         digits = f"{store.hex(f'{moved} / 1000')} || '70008000' || {store.hex(i)}"
         value = f"replace({value}, '{identity}', '{prefix}_' || {digits})"
@@ -72,7 +72,7 @@ class _Sqlite:
 
     def __init__(self, site: Site):
         self.db = sqlite3.connect(site.data / "journeyman.db", isolation_level=None)
-        # Fast and forgetful while filling; the file is whole when it is closed.
+        # Do not sync while filling; the file is complete when it is closed.
         self.db.executescript("pragma synchronous = off; pragma cache_size = -400000; pragma foreign_keys = off")
 
     def values(self, sql: str) -> list:
@@ -86,14 +86,14 @@ class _Sqlite:
 
     def columns(self, table: str) -> list[tuple[str, str, bool]]:
         rows = self.db.execute(f"select name, lower(type), pk from pragma_table_info('{table}')").fetchall()
-        # The number of a row, an INTEGER PRIMARY KEY, is given by the database.
+        # The database assigns the number of a row, an INTEGER PRIMARY KEY.
         return [(name, kind, bool(key) and kind == "integer" and name == "number") for name, kind, key in rows]
 
     def hex(self, number: str) -> str:
         return f"printf('%012x', {number})"
 
     def run(self, sql: str, count: int) -> None:
-        # In pieces: one transaction of a million rows would write the whole log twice.
+        # Insert in pieces: one transaction of a million rows would write the whole log twice.
         piece = 50_000
         for begun in range(0, count, piece):
             end = min(count, begun + piece)
@@ -110,7 +110,7 @@ class _Postgres:
 
     def __init__(self, postgres, url: str):
         self.postgres, self.database, self.path = postgres, url.rsplit("/", 1)[1], ""
-        # A service may keep its tables in a schema of its own.
+        # A service may keep its tables in a separate schema.
         self.schema = self.value("select table_schema from information_schema.tables where table_name = 'jobs'")
         self.path = f"set search_path = {self.schema}; "
 
@@ -136,7 +136,7 @@ class _Postgres:
         return f"lpad(to_hex(({number})::bigint), 12, '0')"
 
     def run(self, sql: str, count: int) -> None:
-        # One statement: psql would need a file for each piece, and there is no log to grow twice.
+        # Use one statement: psql would need a file for each piece, and no log is written twice here.
         self.postgres.psql(f"{self.path}set synchronous_commit = off; {sql}", self.database, timeout=3600)
 
     def close(self) -> None:

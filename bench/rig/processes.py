@@ -1,4 +1,4 @@
-"""Child processes: started in one place, so that all of them, and all that they start, end with the benchmark."""
+"""Child processes: started in one place, so that they and all their descendants end with the benchmark."""
 
 import ctypes
 import os
@@ -14,11 +14,11 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Failed(RuntimeError):
-    """A program did not do what it was started for; the text has its last words."""
+    """A program failed; the text has the end of its output."""
 
 
 def adopt_orphans() -> None:
-    """What loses its parent (the agents of a server that was killed) becomes our child, so that we find and end it."""
+    """Adopts processes that lose their parent, such as the agents of a killed server, so that they can be ended."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # A thousand streams need a thousand descriptors, here and in the server, which inherits the limit.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -28,7 +28,7 @@ def adopt_orphans() -> None:
 
 
 def unprivileged() -> str | None:
-    """A user for programs that refuse to run as root; None if we are not root."""
+    """Returns a user for programs that refuse to run as root; None if this process is not root."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -36,7 +36,7 @@ def unprivileged() -> str | None:
 
 
 def start(argv, log: Path, user: str | None = None, **options) -> subprocess.Popen:
-    """Starts a server in a process group of its own; what it prints goes to `log`."""
+    """Starts a server in a new session; its output goes to `log`."""
     with open(log, "ab") as out:
         options.setdefault("stdout", out)
         if user:
@@ -47,9 +47,9 @@ def start(argv, log: Path, user: str | None = None, **options) -> subprocess.Pop
 
 
 def run(argv, timeout: float = 600, **options) -> str:
-    """Runs a program to its end and returns what it printed; Failed if it did not succeed."""
+    """Runs a program to its end and returns its output; raises Failed if it does not succeed."""
     argv = [str(word) for word in argv]
-    # Not a session of its own: Ctrl-C at the terminal reaches it too.
+    # In the same session, so that Ctrl-C in the terminal reaches the program too.
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, **options)
     if done.returncode != 0:
         words = (done.stderr.strip() or done.stdout.strip())[-2000:]
@@ -57,17 +57,17 @@ def run(argv, timeout: float = 600, **options) -> str:
     return done.stdout
 
 
-def last_words(log: Path, count: int = 400) -> str:
+def log_tail(log: Path, count: int = 400) -> str:
     return " ".join(log.read_text(errors="replace").split())[-count:] if log.exists() else ""
 
 
 def _stat(pid: int) -> list[str]:
-    # The name is in parentheses and may have blanks: count from behind it. Index 0 is field 3, the state.
+    # The name is in parentheses and may have blanks: count the fields after it. Index 0 is field 3, the state.
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
 
 
 def descendants(root: int) -> list[int]:
-    """Every process below `root`, parents before children."""
+    """Returns all descendants of a process, parents before children."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -92,7 +92,7 @@ def _kill(pids) -> None:
 
 
 def stop(server: subprocess.Popen | None, how: int = signal.SIGKILL) -> None:
-    """Ends a server and all that it has started; for other signals than KILL it gets ten seconds."""
+    """Ends a server and its descendants; after a signal other than SIGKILL, the server has ten seconds to stop."""
     if server is None or server.poll() is not None:
         return
     family = descendants(server.pid)
@@ -106,7 +106,7 @@ def stop(server: subprocess.Popen | None, how: int = signal.SIGKILL) -> None:
 
 
 def end_all() -> None:
-    """Ends every process that came from us, also those that meanwhile begot others."""
+    """Ends all descendants of this process, also those that are started in the meantime."""
     for _ in range(50):
         left = descendants(os.getpid())
         if not left:
@@ -117,7 +117,7 @@ def end_all() -> None:
 
 
 def our_seconds() -> float:
-    """Processor time of this process and of all that ever came from it, also of what has ended since."""
+    """Returns the processor time of this process and all its descendants, also of those that have ended."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     total = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     for pid in descendants(os.getpid()):
@@ -129,7 +129,7 @@ def our_seconds() -> float:
 
 
 def reap() -> None:
-    """Buries orphans that have ended, of which nobody else asks how."""
+    """Reaps adopted processes that have ended."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -138,7 +138,7 @@ def reap() -> None:
 
 
 def resident_kib(pid: int, family: bool = False) -> int:
-    """Resident memory; of the whole family each page that is shared counts once for each process, as `ps` has it."""
+    """Returns the resident KiB (with `family`, of all descendants too); shared pages count once per process."""
     total = 0
     for one in [pid, *(descendants(pid) if family else [])]:
         try:
@@ -150,6 +150,6 @@ def resident_kib(pid: int, family: bool = False) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a process and of the children that it has waited for."""
+    """Returns the processor time of a process and of the children that it has waited for."""
     fields = _stat(pid)  # utime, stime, cutime, cstime are fields 14 to 17
     return sum(int(field) for field in fields[11:15]) / TICKS

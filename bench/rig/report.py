@@ -1,4 +1,4 @@
-"""The report: a table for each group, with what was measured, what is wanted, and what stands beside it."""
+"""The report: a table for each group, with its figures, their targets, and their ratios to other figures."""
 
 import statistics
 
@@ -8,7 +8,7 @@ from .figures import SHARED, Figure, Results
 
 
 def number(value: float) -> str:
-    """Three digits that say something, and thousands apart."""
+    """Formats a number with about three significant digits and a separator of thousands."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -17,32 +17,32 @@ def number(value: float) -> str:
 
 
 class Report:
-    """Writes the results of one session. Made before it, so that a name that is wrong is told before the hour's work."""
+    """Writes the results of a session. It is created before the session, so that wrong names are reported at once."""
 
     def __init__(self, groups: dict, labels: list[str]):
         self.results, self.groups, self.labels = Results(), groups, labels
-        self.reasons: list[str] = []  # why figures of the table at hand are missing; a reason often has many figures
+        self.reasons: list[str] = []  # why figures of the current table are missing; figures may share a reason
         self.titles = {f"{name}.{figure.key}": figure for name, group in groups.items() for figure in group.FIGURES}
-        named = {other for figure in self.titles.values() for other in figure.beside}
+        named = {other for figure in self.titles.values() for other in figure.compared}
         named |= set(TARGETS) | {target.of for targets in TARGETS.values() for target in targets if target.of}
         if unknown := sorted(named - set(self.titles)):
             raise SystemExit(f"bench: there is no figure {', '.join(unknown)}")
 
     def text(self, results: Results, facts: dict[str, str], asked: list[str]) -> str:
         self.results = results
-        lines = ["# Results", "", "Made by `python3 bench/bench.py`; [README.md](README.md) says how to read it.", ""]
+        lines = ["# Results", "", "Written by `python3 bench/bench.py`; [README.md](README.md) explains it.", ""]
         lines += [f"- {name}: {value}" for name, value in facts.items()]
         for name, group in self.groups.items():
             if name in asked:
                 lines += ["", f"## {name}", "", group.__doc__.splitlines()[0], "", *self._table(name, group)]
                 lines += [line for n, why in enumerate(self.reasons, 1) for line in ("", f"[{n}] {why}")]
                 if others := results.others.get(name):
-                    took = f"{statistics.median(others):.0f} % of the machine meanwhile, {max(others):.0f} % at most"
-                    lines += ["", f"Others took {took}."]
+                    used = f"{statistics.median(others):.0f} % of the machine, {max(others):.0f} % at most"
+                    lines += ["", f"Meanwhile, other processes and guests used {used}."]
                 lines += [line for remark in self.results.notes.get(name, []) for line in ("", remark)]
         left = [name for name in self.groups if name not in asked]
         if left:
-            lines += ["", f"Not asked for: {', '.join(left)}."]
+            lines += ["", f"Not measured: {', '.join(left)}."]
         return "\n".join(lines) + "\n"
 
     def _table(self, name: str, group) -> list[str]:
@@ -59,7 +59,7 @@ class Report:
         return ["| " + " | ".join(row) + " |" for row in rows]
 
     def _matrix(self, name: str, things: dict[str, str], columns: dict[str, str]) -> list[str]:
-        """A row for each thing: median, and the spread in parentheses."""
+        """Returns a row for each thing, with the medians, and the spreads in parentheses."""
         rows = [["", *columns.values()], ["---"] * (len(columns) + 1)]
         for thing, title in things.items():
             cells = [self._measured(f"{name}.{thing}-{column}", SHARED) for column in columns]
@@ -71,7 +71,7 @@ class Report:
         row = [figure.title.replace("|", "\\|"), figure.unit, *self._measured(key, first)]
         if pair:
             row += [*self._measured(key, pair[1]), self._paired(key, pair)]
-        return [*row, *self._targets(key, first), self._beside(key, figure, first)]
+        return [*row, *self._targets(key, first), self._ratios(key, figure, first)]
 
     def _values(self, key: str, label: str) -> list[float]:
         return self.results.values.get((key, label)) or self.results.values.get((key, SHARED)) or []
@@ -86,14 +86,14 @@ class Report:
         return [f"**{number(statistics.median(values))}**", spread]
 
     def _reason(self, key: str, label: str) -> int:
-        """The number of the reason under the table."""
+        """Returns the number of the reason under the table."""
         why = self.results.why_not(key, label)
         if why not in self.reasons:
             self.reasons.append(why)
         return self.reasons.index(why) + 1
 
     def _paired(self, key: str, pair: list[str]) -> str:
-        """Each round against the round beside it: what the hour does to both drops out."""
+        """Returns the ratio of neighboring rounds: changes of the machine that affect both programs cancel out."""
         ratios = [a / b for a, b in zip(*(self._values(key, label) for label in pair)) if b]
         if not ratios:
             return ""
@@ -108,9 +108,9 @@ class Report:
             met.append({True: "yes", False: "**no**", None: "not known"}[verdict])
         return ["<br>".join(map(str, targets)), "<br>".join(met)]
 
-    def _beside(self, key: str, figure: Figure, label: str) -> str:
+    def _ratios(self, key: str, figure: Figure, label: str) -> str:
         found, ratios = self.results.median(key, label), []
-        for other in dict.fromkeys(figure.beside + tuple(t.of for t in TARGETS.get(key, []) if t.of)):
+        for other in dict.fromkeys(figure.compared + tuple(t.of for t in TARGETS.get(key, []) if t.of)):
             value = self.results.median(other, label)
             if found is not None and value:
                 ratios.append(f"{found / value:.2f} × {other} ({number(value)})")

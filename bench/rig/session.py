@@ -1,4 +1,4 @@
-"""One run of the benchmark: its programs, folders, settings, and what the groups share between rounds."""
+"""A run of the benchmark: its programs, folders and settings, and the data that groups share between rounds."""
 
 import itertools
 import shutil
@@ -26,27 +26,27 @@ class Program:
 
 
 class Session:
-    """What every group gets. `kept` holds what is dear to make, such as a store with a million jobs, until the end."""
+    """The context of every group. `shared` holds what is expensive to create, such as a store with a million jobs."""
 
     def __init__(self, programs: list[Program], seconds: float, rounds: int, jobs: int, cache: Path, parent: Path):
         self.programs, self.seconds, self.rounds, self.jobs, self.cache = programs, seconds, rounds, jobs, cache
         cache.mkdir(parents=True, exist_ok=True)
         parent.mkdir(parents=True, exist_ok=True)
         self.work = Path(tempfile.mkdtemp(prefix="journeyman-bench-", dir=parent))
-        # PostgreSQL runs as another user where we are root, and must get through to its own folder.
+        # As root, this process runs PostgreSQL as another user, who must be able to access its folder.
         self.work.chmod(0o711)
         self.results = Results()
-        self.kept: dict = {}
-        self.calm = 0.0  # how long a round waits for the machine to be quiet
+        self.shared: dict = {}
+        self.calm = 0.0  # the maximum seconds that a round waits for an idle machine
         self._postgres: Postgres | Skip | None = None
         self._count = itertools.count(1)
 
     def folder(self) -> Path:
-        """A name that nothing has yet."""
+        """Returns a path that does not exist yet."""
         return self.work / f"{next(self._count):03}"
 
     def postgres(self) -> Postgres:
-        """The private PostgreSQL, started when it is first asked for; Skip if it cannot be, each time."""
+        """Returns the private PostgreSQL server, started by the first call; every call raises Skip if that failed."""
         if self._postgres is None:
             try:
                 self._postgres = Postgres(self.folder())
@@ -56,26 +56,26 @@ class Session:
             raise self._postgres
         return self._postgres
 
-    def site(self, program: Program, store: str = "sqlite", little: bool = True, **more) -> Site:
-        """A new installation; with `little`, its repository has one small commit."""
+    def site(self, program: Program, store: str = "sqlite", has_commit: bool = True, **more) -> Site:
+        """Returns a new installation; if `has_commit` is true, its repository has one small commit."""
         url = self.postgres().new_database() if store == "postgresql" else None
         site = Site(program.path, self.folder(), url, **more)
-        if little:
-            site.push_little()
+        if has_commit:
+            site.push_commit()
         return site
 
     def drop(self, site: Site) -> None:
-        """Ends a site's server and frees its room; its many small files stay until the end of the run.
+        """Ends a site's server and deletes its database; its many small files stay until the end of the run.
 
-        Deleting them here would make what is measured next slow: ext4 without a journal looks for minutes at each inode
-        that was freed before it gives it out again, and makes 20,000 files in 9 s instead of 0.3 s.
+        Deleting them here would slow down the next measurement: for minutes, ext4 without a journal examines each freed
+        inode before it reuses it, and takes 9 s instead of 0.3 s to create 20,000 files.
         """
         site.stop()
         for file in site.folder.glob("data/journeyman.db*"):
             file.unlink()
 
     def end(self) -> None:
-        """Nothing of this run stays: no process, no folder."""
+        """Ends all processes of the run and deletes its folder."""
         if isinstance(self._postgres, Postgres):
             self._postgres.stop()
         end_all()

@@ -9,24 +9,24 @@ import time
 from pathlib import Path
 
 from .machine import Skip, free_port
-from .processes import Failed, last_words, run, start, stop
+from .processes import Failed, log_tail, run, start, stop
 
-# What every server here runs with: no limits of the hour, and a log that is no work.
+# The settings of every server: no hourly limits, and a log level that costs little.
 SETTINGS = 'create-per-hour = 0\nmessage-per-hour = 0\nlog = "warn"\n'
 
-# An agent that never answers: what is accepted stays queued, so that accepting is measured and nothing else.
+# An agent that never answers: messages stay queued, so that only their acceptance is measured.
 IDLE_AGENT = '[agents.idle]\ncommand = ["sleep", "100000"]\n'
 
 BENCH = Path(__file__).resolve().parent.parent
 
-# The agent that says when it was prompted. As a text and not as a file, which a sandbox might not show.
+# The agent that reports when it was prompted. It is passed as text, because a sandbox may not contain its file.
 PROBE_AGENT = f'[agents.probe]\ncommand = ["bash", "-c", \'\'\'\n{(BENCH / "agent.sh").read_text()}\'\'\']\n'
 
 PROMPT = "Add a test for the parser. " * 18  # about 500 bytes
 
 
 class Site:
-    """A data directory, and at most one server on it; `settings` and `tables` are more of its configuration."""
+    """A data directory, and at most one server on it; `settings` and `tables` are added to its configuration."""
 
     def __init__(self, program: Path, folder: Path, database_url: str | None = None, workers: int = 4,
                  settings: str = "", tables: str = ""):
@@ -37,7 +37,7 @@ class Site:
         folder.mkdir(parents=True)
         self.log = folder / "log"
         self.data = folder / "data"
-        # Given, because on PostgreSQL it is not made by itself.
+        # The service does not create a master key itself if it uses PostgreSQL.
         master_key = folder / "master.key"
         master_key.touch(0o600)
         master_key.write_text(secrets.token_hex(32) + "\n")
@@ -48,7 +48,7 @@ class Site:
             self.key = self.command("key", "create", "--name", "bench").strip().splitlines()[-1]
         except Failed as error:
             if database_url:
-                raise Skip(f"this build does not run on it: {error}") from error
+                raise Skip(f"this build does not run on PostgreSQL: {error}") from error
             raise
         self.command("project", "create", "shop", "--repository", "local:shop")
         self.repository = self.data / "repositories/shop.git"
@@ -58,11 +58,11 @@ class Site:
         return run([self.program, *words, *here], timeout=120)
 
     def push(self, clone: Path) -> None:
-        """Makes what is on the branch main of `clone` the project's repository."""
+        """Pushes the branch main of `clone` to the project's repository."""
         run(["git", "-C", clone, "push", "--quiet", self.repository, "main"])
 
-    def push_little(self) -> None:
-        """One commit with one file."""
+    def push_commit(self) -> None:
+        """Pushes a commit with one file to the project's repository."""
         clone = self.folder / "clone"
         run(["git", "init", "--quiet", "--initial-branch=main", clone])
         (clone / "README.md").write_text("# Shop\n")
@@ -71,7 +71,7 @@ class Site:
         self.push(clone)
 
     def start(self, patience: float = 60) -> float:
-        """Starts the server; seconds from its exec to its first good answer."""
+        """Starts the server; returns the seconds from its exec to its first successful answer."""
         self.port = free_port()
         self._connections = threading.local()
         begun = time.monotonic()
@@ -89,13 +89,13 @@ class Site:
             except OSError:
                 pass
             if self.server.poll() is not None:
-                raise Failed(f"the server ended: {last_words(self.log)}")
+                raise Failed(f"the server ended: {log_tail(self.log)}")
             if time.monotonic() - begun > patience:
-                raise Failed(f"the server was not ready after {patience} s: {last_words(self.log)}")
+                raise Failed(f"the server was not ready after {patience} s: {log_tail(self.log)}")
             time.sleep(0.0005)
 
     def stop(self) -> None:
-        # Without mercy: a graceful stop waits for agents that never answer.
+        # Kill the server, because a graceful stop waits for agents that never answer.
         stop(self.server)
         self.server = None
 
@@ -112,7 +112,7 @@ class Site:
         return f"http://127.0.0.1:{self.port}"
 
     def call(self, method: str, path: str, body=None, timeout: float = 90):
-        """An answer's JSON, over this thread's connection; Failed if the status is not 2xx."""
+        """Sends a request on this thread's connection; returns the JSON, and raises Failed if the status is not 2xx."""
         connection = getattr(self._connections, "one", None)
         if connection is None:
             connection = self._connections.one = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -126,12 +126,12 @@ class Site:
             text = answer.read()
         except (OSError, http.client.HTTPException) as error:
             self._connections.one = None
-            raise Failed(f"{method} {path}: {error}; the server's log: {last_words(self.log)}") from error
+            raise Failed(f"{method} {path}: {error}; the server's log: {log_tail(self.log)}") from error
         if answer.status // 100 != 2:
             raise Failed(f"{method} {path}: {answer.status} {text[:300]!r}")
         return json.loads(text)
 
-    # What follows speaks of jobs, in the words of the interface.
+    # Calls about jobs.
 
     def create(self, prompt: str = PROMPT, **more) -> str:
         return self.call("POST", f"{JOBS}/job", {"prompt": prompt, **more})["id"]
@@ -140,7 +140,7 @@ class Site:
         self.call("POST", f"{JOBS}/job/{job}/message", {"prompt": prompt})
 
     def wait(self, job: str, patience: float = 120) -> str:
-        """The status of the job when it is no longer active."""
+        """Waits until the job is not active; returns its status."""
         until = time.monotonic() + patience
         while time.monotonic() < until:
             status = self.call("GET", f"{JOBS}/job/{job}?wait=30")["status"]
@@ -157,7 +157,7 @@ class Site:
         return self.call("GET", f"{JOBS}/job/{job}/events?after={after}&limit=1000")["events"]
 
     def newest(self, count: int) -> list[str]:
-        """The ids of the jobs that were made last."""
+        """Returns the IDs of the newest jobs."""
         ids, cursor = [], ""
         while len(ids) < count:
             page = self.call("GET", f"{JOBS}/jobs?limit=100{cursor}")
@@ -169,7 +169,7 @@ class Site:
 
 
     def active(self) -> list[str]:
-        """The paths of all jobs that are active."""
+        """Returns the paths of all active jobs."""
         paths = []
         while True:
             more = f"&cursor={cursor}" if paths else ""

@@ -37,7 +37,7 @@ def measure(asked, work):
     began = json.loads(run([*script, "start"], env=environment, timeout=60))
     memory = resident_kib(server.pid) / 1024 + began["node_memory_mb"]
     figures = json.loads(run([*script, asked.seconds], env=environment, timeout=300))
-    # Redis first, then a process that uses it.
+    # The start of Redis, and then that of a process that uses it.
     return figures | {"start_ms": seconds * 1000 + began["start_ms"], "idle_memory_mb": memory, "durable": True}
 
 

@@ -8,7 +8,7 @@ const pgPool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 20
 const utils = await makeWorkerUtils({ pgPool, logger });
 await utils.migrate();
 await measure({
-    // No queue name for each job: its documentation warns of many of them.
+    // Jobs have no queue names: the documentation of graphile-worker warns against many of them.
     add: (queue, body) => utils.addJob(queue, body),
     work: (queue, handler) => run({ pgPool, logger, concurrency: 8, noHandleSignals: true, taskList: { [queue]: handler } }),
     async close() {},

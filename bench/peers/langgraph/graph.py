@@ -1,4 +1,4 @@
-"""A job as a LangGraph thread: one step, which asks a scripted model on loopback. Its URL is in MODEL_URL."""
+"""A job as a LangGraph thread: one step, which calls a scripted model on loopback, whose URL is in MODEL_URL."""
 
 import asyncio
 import operator
@@ -19,7 +19,7 @@ client = httpx.AsyncClient()
 async def step(state: State) -> dict:
     prompt = state["messages"][-1]
     if prompt == "hold":
-        # An agent that never answers: what is accepted stays queued.
+        # Act as an agent that never answers, so that accepted messages stay queued.
         await asyncio.sleep(3600)
     answer = await client.post(f"{os.environ['MODEL_URL']}/v1", json={"messages": [prompt]})
     return {"messages": [answer.json()["choices"][0]["message"]["content"]]}

@@ -1,4 +1,4 @@
-"""LangGraph's server in memory (`langgraph dev`): a thread for each job, a run of a graph of one step for each message."""
+"""LangGraph's server in memory (`langgraph dev`): a thread for each job, a run of a one-step graph for each message."""
 
 import os
 import shutil
@@ -53,7 +53,7 @@ def measure(asked, work):
     figures["dispatch_p50_ms"] = dispatches(
         lambda stamp: call("POST", f"{url}/threads/{one}/runs", body(f"{PROMPT} {stamp}")), lambda: model.times
     )
-    # Answered when the run is over. A client has threads of its own: a run waits for the one before it.
+    # The answer comes when the run has ended. There are many threads, because runs of one thread wait for each other.
     before, paths = cpu(), [f"/threads/{thread()}/runs/wait" for _ in range(THREADS)]
     load = closed(url, paths, 8, asked.seconds, work, body(PROMPT))
     turns = load.rate * max(1, round(asked.seconds))

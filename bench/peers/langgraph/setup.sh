@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs LangGraph's server and the graph that it serves into the folder $1, in the versions of requirements.txt.
+# Installs LangGraph's server and the graph that it serves into the folder $1, as requirements.txt pins them.
 set -eu
 here=$(dirname "$0")
 sh "$here/../venv.sh" "$1" "$here/requirements.txt" 11

@@ -1,4 +1,4 @@
-"""OpenHands' agent server: a conversation for each job, its own agent without tools on a scripted model."""
+"""OpenHands' agent server: a conversation for each job, with its real agent, without tools, on a scripted model."""
 
 import itertools
 import os
@@ -70,7 +70,7 @@ def measure(asked, work):
     finish(one)
 
     def send(stamp: str) -> None:
-        # When the one before is over: a message to a conversation that runs is not dispatched, but found by it.
+        # Wait for the turn before: a running conversation finds a new message by itself, without a dispatch.
         finish(one)
         turn(one, f"{PROMPT} {stamp}")
 
@@ -83,7 +83,7 @@ def measure(asked, work):
     def once(number: int) -> None:
         stamp = f"stamp-{next(stamps)}"
         turn(mine[number], f"{PROMPT} {stamp}")
-        # It still says `finished` of the turn before when this one was accepted.
+        # After this turn is accepted, the status may still be `finished` from the turn before.
         while stamp not in model.times:
             time.sleep(0.005)
         finish(mine[number])

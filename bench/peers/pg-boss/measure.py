@@ -1,4 +1,4 @@
-"""pg-boss on PostgreSQL: a process of node that adds to the queue and takes from it."""
+"""pg-boss on PostgreSQL: a Node.js process that adds messages to the queue and processes them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ def measure(asked, work):
         raise Failed("needs --database-url")
     script = [node(asked), asked.installed / "queue-pg-boss.mjs"]
     environment = os.environ | {"DATABASE_URL": asked.database_url, "NODE_ENV": "production"}
-    run([*script, "start"], env=environment, timeout=60)  # its tables are there now
+    run([*script, "start"], env=environment, timeout=60)  # creates its tables
     began = json.loads(run([*script, "start"], env=environment, timeout=60))
     figures = json.loads(run([*script, asked.seconds], env=environment, timeout=300))
     return figures | {"start_ms": began["start_ms"], "idle_memory_mb": began["node_memory_mb"], "durable": True}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs pg-boss and a node that it works on into the folder $1, in the versions of package-lock.json.
+# Installs pg-boss and a version of Node.js that it supports into the folder $1, as package-lock.json pins them.
 set -eu
 here=$(dirname "$0")
 mkdir -p "$1"

@@ -1,4 +1,4 @@
-"""Restate: a durable virtual object for each job, its messages sent one-way over HTTP; one node, as it comes."""
+"""Restate: a durable virtual object for each job, messages sent one-way over HTTP; one node with default settings."""
 
 import os
 import time
@@ -19,7 +19,7 @@ def measure(asked, work):
         "RESTATE_DISABLE_TELEMETRY": "true",
         "RESTATE_LOG_FILTER": "warn",
     }
-    # The program itself, and not the script of node before it: that one's start is no part of it.
+    # The program itself and not its Node.js wrapper, whose start must not be measured.
     binary = next(asked.installed.glob("node_modules/@restatedev/restate-server-*/bin/restate-server"))
     log = work / "restate.log"
 
@@ -45,7 +45,7 @@ def measure(asked, work):
     begun = time.monotonic()
     server = serve()
     ready(f"{ingress}/restate/health", server, log)
-    # It answers for its health before it takes work: the start ends with the first message that is taken.
+    # The health check succeeds before Restate accepts work: the start ends with the first accepted message.
     while True:
         try:
             call("POST", f"{ingress}/job/warm/message/send", {"prompt": PROMPT}, timeout=2)
@@ -63,7 +63,7 @@ def measure(asked, work):
 
     figures["dispatch_p50_ms"] = dispatches(send, lambda: call("GET", f"{model}/times"))
 
-    # A call, not a send: it is answered when the turn is over, as a client that waits for its turn is.
+    # A call, not a send: it is answered when the turn has ended, like a client that waits for its turn.
     before = cpu_seconds(server.pid) + cpu_seconds(service.pid)
     turns = [f"/job/turn-{number}/message" for number in range(KEYS)]
     load = closed(ingress, turns, 8, asked.seconds, work, {"prompt": PROMPT})

@@ -1,6 +1,6 @@
-// A job as Restate's virtual object: a handler that takes a message, asks a scripted model over HTTP on loopback, which
-// answers at once, and keeps both in the job's state. A second port has the model, and the times of the first lines of
-// the handler. Arguments: the port of the service, the port of the model.
+// A job as Restate's virtual object: a handler that gets a message, calls a scripted model over HTTP on loopback, which
+// answers at once, and stores both in the job's state. A second port serves the model, and the times of the first lines
+// of the handler. Arguments: the port of the service, the port of the model.
 import http from "node:http";
 import * as restate from "@restatedev/restate-sdk";
 
@@ -13,7 +13,7 @@ const job = restate.object({
     handlers: {
         message: async (ctx, body) => {
             if (body.stamp) times[body.stamp] ??= (performance.timeOrigin + performance.now()) / 1000;
-            // An agent that never answers: what is accepted stays queued.
+            // Act as an agent that never answers, so that accepted messages stay queued.
             if (body.hold) await held;
             const answer = await ctx.run("model", async () => {
                 const response = await fetch(`http://127.0.0.1:${modelPort}/model`, { method: "POST", body: body.prompt });

@@ -1,8 +1,11 @@
-//! The proxy that programs in a sandbox reach package registries by: HTTP's CONNECT (RFC 9110, section 9.3.6), to exact
-//! names and ports of the project's list.
+//! The proxy through which programs in a sandbox reach package registries: HTTP CONNECT (RFC 9110, section 9.3.6) to
+//! the exact names and ports on the project's allowlist.
 //!
-//! Invariants: a name is resolved once, and what is connected to is the address that was checked; nothing but the target
-//! of the request says where to; of a request that is not understood to the letter nothing is done.
+//! Invariants:
+//!
+//! - A name is resolved once, and the proxy connects only to an address that it has checked.
+//! - Only the target of the request determines the destination.
+//! - Malformed requests are rejected.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,33 +23,33 @@ use tokio::time::timeout;
 
 use crate::resolver::Resolver;
 
-/// Connections of one sandbox at a time; more wait.
+/// The maximum number of concurrent connections of one sandbox; more connections wait.
 const CONNECTIONS: usize = 128;
 
-/// A request may have so many bytes.
+/// The maximum size of a request in bytes.
 const REQUEST_BYTES: usize = 8 << 10;
 
-/// And so many fields.
+/// The maximum number of header fields of a request.
 const FIELDS: usize = 64;
 
-/// How long a request may take to arrive.
+/// The time limit for receiving a request.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 
-/// How long a destination may take to answer.
+/// The time limit for resolving the name of a destination, and for each attempt to connect.
 const CONNECT_TIME: Duration = Duration::from_secs(15);
 
-/// Bytes of a destination that are told.
-const TOLD_BYTES: usize = 300;
+/// The maximum size of a destination in the log, in bytes.
+const LOGGED_BYTES: usize = 300;
 
-/// One sandbox's proxy.
+/// The egress proxy of one sandbox.
 pub(crate) struct Egress {
     pub(crate) allowed: Allowlist,
-    pub(crate) told: EgressLog,
+    pub(crate) log: EgressLog,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) private: Vec<IpNet>,
 }
 
-/// Why a request is not granted, as a status and in words.
+/// A refusal: the HTTP status and the reason.
 struct Denied {
     status: &'static str,
     destination: String,
@@ -54,21 +57,21 @@ struct Denied {
 }
 
 impl Egress {
-    /// Serves until it is dropped, and all connections with it.
+    /// Serves connections until this future is dropped, which closes all of them.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let (room, mut connections) = (Arc::new(Semaphore::new(CONNECTIONS)), JoinSet::new());
+        let (limit, mut connections) = (Arc::new(Semaphore::new(CONNECTIONS)), JoinSet::new());
         loop {
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+            let Ok(permit) = Arc::clone(&limit).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((client, _)) => {
                     let egress = Arc::clone(&self);
                     connections.spawn(async move {
-                        let _place = place;
+                        let _permit = permit;
                         egress.answer(client).await;
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection out of a sandbox could not be taken");
+                    tracing::warn!(%error, "a connection from a sandbox could not be accepted");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -77,19 +80,19 @@ impl Egress {
     }
 
     async fn answer(&self, mut client: TcpStream) {
-        let asked = match timeout(REQUEST_TIME, read_request(&mut client)).await {
-            Ok(Ok(asked)) => asked,
-            // Gone, or too slow.
+        let parsed = match timeout(REQUEST_TIME, read_request(&mut client)).await {
+            Ok(Ok(parsed)) => parsed,
+            // The client has disconnected, or is too slow.
             Ok(Err(_)) | Err(_) => return,
         };
-        let reached = match asked {
-            Ok((destination, rest)) => self.reach(&destination).await.map(|server| (destination, rest, server)),
+        let reached = match parsed {
+            Ok((destination, rest)) => self.connect(&destination).await.map(|server| (destination, rest, server)),
             Err(denied) => Err(denied),
         };
         match reached {
             Ok((destination, rest, server)) => {
-                (self.told)(EgressDecision { destination: destination.to_string(), allowed: true, reason: None });
-                // Whichever of the two ends it.
+                (self.log)(EgressDecision { destination: destination.to_string(), allowed: true, reason: None });
+                // Either side may end the connection.
                 let _ = tunnel(client, server, &rest).await;
             }
             Err(Denied { status, mut destination, why }) => {
@@ -98,25 +101,25 @@ impl Egress {
                     "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
                     body.len()
                 );
-                let mut end = destination.len().min(TOLD_BYTES);
+                let mut end = destination.len().min(LOGGED_BYTES);
                 while !destination.is_char_boundary(end) {
                     end -= 1;
                 }
                 destination.truncate(end);
-                (self.told)(EgressDecision { destination, allowed: false, reason: Some(why) });
-                // It may be gone.
+                (self.log)(EgressDecision { destination, allowed: false, reason: Some(why) });
+                // The client may have disconnected.
                 let _ = client.write_all(format!("{head}{body}").as_bytes()).await;
                 let _ = client.shutdown().await;
             }
         }
     }
 
-    /// Connects to a destination that is allowed.
-    async fn reach(&self, destination: &Destination) -> Result<TcpStream, Denied> {
+    /// Connects to a destination if the project allows it.
+    async fn connect(&self, destination: &Destination) -> Result<TcpStream, Denied> {
         let denied = |status, why: String| Denied { status, destination: destination.to_string(), why };
         if !self.allowed.has(destination) {
             let why = format!(
-                "{destination} is not among what this project's programs may reach; add it to sandbox.egress of the project"
+                "{destination} is not on the allowlist of this project; add it to sandbox.egress of the project"
             );
             return Err(denied("403 Forbidden", why));
         }
@@ -127,10 +130,8 @@ impl Egress {
         let may = |address: &IpAddr| is_public(*address) || self.private.iter().any(|net| net.contains(address));
         let good: Vec<IpAddr> = addresses.into_iter().filter(may).collect();
         if good.is_empty() {
-            let why = format!(
-                "{destination} has no address that may be reached: it is not public; the operator may add its network to \
-                 egress-private"
-            );
+            let why =
+                format!("{destination} has no public address; the operator can allow its network with egress-private");
             return Err(denied("403 Forbidden", why));
         }
         let mut last = String::new();
@@ -138,17 +139,17 @@ impl Egress {
             match timeout(CONNECT_TIME, TcpStream::connect(SocketAddr::new(address, destination.port()))).await {
                 Ok(Ok(server)) => return Ok(server),
                 Ok(Err(error)) => last = error.to_string(),
-                Err(_) => last = "it does not answer".to_owned(),
+                Err(_) => last = "it did not answer in time".to_owned(),
             }
         }
         Err(denied("502 Bad Gateway", format!("{destination} cannot be reached: {last}")))
     }
 }
 
-type Asked = Result<(Destination, Vec<u8>), Denied>;
+type Parsed = Result<(Destination, Vec<u8>), Denied>;
 
-/// Where a client wants to go, and what it has sent beyond its request.
-async fn read_request(client: &mut TcpStream) -> io::Result<Asked> {
+/// Reads a request. Returns its destination, and the bytes that the client has sent after the request.
+async fn read_request(client: &mut TcpStream) -> io::Result<Parsed> {
     let mut bytes = Vec::with_capacity(1024);
     loop {
         if client.read_buf(&mut bytes).await? == 0 {
@@ -158,35 +159,35 @@ async fn read_request(client: &mut TcpStream) -> io::Result<Asked> {
         let mut request = httparse::Request::new(&mut fields);
         match request.parse(&bytes) {
             Ok(httparse::Status::Complete(length)) => {
-                let asked = understand(&request);
-                return Ok(asked.map(|destination| (destination, bytes[length..].to_vec())));
+                let parsed = parse_target(&request);
+                return Ok(parsed.map(|destination| (destination, bytes[length..].to_vec())));
             }
             Ok(httparse::Status::Partial) if bytes.len() <= REQUEST_BYTES => {}
             Ok(httparse::Status::Partial) | Err(_) => {
-                let destination = String::from_utf8_lossy(&bytes[..bytes.len().min(TOLD_BYTES)]).replace('\0', "");
-                let why = "this is no request that a proxy takes".to_owned();
+                let destination = String::from_utf8_lossy(&bytes[..bytes.len().min(LOGGED_BYTES)]).replace('\0', "");
+                let why = "this is not a valid proxy request".to_owned();
                 return Ok(Err(Denied { status: "400 Bad Request", destination, why }));
             }
         }
     }
 }
 
-fn understand(request: &httparse::Request<'_, '_>) -> Result<Destination, Denied> {
+fn parse_target(request: &httparse::Request<'_, '_>) -> Result<Destination, Denied> {
     let (method, target) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     let denied = |status, why: &str| Denied { status, destination: target.to_owned(), why: why.to_owned() };
     if method != "CONNECT" {
-        let why = "only CONNECT is served: use https, by which a program talks to its destination itself";
+        let why = "the proxy serves only CONNECT; use https, for which programs send CONNECT";
         return Err(denied("405 Method Not Allowed", why));
     }
-    // A request that has a body for one reader and none for another.
+    // Parsers may disagree on whether such a request has a body.
     let has_body = |field: &httparse::Header<'_>| {
         ["content-length", "transfer-encoding"].iter().any(|name| field.name.eq_ignore_ascii_case(name))
     };
     if request.headers.iter().any(has_body) {
-        return Err(denied("400 Bad Request", "CONNECT has no body"));
+        return Err(denied("400 Bad Request", "a CONNECT request must not have a body"));
     }
     target.parse().map_err(|error: journeyman_core::egress::InvalidDestination| {
-        denied("400 Bad Request", &format!("{target:?} is no destination: {error}"))
+        denied("400 Bad Request", &format!("{target:?} is not a valid destination: {error}"))
     })
 }
 
@@ -205,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// Each time another address.
+    /// A resolver that returns a different address each time.
     struct Changing(Mutex<Vec<&'static str>>);
 
     #[async_trait]
@@ -216,7 +217,8 @@ mod tests {
         }
     }
 
-    /// What the proxy answers, and what it tells. Who listens at the destination says `hello`.
+    /// Sends a request to a proxy; returns the proxy's answer and the decisions that it logged. The destination sends
+    /// `hello`.
     async fn ask(request: &[u8], addresses: Vec<&'static str>, private: &str) -> (String, Vec<EgressDecision>) {
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = server.local_addr().unwrap().port();
@@ -227,12 +229,12 @@ mod tests {
                 let _ = one.read(&mut [0; 100]).await;
             }
         });
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (proxy, teller) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::clone(&told));
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (proxy, sink) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::clone(&log));
         let address = proxy.local_addr().unwrap();
         let egress = Egress {
             allowed: Allowlist::read(&[format!("good.example:{port}"), "npm".to_owned()]).unwrap(),
-            told: Box::new(move |decision| teller.lock().unwrap().push(decision)),
+            log: Box::new(move |decision| sink.lock().unwrap().push(decision)),
             resolver: Arc::new(Changing(Mutex::new(addresses))),
             private: vec![private.parse().unwrap()],
         };
@@ -243,47 +245,47 @@ mod tests {
         let mut answer = Vec::new();
         let _ = timeout(Duration::from_secs(20), client.read_to_end(&mut answer)).await.unwrap();
         serving.abort();
-        let decisions = told.lock().unwrap().iter().cloned().collect();
+        let decisions = log.lock().unwrap().iter().cloned().collect();
         (String::from_utf8_lossy(&answer).into_owned(), decisions)
     }
 
     #[tokio::test]
-    async fn what_is_allowed_is_reached_and_told() {
-        let (answer, told) = ask(
+    async fn an_allowed_destination_is_reached_and_logged() {
+        let (answer, log) = ask(
             b"CONNECT good.example:PORT HTTP/1.1\r\nHost: evil.example\r\n\r\nearly",
             vec!["127.0.0.1"],
             "127.0.0.0/8",
         )
         .await;
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"), "{answer}");
-        assert!(told.len() == 1 && told[0].allowed && told[0].destination.starts_with("good.example:"), "{told:?}");
+        assert!(log.len() == 1 && log[0].allowed && log[0].destination.starts_with("good.example:"), "{log:?}");
     }
 
     #[tokio::test]
-    async fn everything_else_is_denied_with_a_reason() {
+    async fn other_requests_are_denied_with_a_reason() {
         for (request, status, word) in [
             ("CONNECT evil.example:PORT HTTP/1.1\r\n\r\n", "403", "sandbox.egress"),
             ("CONNECT good.example:1 HTTP/1.1\r\n\r\n", "403", "sandbox.egress"),
             ("CONNECT x.good.example:PORT HTTP/1.1\r\n\r\n", "403", "sandbox.egress"),
             ("CONNECT good.example.evil:PORT HTTP/1.1\r\n\r\n", "403", "sandbox.egress"),
-            ("CONNECT good.example.:PORT HTTP/1.1\r\n\r\n", "400", "no destination"),
-            ("CONNECT GOOD.example:PORT HTTP/1.1\r\n\r\n", "400", "no destination"),
-            ("CONNECT me@good.example:PORT HTTP/1.1\r\n\r\n", "400", "no destination"),
-            ("CONNECT 127.0.0.1:PORT HTTP/1.1\r\n\r\n", "400", "no destination"),
-            ("CONNECT 2130706433:PORT HTTP/1.1\r\n\r\n", "400", "no destination"),
-            ("CONNECT [::1]:PORT HTTP/1.1\r\n\r\n", "400", "no destination"),
-            ("CONNECT good.example:PORT HTTP/1.1\r\nContent-Length: 4\r\n\r\n", "400", "no body"),
-            ("CONNECT good.example:PORT HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "400", "no body"),
-            ("CONNECT good.example\0.evil:PORT HTTP/1.1\r\n\r\n", "400", "no request"),
+            ("CONNECT good.example.:PORT HTTP/1.1\r\n\r\n", "400", "not a valid destination"),
+            ("CONNECT GOOD.example:PORT HTTP/1.1\r\n\r\n", "400", "not a valid destination"),
+            ("CONNECT me@good.example:PORT HTTP/1.1\r\n\r\n", "400", "not a valid destination"),
+            ("CONNECT 127.0.0.1:PORT HTTP/1.1\r\n\r\n", "400", "not a valid destination"),
+            ("CONNECT 2130706433:PORT HTTP/1.1\r\n\r\n", "400", "not a valid destination"),
+            ("CONNECT [::1]:PORT HTTP/1.1\r\n\r\n", "400", "not a valid destination"),
+            ("CONNECT good.example:PORT HTTP/1.1\r\nContent-Length: 4\r\n\r\n", "400", "must not have a body"),
+            ("CONNECT good.example:PORT HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "400", "must not have a body"),
+            ("CONNECT good.example\0.evil:PORT HTTP/1.1\r\n\r\n", "400", "not a valid proxy request"),
             ("GET http://good.example:PORT/ HTTP/1.1\r\n\r\n", "405", "https"),
-            ("nonsense\r\n\r\n", "400", "no request"),
+            ("nonsense\r\n\r\n", "400", "not a valid proxy request"),
         ] {
-            let (answer, told) = ask(request.as_bytes(), vec!["127.0.0.1"], "127.0.0.0/8").await;
+            let (answer, log) = ask(request.as_bytes(), vec!["127.0.0.1"], "127.0.0.0/8").await;
             assert!(
                 answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(word),
                 "{request:?}: {answer}"
             );
-            assert!(told.len() == 1 && !told[0].allowed && told[0].reason.is_some(), "{request:?}: {told:?}");
+            assert!(log.len() == 1 && !log[0].allowed && log[0].reason.is_some(), "{request:?}: {log:?}");
         }
         let long = format!("CONNECT good.example:PORT HTTP/1.1\r\nX: {}", "x".repeat(20_000));
         let (answer, _) = ask(long.as_bytes(), vec![], "127.0.0.0/8").await;
@@ -291,14 +293,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_is_not_public_is_not_reached_by_a_name() {
+    async fn a_name_with_a_private_address_is_denied() {
         let request = b"CONNECT good.example:PORT HTTP/1.1\r\n\r\n";
         for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "64:ff9b::7f00:1"] {
-            let (answer, told) = ask(request, vec![address], "192.168.7.0/24").await;
+            let (answer, log) = ask(request, vec![address], "192.168.7.0/24").await;
             assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("egress-private"), "{address}: {answer}");
-            assert!(!told[0].allowed);
+            assert!(!log[0].allowed);
         }
-        // A name that changes its mind was asked once.
+        // A name whose address changes is resolved only once.
         let (answer, _) = ask(request, vec!["127.0.0.1", "10.0.0.1"], "127.0.0.0/8").await;
         assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
         let (answer, _) = ask(request, vec![], "127.0.0.0/8").await;

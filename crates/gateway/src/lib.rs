@@ -1,7 +1,8 @@
-//! The ways out of a sandbox: a proxy to what a project allows ([`egress`]), and one to the models ([`models`]).
+//! The proxies through which programs in a sandbox reach the outside: one to the destinations that a project allows
+//! ([`egress`]), and one to models ([`models`]).
 //!
-//! Sandboxes have a loopback and nothing else. The service holds sockets that listen there, and so talks to whoever
-//! connects without being reachable otherwise. All that comes from there is untrusted.
+//! A sandbox has only a loopback interface. The service holds sockets that listen there, so it can serve the programs
+//! in the sandbox and is not reachable in any other way. All input from a sandbox is untrusted.
 
 mod egress;
 mod models;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use journeyman_core::egress::Allowlist;
-use journeyman_core::ports::{EgressLog, Gate, Gateway, ModelDoor, ModelMeter, ModelRoute, ModelTotals};
+use journeyman_core::ports::{EgressLog, Gate, Gateway, ModelMeter, ModelProxy, ModelRoute, ModelTotals};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::Reason;
 use tokio::net::TcpListener;
@@ -24,28 +25,29 @@ use egress::Egress;
 pub use models::{ModelSettings, Models, NoClient, Provider};
 pub use resolver::{Resolver, SystemResolver};
 
-/// Opens them.
-pub struct Doors {
+/// Opens the proxies of sandboxes.
+pub struct SandboxGateway {
     resolver: Arc<dyn Resolver>,
-    /// Networks that may be reached though they are not public, where a project allows a name in them.
+    /// The networks that may be reached although they are not public, if a project allows a name in them.
     private: Vec<IpNet>,
     models: Arc<Models>,
 }
 
-impl Doors {
-    /// With the networks that may be reached though they are not public, and the models that can be called.
+impl SandboxGateway {
+    /// Creates a gateway with the networks that may be reached although they are not public, and the models that can be
+    /// called.
     #[must_use]
     pub fn new(resolver: Arc<dyn Resolver>, private: Vec<IpNet>, models: Models) -> Self {
         Self { resolver, private, models: Arc::new(models) }
     }
 }
 
-impl Gateway for Doors {
-    fn open_egress(&self, listener: OwnedFd, allowed: Allowlist, told: EgressLog) -> io::Result<Gate> {
+impl Gateway for SandboxGateway {
+    fn open_egress(&self, listener: OwnedFd, allowed: Allowlist, log: EgressLog) -> io::Result<Gate> {
         let listener = std::net::TcpListener::from(listener);
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        let egress = Egress { allowed, told, resolver: Arc::clone(&self.resolver), private: self.private.clone() };
+        let egress = Egress { allowed, log, resolver: Arc::clone(&self.resolver), private: self.private.clone() };
         Ok(Gate(Box::new(AbortOnDropHandle::new(tokio::spawn(Arc::new(egress).serve(listener))))))
     }
 
@@ -53,12 +55,12 @@ impl Gateway for Doors {
         self.models.route(model, keys)
     }
 
-    fn serve_models(&self, listener: OwnedFd, token: String) -> io::Result<Arc<dyn ModelDoor>> {
+    fn serve_models(&self, listener: OwnedFd, token: String) -> io::Result<Arc<dyn ModelProxy>> {
         self.models.serve(listener, token)
     }
 }
 
-impl ModelMeter for Doors {
+impl ModelMeter for SandboxGateway {
     fn model_totals(&self) -> ModelTotals {
         self.models.totals()
     }

@@ -1,16 +1,19 @@
-//! Calls of models out of a sandbox: a proxy that puts the key in, lets nothing through but the provider's paths for
-//! models, counts what is used and keeps it in its budgets.
+//! The proxy through which agents in sandboxes call models. It adds the key, allows only the provider's paths for
+//! models, counts usage, and enforces budgets.
 //!
-//! Invariants: a key is only in the request to its provider; nothing is called unless a run's account is open and the
-//! token was shown; money is set aside before a call is made, and corrected when its cost is known.
+//! Invariants:
+//!
+//! - A key is only in the request to its provider.
+//! - Nothing is called unless a run's account is open and the caller has sent the token.
+//! - Money is set aside before a call is made, and corrected when the cost is known.
 
 mod account;
 mod call;
-mod door;
 mod failure;
 mod key;
 mod path;
 mod provider;
+mod proxy;
 mod refusal;
 mod request;
 mod totals;
@@ -24,7 +27,7 @@ use std::time::Duration;
 
 use journeyman_core::model::price::Price;
 use journeyman_core::model::{TEST, matches, split};
-use journeyman_core::ports::{ModelDoor, ModelRoute, ModelTotals, SpendingStore};
+use journeyman_core::ports::{ModelProxy, ModelRoute, ModelTotals, SpendingStore};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
@@ -33,20 +36,20 @@ use tokio::sync::Semaphore;
 pub use provider::Provider;
 use totals::Totals;
 
-/// How long a provider may take to accept a connection.
+/// The time limit for connecting to a provider.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
 
-/// Large bodies that are read at a time, in the whole process.
+/// The maximum number of large bodies that are parsed at a time, in the whole process.
 const READING: usize = 2;
 
-/// What an operator says about models.
+/// The operator's settings for models.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelSettings {
-    /// Where models are served, by what stands before their names.
+    /// The providers, by the prefix of their models' names.
     pub providers: BTreeMap<String, Provider>,
-    /// What they cost, by whole name (`anthropic/claude-x`) or its beginning and `*`.
+    /// The prices of models, by full name (`anthropic/claude-x`) or by a prefix and `*`.
     pub prices: Vec<(String, Price)>,
-    /// How long a provider may be silent; `None`: ten minutes. Local models may take minutes to load.
+    /// The time that a provider may send nothing; `None` means ten minutes. Local models may take minutes to load.
     pub silence: Option<Duration>,
 }
 
@@ -54,25 +57,25 @@ pub struct ModelSettings {
 pub struct Models {
     settings: ModelSettings,
     client: reqwest::Client,
-    /// Why there is no https, if there is none.
+    /// The reason why https does not work, if it does not.
     no_tls: Option<String>,
     spending: Arc<dyn SpendingStore>,
     clock: Arc<dyn Clock>,
     totals: Totals,
-    /// Large bodies that are read at a time: each takes many times its size.
+    /// Limits the large bodies that are parsed at a time: each takes many times its size in memory.
     reading: Semaphore,
 }
 
-/// The HTTP client could not be made.
+/// An error from building the HTTP client.
 #[derive(Debug, thiserror::Error)]
-#[error("the HTTP client for models could not be made: {0}")]
+#[error("the HTTP client for models could not be built: {0}")]
 pub struct NoClient(#[from] reqwest::Error);
 
 impl Models {
-    /// With these settings.
+    /// Creates the models of these settings.
     ///
     /// # Errors
-    /// The HTTP client could not be made.
+    /// The HTTP client could not be built.
     pub fn new(
         settings: ModelSettings,
         spending: Arc<dyn SpendingStore>,
@@ -80,13 +83,14 @@ impl Models {
     ) -> Result<Self, NoClient> {
         let client = || {
             reqwest::Client::builder()
-                // A provider that sends us elsewhere would be sent the key there.
+                // A redirect would send the key to another server.
                 .redirect(reqwest::redirect::Policy::none())
                 .connect_timeout(CONNECT_TIME)
-                // Calls share no connection: one that its caller does not read would stop the others.
+                // Each call needs a separate connection: on a shared one, a call that its caller does not read would
+                // block the others.
                 .http1_only()
         };
-        // A machine without certificates can still call models of its own.
+        // A machine without certificates can still call local models.
         let (client, no_tls) = match client().build() {
             Ok(client) => (client, None),
             Err(error) => (client().tls_certs_only([]).build()?, Some(format!("{error:?}"))),
@@ -102,7 +106,7 @@ impl Models {
         })
     }
 
-    /// What was called so far.
+    /// Returns the totals of all calls since the start.
     #[must_use]
     pub fn totals(&self) -> ModelTotals {
         self.totals.read()
@@ -125,8 +129,8 @@ impl Models {
         }))
     }
 
-    pub(crate) fn serve(self: &Arc<Self>, listener: OwnedFd, token: String) -> io::Result<Arc<dyn ModelDoor>> {
-        Ok(Arc::new(door::ServedDoor::new(Arc::clone(self), listener, token)?))
+    pub(crate) fn serve(self: &Arc<Self>, listener: OwnedFd, token: String) -> io::Result<Arc<dyn ModelProxy>> {
+        Ok(Arc::new(proxy::ServedProxy::new(Arc::clone(self), listener, token)?))
     }
 
     fn provider<'a>(&self, model: &'a str) -> Result<(&'a str, &'a str, &Provider), Reason> {
@@ -134,8 +138,9 @@ impl Models {
         found.ok_or_else(|| {
             let known: Vec<&str> = self.settings.providers.keys().map(String::as_str).collect();
             let text = format!(
-                "the model {model:?} has no provider on this server: a model's name begins with one of {}, then / and its \
-                 name there; the operator can add another as [models.<name>] of the configuration",
+                "the model {model:?} has no provider on this server; model names have the form provider/name, \
+                 and the provider must be one of {}; the operator can add a provider as [models.<name>] in the \
+                 configuration",
                 known.join(", ")
             );
             Reason::new(ReasonCode::ModelNotConfigured, text)
@@ -144,7 +149,7 @@ impl Models {
 
     fn price(&self, model: &str) -> Option<&Price> {
         let fitting = self.settings.prices.iter().filter(|(pattern, _)| matches(pattern, model));
-        // The closest: the longest beginning, and the name itself before all.
+        // The full name takes precedence, then the longest prefix.
         fitting.max_by_key(|(pattern, _)| (!pattern.ends_with('*'), pattern.len())).map(|(_, price)| price)
     }
 
@@ -155,8 +160,8 @@ impl Models {
 
 fn no_key(model: &str, variable: &str) -> Reason {
     let text = format!(
-        "there is no key for the model {model:?}: the operator sets the variable {variable} of the service, or the project \
-         has a secret of that name with the use \"model\""
+        "there is no key for the model {model:?}; set the variable {variable} of the service, or add a secret of that \
+         name with the use \"model\" to the project"
     );
     Reason::new(ReasonCode::ModelNotConfigured, text)
 }

@@ -1,18 +1,18 @@
-//! Addresses of names.
+//! Resolves the names of hosts to addresses.
 
 use std::io;
 use std::net::IpAddr;
 
 use async_trait::async_trait;
 
-/// Finds the addresses of a name.
+/// Resolves the name of a host.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// All of them, best first.
+    /// Returns all addresses of a host, the preferred ones first.
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Asks as every program of the machine does.
+/// Resolves names with the machine's resolver, as its other programs do.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 

@@ -1,4 +1,4 @@
-//! The proxy for models, against a server of models on the loopback.
+//! Tests of the model proxy, against a model server on the loopback interface.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

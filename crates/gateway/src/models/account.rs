@@ -1,4 +1,4 @@
-//! A run's account: what was used on it, and what may still be spent.
+//! The account of a run: counts what its calls use, and enforces its budgets.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tokio_util::task::TaskTracker;
 
 use super::provider::Provider;
 
-/// Nobody has more than a billion dollars; keeps sums far from the end of numbers.
-const MOST_MICROS: u64 = 1_000_000_000_000_000;
+/// The maximum cost that is counted, in millionths of a US dollar: a billion dollars. Keeps sums far from an overflow.
+const MAX_MICROS: u64 = 1_000_000_000_000_000;
 
-/// How long calls that were cut may take to be counted.
+/// The time that canceled calls may take to be counted.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// The time that an agent has to end its turn by itself after the provider has refused the key.
@@ -28,16 +28,16 @@ fn is_refusal(failure: Option<&ModelFailure>) -> bool {
     failure.is_some_and(|failure| failure.reason.code == ReasonCode::ModelUnauthorized)
 }
 
-/// An account that is open.
+/// An open account.
 pub(crate) struct Account {
     pub(crate) given: ModelAccount,
     pub(crate) provider: Provider,
-    /// What stands before the model's name.
+    /// The prefix of the model's name, which names the provider.
     pub(crate) prefix: String,
     /// The model's name at its provider.
     pub(crate) name: String,
-    /// Fires when it is closed.
-    pub(crate) over: CancellationToken,
+    /// Canceled when the account is closed.
+    pub(crate) closed: CancellationToken,
     pub(crate) calls: TaskTracker,
     /// Notified when the provider refuses the key.
     refused: Notify,
@@ -47,10 +47,11 @@ pub(crate) struct Account {
 #[derive(Debug, Default)]
 struct Used {
     usage: Option<Usage>,
-    /// By the run, in millionths of a US dollar, with what is set aside.
+    /// The money that the run has spent, in millionths of a US dollar, including what is set aside.
     spent: u64,
     failure: Option<ModelFailure>,
-    /// Whether a call with tools was made: those carry a turn, and others (a title, a summary) say nothing of how it went.
+    /// `true` if a call with tools was made. Such calls carry the turn; others, such as for a title or a summary, say
+    /// nothing about its outcome.
     has_main: bool,
 }
 
@@ -58,38 +59,38 @@ struct Used {
 #[derive(Debug)]
 pub(crate) struct Reserved {
     micros: u64,
-    /// The day it is taken from.
+    /// The day whose budget the money comes from.
     day: i64,
-    /// The most that the call can cost, where it has a price.
+    /// The most that the call can cost, if its model has a price.
     most: Option<u64>,
 }
 
 impl Account {
     pub(crate) fn new(given: ModelAccount, provider: Provider, prefix: &str, name: &str) -> Self {
         let (prefix, name) = (prefix.to_owned(), name.to_owned());
-        let (over, calls, used) = (CancellationToken::new(), TaskTracker::new(), Mutex::default());
-        Self { given, provider, prefix, name, over, calls, refused: Notify::new(), used }
+        let (closed, calls, used) = (CancellationToken::new(), TaskTracker::new(), Mutex::default());
+        Self { given, provider, prefix, name, closed, calls, refused: Notify::new(), used }
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether its calls may be of that model.
+    /// Returns whether the run may call a model.
     pub(crate) fn may_call(&self, model: &str) -> bool {
         let plain = without_effort(&self.name);
         [&*self.name, plain].contains(&model) || self.provider.also.iter().any(|pattern| matches(pattern, model))
     }
 
-    /// A model as people name it.
+    /// Returns the full name of a model, with its provider.
     pub(crate) fn whole_name(&self, model: &str) -> String {
         format!("{}/{model}", self.prefix)
     }
 
-    /// Sets aside what a call may cost at most.
+    /// Sets aside the most that a call can cost.
     ///
     /// # Errors
-    /// There is not so much left, or nobody knows how much it is.
+    /// A budget has less left, the cost is unknown although there is a budget, or the budget could not be read.
     pub(crate) async fn reserve(
         &self,
         spending: &dyn SpendingStore,
@@ -99,7 +100,7 @@ impl Account {
         (input, output): (u64, u64),
     ) -> Result<Reserved, ModelFailure> {
         let budgets = self.given.budgets;
-        let most = price.map(|price| price.at_most(input, output).min(MOST_MICROS));
+        let most = price.map(|price| price.at_most(input, output).min(MAX_MICROS));
         let day = day(now);
         if budgets.are_open() {
             return Ok(Reserved { micros: 0, day, most });
@@ -107,13 +108,13 @@ impl Account {
         let Some(micros) = most else {
             let name = self.whole_name(model);
             return Err(over_budget(format!(
-                "the model {name} has no price, so that its budget cannot be kept: the operator can give one as \
-                 [prices.\"{name}\"] of the configuration"
+                "the model {name} has no price, so its budget cannot be enforced; the operator can set a price as \
+                 [prices.\"{name}\"] in the configuration"
             )));
         };
         {
             let mut used = self.used();
-            check(Scope::Run, budgets.run, used.spent, micros).map_err(|over| over_budget(over.to_string()))?;
+            check(Scope::Run, budgets.run, used.spent, micros).map_err(|error| over_budget(error.to_string()))?;
             used.spent = used.spent.saturating_add(micros);
         }
         match spending.spend(self.spend(micros.cast_signed(), day, budgets)).await {
@@ -123,7 +124,7 @@ impl Account {
                 used.spent = used.spent.saturating_sub(micros);
                 drop(used);
                 Err(match error {
-                    SpendError::OverBudget(over) => over_budget(over.to_string()),
+                    SpendError::OverBudget(error) => over_budget(error.to_string()),
                     SpendError::Store(error) => ModelFailure {
                         reason: Reason::new(ReasonCode::Internal, format!("the budget could not be read: {error}")),
                         may_pass: true,
@@ -133,9 +134,9 @@ impl Account {
         }
     }
 
-    /// A call is over: what was set aside for it becomes what it has cost.
+    /// Replaces the money that was set aside for a call with what the call has cost.
     pub(crate) async fn settle(&self, spending: &dyn SpendingStore, reserved: Reserved, cost: Option<u64>) {
-        let cost = cost.unwrap_or(0).min(MOST_MICROS);
+        let cost = cost.unwrap_or(0).min(MAX_MICROS);
         {
             let mut used = self.used();
             used.spent = used.spent.saturating_add(cost).saturating_sub(reserved.micros);
@@ -144,8 +145,8 @@ impl Account {
         if change != 0 {
             let spend = self.spend(change, reserved.day, Budgets::default());
             if let Err(error) = spending.spend(spend).await {
-                // What was set aside stays spent: rather too much than too little.
-                tracing::warn!(job = %self.given.job, %error, "what a call of a model has cost was not stored");
+                // The money stays set aside: too much is better than too little.
+                tracing::warn!(job = %self.given.job, %error, "the cost of a model call was not stored");
             }
         }
     }
@@ -154,7 +155,7 @@ impl Account {
         Spend { project: self.given.project.clone(), job: self.given.job, day, micros, budgets }
     }
 
-    /// Counts a call that the provider was asked for, and has answered to the end or not.
+    /// Counts a call that was sent to the provider. `is_whole` is true if the provider's answer is complete.
     pub(crate) fn count(
         &self,
         tokens: &Tokens,
@@ -168,7 +169,7 @@ impl Account {
         }
         let counts = has_tools || !used.has_main;
         used.has_main |= has_tools;
-        // What was cut by its caller tells nothing of the provider.
+        // A call that its caller has canceled says nothing about the provider.
         if counts && (failure.is_some() || is_whole) {
             used.failure = failure.cloned();
             if is_refusal(failure) {
@@ -188,21 +189,21 @@ impl Account {
         }
     }
 
-    /// A call was not let through, and the run ends by that.
+    /// Records the failure of a call that was not sent. The run ends with it.
     pub(crate) fn fail(&self, failure: ModelFailure) {
         self.used().failure = Some(failure);
     }
 
-    pub(crate) fn tell(&self, call: ModelCall) {
-        (self.given.told)(call);
+    pub(crate) fn log(&self, call: ModelCall) {
+        (self.given.log)(call);
     }
 
-    /// Ends its calls; what was used.
+    /// Cancels all calls, waits for them, and returns what was used.
     pub(crate) async fn close(self: Arc<Self>) -> ModelUse {
-        self.over.cancel();
+        self.closed.cancel();
         self.calls.close();
         if timeout(CLOSE_TIME, self.calls.wait()).await.is_err() {
-            tracing::warn!(job = %self.given.job, "a call of a model does not end");
+            tracing::warn!(job = %self.given.job, "a canceled model call did not end in time");
         }
         let mut used = self.used();
         ModelUse { usage: used.usage.take(), failure: used.failure.take() }
@@ -210,13 +211,13 @@ impl Account {
 }
 
 impl Reserved {
-    /// The most that the call can cost, where it has a price.
+    /// Returns the most that the call can cost, if its model has a price.
     pub(crate) const fn most(&self) -> Option<u64> {
         self.most
     }
 }
 
-/// How hard a model is to think may stand at the end of its name; agents send it by itself.
+/// Removes a reasoning effort from the end of a name. Agents send it separately.
 fn without_effort(name: &str) -> &str {
     const EFFORTS: [&str; 8] = ["none", "zero", "minimal", "low", "medium", "high", "xhigh", "max"];
     name.rsplit_once('-').filter(|(_, effort)| EFFORTS.contains(effort)).map_or(name, |(plain, _)| plain)
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_effort_is_no_part_of_a_name() {
+    fn a_reasoning_effort_is_removed_from_a_name() {
         for (name, plain) in [("gpt-5-high", "gpt-5"), ("gpt-5", "gpt-5"), ("high", "high"), ("o4-mini", "o4-mini")] {
             assert_eq!(without_effort(name), plain);
         }

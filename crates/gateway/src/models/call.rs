@@ -1,6 +1,6 @@
-//! One call of a model: money set aside, the provider asked, its answer passed on as it comes, the cost settled.
+//! A call of a model: sets money aside, asks the provider, passes the answer on as it arrives, and settles the cost.
 //!
-//! It is a task of its own: a caller that goes away in the middle ends it, and does not keep it from being counted.
+//! Each call is a separate task: a caller that disconnects cancels the call, but the call is still counted.
 
 use std::io;
 use std::sync::Arc;
@@ -23,25 +23,27 @@ use tokio::time::timeout;
 use super::account::{Account, Reserved};
 use super::path::{Path, Purpose};
 use super::request::Prepared;
-use super::usage::{Reader, Told};
+use super::usage::{Reader, Reported};
 use super::{Models, failure, refusal};
 
-/// Bytes of a provider's error that are passed on.
+/// The maximum size of a provider's error that is passed on, in bytes.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// How long those may take.
+/// The time limit for reading a provider's error.
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// Tokens that a call may write which says nothing about it; where there is a budget it is told so.
+/// The output limit in tokens that is assumed for a call without one. If there is a budget and the provider has no
+/// `max_output`, the call is sent with this limit.
 pub(crate) const USUAL_OUTPUT: u64 = 32_000;
 
-/// Bytes of a body that are at least one token, when money is set aside. Texts have about four.
+/// The minimum size of a token of a body in bytes, by which money is set aside. Texts have about four bytes for each
+/// token.
 const BYTES_OF_TOKEN: u64 = 2;
 
-/// Bytes of an answer that are at most one token, where it was cut: each comes in an event of its own.
+/// The minimum size of a token of an interrupted answer in bytes: each token comes in a separate event.
 const BYTES_OF_TOKEN_SENT: u64 = 4;
 
-/// Fields of an answer that callers see.
+/// The header fields of an answer that callers see.
 const PASSED: [HeaderName; 5] = [
     CONTENT_TYPE,
     http::header::RETRY_AFTER,
@@ -50,64 +52,64 @@ const PASSED: [HeaderName; 5] = [
     HeaderName::from_static("x-should-retry"),
 ];
 
-/// What a caller is answered with.
+/// The body of an answer to a caller.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A call that may be made.
+/// A call that was admitted.
 pub(crate) struct Call {
     pub(crate) models: Arc<Models>,
     pub(crate) account: Arc<Account>,
     pub(crate) path: Path,
-    /// `None` for one without a body.
+    /// The checked body; `None` for a call without one.
     pub(crate) prepared: Option<Prepared>,
-    /// As the provider is to see them, with the key.
+    /// The header fields for the provider, including the key.
     pub(crate) headers: HeaderMap,
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) key: Option<SecretValue>,
-    /// Its place among the sandbox's calls, and its body's room, which are free again when it is over.
+    /// The permits for the call and for the memory of its body, which are released when the call ends.
     pub(crate) _held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
 }
 
-/// How a call ended.
+/// The result of a call.
 struct End {
-    told: Told,
+    reported: Reported,
     failure: Option<ModelFailure>,
-    /// What the provider will ask for it.
+    /// The amount that the provider will charge for the call.
     bill: Bill,
-    /// Bytes of the answer.
+    /// The size of the received answer in bytes.
     bytes: u64,
 }
 
-/// What a provider will ask for a call.
+/// The amount that a provider will charge for a call.
 enum Bill {
-    /// Nothing: it was not answered.
+    /// Nothing, because the provider did not answer the call.
     Nothing,
-    /// What it has told.
-    Told,
-    /// It has begun to answer, and nobody knows how far it came.
+    /// The cost of the tokens that the provider reported.
+    Reported,
+    /// An estimate, because the answer was interrupted.
     Begun,
-    /// Anything.
+    /// The most that the call can cost, because the provider may have answered it.
     Unknown,
 }
 
 impl End {
     fn failed(failure: ModelFailure) -> Self {
-        Self { told: Told::default(), failure: Some(failure), bill: Bill::Nothing, bytes: 0 }
+        Self { reported: Reported::default(), failure: Some(failure), bill: Bill::Nothing, bytes: 0 }
     }
 
     fn unknown(failure: Option<ModelFailure>) -> Self {
-        Self { failure, bill: Bill::Unknown, told: Told::default(), bytes: 0 }
+        Self { failure, bill: Bill::Unknown, reported: Reported::default(), bytes: 0 }
     }
 }
 
 impl Call {
-    /// Makes it, and answers the caller as soon as there is something to say.
+    /// Makes the call, and answers the caller as soon as the provider begins to answer.
     pub(crate) async fn make(self, caller: oneshot::Sender<Response<Body>>) {
         if self.path.purpose != Purpose::Generate {
             self.ask(caller).await;
             return;
         }
-        if self.account.over.is_cancelled() {
+        if self.account.closed.is_cancelled() {
             return;
         }
         let begun = Instant::now();
@@ -121,26 +123,26 @@ impl Call {
         let reserved = match reserved {
             Ok(reserved) => reserved,
             Err(failure) => {
-                account.tell(ModelCall::Denied { reason: failure.reason.text.clone() });
+                account.log(ModelCall::Denied { reason: failure.reason.text.clone() });
                 let status = match failure.reason.code {
                     ReasonCode::OverBudget => StatusCode::PAYMENT_REQUIRED,
                     _ => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 let answer = self.refusal(status, &failure.reason.text);
                 account.fail(failure);
-                // It may be gone.
+                // The caller may have disconnected.
                 drop(caller.send(answer));
                 return;
             }
         };
-        let End { told, failure, bill, bytes } = self.ask(caller).await;
+        let End { reported, failure, bill, bytes } = self.ask(caller).await;
         let cost = price.map(|price| {
             let most = reserved.most().unwrap_or(u64::MAX);
-            let tokens = told.tokens.unwrap_or_default();
+            let tokens = reported.tokens.unwrap_or_default();
             match bill {
                 Bill::Nothing => 0,
-                Bill::Told => price.of(&tokens),
-                Bill::Begun if told.tokens.is_some() => {
+                Bill::Reported => price.of(&tokens),
+                Bill::Begun if reported.tokens.is_some() => {
                     let output = tokens.output.max(bytes / BYTES_OF_TOKEN_SENT);
                     price.of(&Tokens { output, ..tokens }).min(most)
                 }
@@ -152,26 +154,26 @@ impl Call {
             account.settle(&*models.spending, reserved, cost).await;
             return;
         }
-        let is_whole = matches!(bill, Bill::Told);
-        self.count(reserved, &model, &told, cost, (failure.as_ref(), is_whole), begun.elapsed()).await;
+        let is_whole = matches!(bill, Bill::Reported);
+        self.count(reserved, &model, &reported, cost, (failure.as_ref(), is_whole), begun.elapsed()).await;
     }
 
     async fn count(
         &self,
         reserved: Reserved,
         model: &str,
-        told: &Told,
+        reported: &Reported,
         cost: Option<u64>,
         (failure, is_whole): (Option<&ModelFailure>, bool),
         took: Duration,
     ) {
         let Self { account, models, .. } = self;
-        let tokens = told.tokens.unwrap_or_default();
+        let tokens = reported.tokens.unwrap_or_default();
         let has_tools = self.prepared.as_ref().is_some_and(|prepared| prepared.has_tools);
         account.count(&tokens, cost, failure, (is_whole, has_tools));
         let outcome = failure.map_or_else(|| "ok".to_owned(), |failure| code_name(failure.reason.code));
         models.totals.add(&account.prefix, outcome, &tokens, cost);
-        account.tell(ModelCall::Made {
+        account.log(ModelCall::Made {
             model: account.whole_name(model),
             tokens,
             cost_micros: cost,
@@ -181,10 +183,10 @@ impl Call {
         account.settle(&*models.spending, reserved, cost).await;
     }
 
-    /// Asks the provider, and passes its answer on.
+    /// Sends the call to the provider, and passes the answer on.
     async fn ask(&self, mut caller: oneshot::Sender<Response<Body>>) -> End {
         let Self { models, account, .. } = self;
-        if account.over.is_cancelled() || caller.is_closed() {
+        if account.closed.is_cancelled() || caller.is_closed() {
             return End { bill: Bill::Nothing, ..End::unknown(None) };
         }
         let name = account.given.model.as_str();
@@ -209,7 +211,7 @@ impl Call {
         let silence = models.silence();
         let answered = tokio::select! {
             biased;
-            () = account.over.cancelled() => return End::unknown(None),
+            () = account.closed.cancelled() => return End::unknown(None),
             () = caller.closed() => return End::unknown(None),
             answered = timeout(silence, request.send()) => answered,
         };
@@ -244,7 +246,8 @@ impl Call {
         self.pass_on(response, reader, &pieces).await
     }
 
-    /// Each piece goes on as it has come; the next is read when the caller has taken it.
+    /// Passes on each piece of an answer as it arrives. The next piece is read when the channel to the caller has
+    /// capacity.
     async fn pass_on(
         &self,
         mut response: reqwest::Response,
@@ -256,15 +259,15 @@ impl Call {
         let failure = loop {
             let piece = tokio::select! {
                 biased;
-                () = self.account.over.cancelled() => break None,
+                () = self.account.closed.cancelled() => break None,
                 () = pieces.closed() => break None,
                 piece = timeout(silence, response.chunk()) => piece,
             };
             let piece = match piece {
                 Ok(Ok(Some(piece))) => piece,
                 Ok(Ok(None)) => {
-                    let told = reader.end();
-                    return self.ended(told, bytes, pieces).await;
+                    let reported = reader.end();
+                    return self.ended(reported, bytes, pieces).await;
                 }
                 Ok(Err(error)) => break Some(failure::cut(name, &failure::unreachable(name, &error).reason.text)),
                 Err(_) => break Some(failure::silent(name, silence)),
@@ -272,7 +275,7 @@ impl Call {
             bytes += piece.len() as u64;
             reader.read(&piece);
             let sent = tokio::select! {
-                () = self.account.over.cancelled() => break None,
+                () = self.account.closed.cancelled() => break None,
                 sent = pieces.send(Ok(Frame::data(piece))) => sent,
             };
             if sent.is_err() {
@@ -280,67 +283,67 @@ impl Call {
             }
         };
         self.break_off(pieces).await;
-        let told = reader.end();
-        // Of one that was complete all is known, whoever hung up after that.
-        let bill = if told.complete && told.tokens.is_some() { Bill::Told } else { Bill::Begun };
-        let failure = failure.filter(|_| !told.complete);
-        End { told, failure, bill, bytes }
+        let reported = reader.end();
+        // The usage of a complete answer is known, even if the connection was lost after its end.
+        let bill = if reported.complete && reported.tokens.is_some() { Bill::Reported } else { Bill::Begun };
+        let failure = failure.filter(|_| !reported.complete);
+        End { reported, failure, bill, bytes }
     }
 
-    /// The provider has ended its answer; whether the model has too is another thing.
-    async fn ended(&self, told: Told, bytes: u64, pieces: &mpsc::Sender<io::Result<Frame<Bytes>>>) -> End {
+    /// Returns the result of an answer that the provider has ended. The model may not have finished it.
+    async fn ended(&self, reported: Reported, bytes: u64, pieces: &mpsc::Sender<io::Result<Frame<Bytes>>>) -> End {
         let name = self.account.given.model.as_str();
-        let failure = match &told.error {
-            Some(error) => Some(failure::told(name, error)),
-            None if told.complete || self.path.purpose != Purpose::Generate => None,
+        let failure = match &reported.error {
+            Some(error) => Some(failure::in_answer(name, error)),
+            None if reported.complete || self.path.purpose != Purpose::Generate => None,
             None => {
                 self.break_off(pieces).await;
-                Some(failure::cut(name, "it ended before the model had"))
+                Some(failure::cut(name, "it ended before the model had finished"))
             }
         };
-        let bill = if told.tokens.is_some() && failure.is_none() { Bill::Told } else { Bill::Begun };
-        End { told, failure, bill, bytes }
+        let bill = if reported.tokens.is_some() && failure.is_none() { Bill::Reported } else { Bill::Begun };
+        End { reported, failure, bill, bytes }
     }
 
-    /// The caller is to see that this is not the end, if it looks.
+    /// Aborts the answer, so that the caller can see that it is incomplete.
     async fn break_off(&self, pieces: &mpsc::Sender<io::Result<Frame<Bytes>>>) {
-        let gone = || io::Error::new(io::ErrorKind::ConnectionAborted, "the answer broke off");
+        let aborted = || io::Error::new(io::ErrorKind::ConnectionAborted, "the answer broke off");
         tokio::select! {
             biased;
-            sent = pieces.send(Err(gone())) => drop(sent),
-            () = self.account.over.cancelled() => {}
+            sent = pieces.send(Err(aborted())) => drop(sent),
+            () = self.account.closed.cancelled() => {}
         }
     }
 
-    /// Passes on what a provider says that does not answer, without the key.
+    /// Passes a provider's error on to the caller, without the key.
     async fn pass_error(&self, mut response: reqwest::Response, caller: oneshot::Sender<Response<Body>>) -> End {
         let (status, headers) = (response.status(), passed(response.headers()));
-        let mut said = Vec::new();
+        let (mut text, mut is_whole) = (Vec::new(), false);
         let reading = async {
-            while said.len() < ERROR_BYTES
-                && let Ok(Some(piece)) = response.chunk().await
-            {
-                said.extend_from_slice(&piece);
+            while text.len() < ERROR_BYTES {
+                match response.chunk().await {
+                    Ok(Some(piece)) => text.extend_from_slice(&piece),
+                    Ok(None) => {
+                        is_whole = true;
+                        break;
+                    }
+                    Err(_) => break,
+                }
             }
         };
         tokio::select! {
-            () = self.account.over.cancelled() => {}
-            // What has come by then is enough.
+            () = self.account.closed.cancelled() => {}
+            // The part that arrived in time is enough.
             _ = timeout(ERROR_TIME, reading) => {}
         }
-        said.truncate(ERROR_BYTES);
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let said = match &self.key {
-            Some(SecretValue(key)) if !key.trim().is_empty() => said.replace(key.trim(), "[key]"),
-            _ => said,
-        };
-        let failure = failure::answered(self.account.given.model.as_str(), status, &said);
+        let text = without_key(&text, self.key.as_ref().map(|SecretValue(key)| key.as_str()), is_whole);
+        let failure = failure::answered(self.account.given.model.as_str(), status, &text);
         let answer = match status.as_u16() {
-            // Providers show parts of the key there.
+            // Providers include parts of the key in these responses.
             401 | 403 => self.refusal(status, &failure.reason.text),
             300..=399 => self.refusal(StatusCode::BAD_GATEWAY, &failure.reason.text),
             _ => {
-                let mut answer = Response::new(whole(said));
+                let mut answer = Response::new(whole(text));
                 *answer.status_mut() = status;
                 *answer.headers_mut() = headers;
                 answer
@@ -355,12 +358,27 @@ impl Call {
     }
 }
 
-/// An error of ours, in the form of the dialect.
+/// Returns an error of this proxy, in the form of the dialect.
 pub(crate) fn refused(dialect: journeyman_core::model::Dialect, status: StatusCode, text: &str) -> Response<Body> {
     let mut answer = Response::new(whole(refusal::body(dialect, status, text).to_string()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
+}
+
+/// Returns a provider's error without the key, cut to [`ERROR_BYTES`]. If the rest of the error is missing, its end may
+/// be the beginning of the key, which is removed too.
+fn without_key(error: &[u8], key: Option<&str>, is_whole: bool) -> String {
+    let mut text = String::from_utf8_lossy(error).into_owned();
+    if let Some(key) = key.map(str::trim).filter(|key| !key.is_empty()) {
+        text = text.replace(key, "[key]");
+        let mut beginnings = (1..key.len()).rev().filter_map(|bytes| key.get(..bytes));
+        if !is_whole && let Some(part) = beginnings.find(|part| text.ends_with(*part)) {
+            text.truncate(text.len() - part.len());
+        }
+    }
+    text.truncate(text.floor_char_boundary(ERROR_BYTES));
+    text
 }
 
 fn whole(text: String) -> Body {
@@ -374,4 +392,28 @@ fn passed(given: &HeaderMap) -> HeaderMap {
 fn code_name(code: ReasonCode) -> String {
     // The codes are unit variants: their JSON is a string.
     serde_json::to_value(code).ok().and_then(|code| code.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_contains_no_part_of_the_key_where_it_is_cut() {
+        let key = "sk-0123456789";
+        assert_eq!(without_key(b"wrong key sk-0123456789!", Some(key), true), "wrong key [key]!");
+        for (end, is_whole, expected) in [
+            ("sk-01234", false, "wrong key "),
+            ("sk-01234", true, "wrong key sk-01234"),
+            (key, false, "wrong key [key]"),
+        ] {
+            assert_eq!(without_key(format!("wrong key {end}").as_bytes(), Some(key), is_whole), expected);
+        }
+        // The key starts before the limit and ends after it.
+        let before = "x".repeat(ERROR_BYTES - 5);
+        let cut = without_key(format!("{before}{key} and more").as_bytes(), Some(key), false);
+        assert_eq!(cut, before + "[key]");
+        let long = without_key("ä".repeat(ERROR_BYTES).as_bytes(), None, false);
+        assert_eq!(long.len(), ERROR_BYTES);
+    }
 }

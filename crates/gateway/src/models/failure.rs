@@ -1,4 +1,4 @@
-//! How calls fail, told apart: by whose fault, and whether another attempt may go better.
+//! The reasons why calls fail, and whether another attempt may succeed.
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,48 +8,58 @@ use journeyman_core::ports::ModelFailure;
 use journeyman_core::run::{Reason, ReasonCode};
 use serde_json::Value;
 
-/// Characters of a provider's words that are told.
-const TOLD_CHARS: usize = 500;
+/// The maximum number of characters of a provider's message in a reason.
+const MESSAGE_CHARS: usize = 500;
 
-/// A provider that answered with an error; `said` without any key.
-pub(crate) fn answered(model: &str, status: StatusCode, said: &str) -> ModelFailure {
-    let said = words(said);
+/// Returns the failure for an error that a provider answered; `body` must not contain the key.
+pub(crate) fn answered(model: &str, status: StatusCode, body: &str) -> ModelFailure {
+    let message = message(body);
     let (code, text, may_pass) = match status.as_u16() {
-        // What it says then may show parts of the key.
+        // The message is left out, because it may contain parts of the key.
         401 | 403 => (
             ReasonCode::ModelUnauthorized,
             format!(
-                "the provider of {model} refused the key (status {status}); give the server, or the project as a secret with \
-                 the use \"model\", one that is valid for it"
+                "the provider of {model} refused the key (status {status}); set a valid key for the server, or add one \
+                 to the project as a secret with the use \"model\""
             ),
             false,
         ),
         429 => (
             ReasonCode::ModelRateLimited,
-            format!("the provider of {model} takes no more calls for now (status {status}): {said}"),
-            // What is used up does not come back by waiting.
-            !said.contains("insufficient_quota") && !said.contains("exceeded your current quota"),
+            format!("the provider of {model} accepts no more calls for now (status {status}): {message}"),
+            // A quota that is used up does not come back by waiting.
+            !is_quota_used_up(body, &message),
         ),
         408 | 504 => (
             ReasonCode::ModelTimedOut,
-            format!("the provider of {model} did not answer in time (status {status}): {said}"),
+            format!("the provider of {model} did not answer in time (status {status}): {message}"),
             true,
         ),
         500.. => {
-            (ReasonCode::ModelUnavailable, format!("the provider of {model} failed (status {status}): {said}"), true)
+            (ReasonCode::ModelUnavailable, format!("the provider of {model} failed (status {status}): {message}"), true)
         }
         _ => (
             ReasonCode::ModelRefused,
-            format!("the provider of {model} did not take the call (status {status}): {said}"),
+            format!("the provider of {model} rejected the call (status {status}): {message}"),
             false,
         ),
     };
     ModelFailure { reason: Reason::new(code, text), may_pass }
 }
 
-/// A provider that could not be reached.
+/// Returns whether a provider's error says that a quota is used up. OpenAI says so in the code and the type of the
+/// error; the message of other providers with its dialect may be worded differently.
+fn is_quota_used_up(body: &str, message: &str) -> bool {
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    let is_in = |place| body.pointer(place).and_then(Value::as_str) == Some("insufficient_quota");
+    ["/error/code", "/error/type"].into_iter().any(is_in)
+        || message.contains("insufficient_quota")
+        || message.contains("exceeded your current quota")
+}
+
+/// Returns the failure for a provider that could not be reached.
 pub(crate) fn unreachable(model: &str, error: &reqwest::Error) -> ModelFailure {
-    // The outermost text says nothing but the address.
+    // The outermost error contains only the address.
     let mut cause: &dyn Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
@@ -59,42 +69,42 @@ pub(crate) fn unreachable(model: &str, error: &reqwest::Error) -> ModelFailure {
     ModelFailure { reason: Reason::new(code, text), may_pass: true }
 }
 
-/// One that is reached by https, on a machine that cannot.
+/// Returns the failure for a provider that needs https, if this machine has no certificates.
 pub(crate) fn no_tls(model: &str, why: &str) -> ModelFailure {
     let text = format!(
-        "the provider of {model} is reached by https, and the service found no certificates on its machine when it began \
-         (apt install ca-certificates, and start it again): {why}"
+        "the provider of {model} needs https, but the service found no certificates when it started; install them (apt \
+         install ca-certificates) and restart the service: {why}"
     );
     ModelFailure { reason: Reason::new(ReasonCode::ModelUnavailable, text), may_pass: false }
 }
 
-/// One that said nothing for too long.
+/// Returns the failure for a provider that sent nothing for too long.
 pub(crate) fn silent(model: &str, silence: Duration) -> ModelFailure {
-    let text = format!("the provider of {model} said nothing for {} seconds", silence.as_secs());
+    let text = format!("the provider of {model} sent nothing for {} seconds (model-timeout)", silence.as_secs());
     ModelFailure { reason: Reason::new(ReasonCode::ModelTimedOut, text), may_pass: true }
 }
 
-/// One whose answer ended before its end.
+/// Returns the failure for an answer that broke off.
 pub(crate) fn cut(model: &str, how: &str) -> ModelFailure {
     let text = format!("the answer of the provider of {model} broke off: {how}");
     ModelFailure { reason: Reason::new(ReasonCode::ModelCut, text), may_pass: true }
 }
 
-/// One that told of an error in the middle of its answer.
-pub(crate) fn told(model: &str, said: &str) -> ModelFailure {
-    let text = format!("the provider of {model} failed in the middle of its answer: {}", words(said));
+/// Returns the failure for an error in the middle of an answer.
+pub(crate) fn in_answer(model: &str, error: &str) -> ModelFailure {
+    let text = format!("the provider of {model} failed in the middle of its answer: {}", message(error));
     ModelFailure { reason: Reason::new(ReasonCode::ModelUnavailable, text), may_pass: true }
 }
 
-/// The message of an error, in the forms of all providers, cut to a length.
-pub(crate) fn words(body: &str) -> String {
+/// Returns the message of an error in any of the forms of providers, cut to [`MESSAGE_CHARS`].
+pub(crate) fn message(body: &str) -> String {
     let found = serde_json::from_str::<Value>(body).ok().and_then(|body| {
         let places = ["/error/message", "/message", "/error", "/0/error/message"];
         places.iter().find_map(|place| body.pointer(place)?.as_str().map(str::to_owned))
     });
     let text = found.unwrap_or_else(|| body.trim().to_owned());
-    let text = if text.is_empty() { "it says nothing more".to_owned() } else { text };
-    text.chars().take(TOLD_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let text = if text.is_empty() { "no message".to_owned() } else { text };
+    text.chars().take(MESSAGE_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -102,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_told_apart() {
+    fn statuses_have_their_own_reasons() {
         for (status, code, may_pass) in [
             (401, ReasonCode::ModelUnauthorized, false),
             (403, ReasonCode::ModelUnauthorized, false),
@@ -117,22 +127,38 @@ mod tests {
             let failure = answered("a/b", StatusCode::from_u16(status).unwrap(), r#"{"error":{"message":"so"}}"#);
             assert_eq!((failure.reason.code, failure.may_pass), (code, may_pass), "{status}");
             assert!(failure.reason.text.contains(&status.to_string()), "{}", failure.reason.text);
-            let is_told = failure.reason.text.ends_with(": so");
-            assert_eq!(is_told, code != ReasonCode::ModelUnauthorized, "{}", failure.reason.text);
+            let is_reported = failure.reason.text.ends_with(": so");
+            assert_eq!(is_reported, code != ReasonCode::ModelUnauthorized, "{}", failure.reason.text);
         }
     }
 
     #[test]
-    fn words_are_found_in_all_forms_and_bounded() {
+    fn a_quota_that_is_used_up_is_not_asked_again() {
+        for (body, may_pass) in [
+            (r#"{"error":{"message":"so","type":"insufficient_quota","code":"insufficient_quota"}}"#, false),
+            (r#"{"error":{"message":"so","type":"insufficient_quota","code":null}}"#, false),
+            (r#"{"error":{"message":"so","type":"requests","code":"insufficient_quota"}}"#, false),
+            (r#"{"error":{"message":"You exceeded your current quota, please check your plan"}}"#, false),
+            ("insufficient_quota", false),
+            (r#"{"error":{"message":"so","type":"requests","code":"rate_limit_exceeded"}}"#, true),
+            ("slow down", true),
+        ] {
+            let failure = answered("a/b", StatusCode::TOO_MANY_REQUESTS, body);
+            assert_eq!((failure.reason.code, failure.may_pass), (ReasonCode::ModelRateLimited, may_pass), "{body}");
+        }
+    }
+
+    #[test]
+    fn messages_are_found_in_all_forms_and_bounded() {
         for (body, expected) in [
             (r#"{"type":"error","error":{"type":"x","message":"m"}}"#, "m"),
             (r#"{"error":"m"}"#, "m"),
             (r#"[{"error":{"message":"m"}}]"#, "m"),
             ("<html>\u{0}no", "<html> no"),
-            ("", "it says nothing more"),
+            ("", "no message"),
         ] {
-            assert_eq!(words(body), expected);
+            assert_eq!(message(body), expected);
         }
-        assert_eq!(words(&"ä".repeat(9000)).chars().count(), TOLD_CHARS);
+        assert_eq!(message(&"ä".repeat(9000)).chars().count(), MESSAGE_CHARS);
     }
 }

@@ -1,4 +1,4 @@
-//! The token that callers show, and the key that providers are shown in its place.
+//! The token that callers send, and the key that replaces it in the request to the provider.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use journeyman_core::model::Dialect;
@@ -8,23 +8,24 @@ use subtle::ConstantTimeEq;
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
-/// Fields of a request that providers see; all others stay here.
+/// The header fields of a request that are passed on to providers.
 const PASSED: [&str; 5] = ["anthropic-beta", "anthropic-version", "openai-beta", "user-agent", "x-goog-api-client"];
 
-/// Parameters that providers see, with their values: another form of an answer could not be counted.
+/// The query parameters that are passed on to providers, with their values: an answer in another form could not be
+/// counted.
 const PASSED_PARAMETERS: [(&str, &str); 3] = [("alt", "sse"), ("alt", "json"), ("beta", "true")];
 
-/// Whether a request shows the token, wherever clients of any provider put their key.
+/// Returns whether a request has the token in one of the places where the clients of providers put their key.
 pub(crate) fn is_shown(token: &str, headers: &HeaderMap, query: &str) -> bool {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
     let own = [X_API_KEY, X_GOOG_API_KEY].map(|name| headers.get(name).map(HeaderValue::as_bytes));
     let parameter = parameters(query).into_iter().find(|(name, _)| name == "key").map(|(_, value)| value);
     let shown = own.into_iter().chain([bearer, parameter.as_deref().map(str::as_bytes)]).flatten();
-    // All are looked at, so that the time tells nothing.
+    // Compare all of them, so that the time reveals nothing.
     shown.fold(false, |found, shown| found | bool::from(shown.ct_eq(token.as_bytes())))
 }
 
-/// The fields that a provider is sent, with the key among them.
+/// Returns the header fields for a provider, including the key.
 pub(crate) fn headers(dialect: Dialect, given: &HeaderMap, key: Option<&SecretValue>) -> Result<HeaderMap, BadKey> {
     let mut headers = HeaderMap::new();
     for name in PASSED {
@@ -32,7 +33,7 @@ pub(crate) fn headers(dialect: Dialect, given: &HeaderMap, key: Option<&SecretVa
             headers.insert(HeaderName::from_static(name), value.clone());
         }
     }
-    // What is compressed cannot be counted on its way.
+    // The tokens of a compressed answer could not be counted.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Some(SecretValue(key)) = key {
         let (name, value) = match dialect {
@@ -49,11 +50,11 @@ pub(crate) fn headers(dialect: Dialect, given: &HeaderMap, key: Option<&SecretVa
     Ok(headers)
 }
 
-/// The key holds what no field of a request can.
+/// An error for a key with characters that a header field cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadKey;
 
-/// The parameters that a provider is sent.
+/// Returns the query parameters for a provider.
 pub(crate) fn passed_parameters(query: &str) -> Vec<(String, String)> {
     let is_passed = |(name, value): &(String, String)| PASSED_PARAMETERS.contains(&(name.as_str(), value.as_str()));
     parameters(query).into_iter().filter(is_passed).collect()

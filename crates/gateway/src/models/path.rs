@@ -1,46 +1,47 @@
-//! The paths of providers that are let through.
+//! The paths of providers that the proxy allows.
 
 use http::Method;
 use journeyman_core::model::Dialect;
 
-/// What a body and its answer look like.
+/// The format of a body and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Anthropic messages.
+    /// Anthropic's Messages API.
     Messages,
-    /// Chat completions.
+    /// OpenAI's Chat Completions API.
     Chat,
-    /// Responses.
+    /// OpenAI's Responses API.
     Responses,
-    /// Gemini's contents.
+    /// Gemini's API.
     Contents,
-    /// Ollama's own.
+    /// Ollama's own API.
     Ollama,
 }
 
-/// What a path is for.
+/// The purpose of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The model answers; it costs money.
+    /// Generates an answer, which costs money.
     Generate,
-    /// Something is asked about a request, such as how many tokens it has.
+    /// Asks for details, such as the number of tokens of a request.
     Ask,
-    /// Models are listed.
+    /// Lists models.
     List,
 }
 
-/// A path that is let through.
+/// A path that is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) purpose: Purpose,
     pub(crate) shape: Shape,
-    /// Behind the provider's address.
+    /// The part after the provider's base URL.
     pub(crate) rest: String,
-    /// The model, where the path names it.
+    /// The model, if the path names it.
     pub(crate) model: Option<String>,
 }
 
-/// Compared letter by letter: what is encoded, doubled or points upwards is no path that is known.
+/// Returns the allowed path that a request has. Paths are compared literally: a path with percent-encoding, doubled
+/// slashes or `..` is not allowed.
 pub(crate) fn find(dialect: Dialect, method: &Method, path: &str) -> Option<Path> {
     use Purpose::{Ask, Generate, List};
     use Shape::{Chat, Contents, Messages, Responses};
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paths_for_models_are_let_through() {
+    fn the_paths_for_models_are_allowed() {
         for (dialect, method, path, purpose, rest) in [
             (Dialect::Anthropic, Method::POST, "/v1/messages", Purpose::Generate, "messages"),
             (Dialect::Anthropic, Method::POST, "/v1/messages/count_tokens", Purpose::Ask, "messages/count_tokens"),
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is() {
+    fn other_paths_are_not_allowed() {
         for (dialect, method, path) in [
             (Dialect::Anthropic, Method::POST, "/v1/messages/batches"),
             (Dialect::Anthropic, Method::POST, "/v1/files"),

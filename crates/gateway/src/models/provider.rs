@@ -1,4 +1,4 @@
-//! Where models are served, and with which key.
+//! Providers of models, and their keys.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,42 @@ use journeyman_core::model::Dialect;
 use journeyman_core::project::SecretValue;
 use url::Url;
 
-/// Where models are served.
+/// A provider of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
-    /// What it speaks.
+    /// The wire format that the provider's server speaks.
     pub dialect: Dialect,
-    /// What the dialect's paths are appended to; it ends with a slash, and may have a query.
+    /// The URL to which the paths of the dialect are appended; it ends with a slash, and may have a query.
     pub base_url: Url,
-    /// The key of this server, if it has one.
+    /// The key of this service, if it has one.
     pub key: Option<SecretValue>,
-    /// The name under which a project may have one of its own, which is used instead; `None`: it needs none.
+    /// The name of the project's secret with a key, which takes precedence; `None` if the provider needs no key.
     pub key_variable: Option<String>,
-    /// Other models than a job's that its agent may call: names, or their beginnings and `*`.
+    /// The models that an agent may call in addition to its job's: names, or prefixes and `*`.
     pub also: Vec<String>,
-    /// The most tokens of an answer, for calls that say nothing about it: what is set aside for one is then enough.
+    /// The output limit in tokens for calls that do not set one, so that the money that is set aside for them is
+    /// enough.
     pub max_output: Option<u64>,
     /// The size of the models' context window in tokens. Agents get this number, and calls to Ollama without `num_ctx`
     /// are sent with it, because Ollama would otherwise truncate the conversation at a much smaller default.
     pub context_tokens: Option<u64>,
-    /// Whether tools that the provider runs may be used: they reach beyond the sandbox.
+    /// `true` if tools that the provider runs are allowed: they reach beyond the sandbox.
     pub hosted_tools: bool,
 }
 
 impl Provider {
-    /// The key to call with, the project's before the server's; `None` where it needs none.
+    /// Returns the key for calls: the project's, or else the service's. If the provider needs no key, returns the
+    /// service's key if it has one.
     ///
     /// # Errors
-    /// There is none, and it needs one: the name of its variable.
+    /// The provider needs a key and there is none. The error is the name of its variable.
     pub(crate) fn key(&self, keys: &BTreeMap<String, SecretValue>) -> Result<Option<SecretValue>, String> {
         let Some(variable) = &self.key_variable else { return Ok(self.key.clone()) };
         let key = keys.get(variable).or(self.key.as_ref());
         key.filter(|key| !key.0.trim().is_empty()).cloned().map(Some).ok_or_else(|| variable.clone())
     }
 
-    /// Where a path of the dialect is there, with the parameters that are passed on.
+    /// Returns the URL of a path of the dialect, with query parameters.
     pub(crate) fn url(&self, path: &str, query: &[(String, String)]) -> Url {
         let mut url = self.base_url.clone();
         let whole = format!("{}{path}", url.path());

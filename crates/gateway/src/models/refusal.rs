@@ -1,10 +1,10 @@
-//! What a caller is told instead of a provider's answer, in the form of the provider's own errors.
+//! The errors that callers get from the proxy, in the form of the provider's own errors.
 
 use http::StatusCode;
 use journeyman_core::model::Dialect;
 use serde_json::{Value, json};
 
-/// The body of an error.
+/// Returns the body of an error.
 pub(crate) fn body(dialect: Dialect, status: StatusCode, text: &str) -> Value {
     let kind = match status {
         StatusCode::UNAUTHORIZED => "authentication_error",

@@ -1,8 +1,9 @@
-//! The body of a call: read once, and written anew, so that what was checked is what the provider reads.
+//! Checks the body of a call. The body is parsed once and serialized again, so that the provider reads what was
+//! checked.
 //!
-//! Nothing goes through that is not known: fields that are not are taken out, and what reaches beyond the sandbox by way of
-//! the provider is taken out or refused: tools that it runs itself, files and pages that it fetches, state that it keeps,
-//! what changes the price. Where a list is expected only a list is taken: servers take other forms for one.
+//! Only known content passes. Unknown fields are removed. Parts that reach beyond the sandbox through the provider are
+//! removed or refused: tools that it runs, files and pages that it fetches, state that it keeps, and fields that change
+//! the price. Where a list is expected, only a list is accepted, because servers accept other forms instead.
 
 mod checked;
 #[cfg(test)]
@@ -15,62 +16,63 @@ use serde_json::{Map, Value, json};
 use self::checked::Checked;
 use super::path::{Path, Shape};
 
-/// Values that a body may have: a whole conversation has some thousands. Bounds the memory that one takes.
-const MOST_VALUES: usize = 500_000;
+/// The maximum number of JSON values in a body. A whole conversation has some thousands. Bounds the memory that a
+/// parsed body takes.
+const MAX_VALUES: usize = 500_000;
 
-/// Characters of a name that are told, and how many names.
-const TOLD_CHARS: usize = 64;
-const TOLD_NAMES: usize = 10;
+/// The maximum number of characters of a name that is reported, and of reported names.
+const NAME_CHARS: usize = 64;
+const MAX_NAMES: usize = 10;
 
-/// Bytes that a model's name may have.
+/// The maximum size of a model's name in bytes.
 const NAME_BYTES: usize = 200;
 
-/// Fields by which the same tokens cost more.
+/// The fields that make the same tokens cost more.
 const PRICED: [&str; 4] = ["service_tier", "serviceTier", "speed", "inference_geo"];
 
-/// Tokens that are set aside for an image, and for any other file, however few bytes it has.
+/// The tokens that are set aside for an image, and for any other file, regardless of its size.
 const IMAGE_TOKENS: u64 = 5_000;
 const FILE_TOKENS: u64 = 100_000;
 
-/// A body that may be sent.
+/// A checked body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Prepared {
     pub(crate) body: Bytes,
     /// The model, as its provider calls it.
     pub(crate) model: String,
-    /// Tokens that one answer may have, where the body says so.
+    /// The output limit of one answer in tokens, if the body sets one.
     pub(crate) most_output: Option<u64>,
-    /// Answers that are asked for.
+    /// The number of answers that the body asks for.
     pub(crate) answers: u64,
-    /// Tokens that images and files may have beyond their bytes.
+    /// The tokens that are set aside for images and files, in addition to those for their bytes.
     pub(crate) attached: u64,
-    /// Whether the model may call tools: then the turn goes on by this call.
+    /// `true` if the model may call tools, so that the turn continues with this call.
     pub(crate) has_tools: bool,
-    /// What was taken out.
+    /// The names of what was removed.
     pub(crate) removed: Vec<String>,
 }
 
-/// What an operator says of bodies.
+/// The operator's rules for bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Whether what reaches beyond the sandbox may stay.
+    /// `true` if parts that reach beyond the sandbox are allowed.
     pub(crate) hosted_tools: bool,
-    /// The most that an answer may have, for bodies that say nothing about it.
+    /// The output limit in tokens for bodies that do not set one.
     pub(crate) max_output: Option<u64>,
-    /// The context window of Ollama's models, for bodies that do not set it.
+    /// The context window in tokens for bodies to Ollama that do not set it.
     pub(crate) context_tokens: Option<u64>,
-    /// Whether the server is OpenAI's own, which has another name for that.
+    /// `true` if the server is OpenAI's, which has a different name for the output limit.
     pub(crate) is_openai: bool,
 }
 
-/// Reads a body.
+/// Checks a body.
 ///
 /// # Errors
-/// It cannot be sent: why, for whoever has written it.
+/// The body cannot be sent; the error gives the reason to its author.
 pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared, String> {
-    // Each value but the first stands behind one of these, or within them.
-    if body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':')).count() > MOST_VALUES * 2 {
-        return Err(format!("the body has more than {MOST_VALUES} values"));
+    // Each value except the first follows one of these characters.
+    if body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':')).count() > MAX_VALUES * 2 {
+        return Err(format!("the body has more than {MAX_VALUES} values"));
     }
     let text = std::str::from_utf8(body).map_err(|error| format!("the body is not UTF-8: {error}"))?;
     let text = replace_lone_surrogates(text);
@@ -78,14 +80,14 @@ pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared
     let Some(fields) = value.as_object_mut() else { return Err("the body must be a JSON object".to_owned()) };
     let named = path.model.clone().or_else(|| Some(fields.get("model")?.as_str()?.to_owned()));
     let model = named.filter(|name| !name.is_empty() && name.len() <= NAME_BYTES).ok_or("the body names no model")?;
-    // Some servers take names in any letters, and the last of several.
+    // Some servers ignore the case of names, and use the last of several.
     if fields.keys().any(|name| name != "model" && name.eq_ignore_ascii_case("model")) {
         return Err("the body names its model twice".to_owned());
     }
-    let mut checked = Checked { shape: path.shape, removed: Vec::new(), attached: 0, open: rules.hosted_tools };
+    let mut checked = Checked { shape: path.shape, removed: Vec::new(), attached: 0, hosted_tools: rules.hosted_tools };
     for name in PRICED {
         if fields.shift_remove(name).is_some() {
-            checked.removed(name);
+            checked.report(name);
         }
     }
     checked.refuse_state(fields)?;
@@ -113,7 +115,8 @@ pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared
     Ok(Prepared { body, model, most_output, answers, attached, has_tools, removed })
 }
 
-/// What the model may write: in one answer, and how many answers. Of several words the largest counts.
+/// Returns the output limit of one answer in tokens, and the number of answers. If a body sets a limit several times,
+/// the largest counts.
 fn limits(shape: Shape, fields: &Map<String, Value>) -> Result<(Option<u64>, u64), String> {
     let at = |outer: &str, inner: &[&str]| -> Vec<Value> {
         let found = fields.get(outer).and_then(Value::as_object);
@@ -137,11 +140,11 @@ fn limits(shape: Shape, fields: &Map<String, Value>) -> Result<(Option<u64>, u64
     Ok((largest(most)?, largest(answers)?.unwrap_or(1).max(1)))
 }
 
-/// A number, also in quotes, as some servers take it.
+/// Returns a whole number, which may be in quotes, as some servers accept it.
 fn whole(value: &Value) -> Result<u64, String> {
     let text = value.as_str().map(str::trim);
     let number = value.as_u64().or_else(|| text?.parse().ok());
-    // A negative one means no limit to some.
+    // Some servers take a negative number for no limit.
     let open = value.as_i64().or_else(|| text?.parse().ok()).filter(|number| *number < 0).map(|_| u64::from(u32::MAX));
     number.or(open).ok_or_else(|| "a limit of tokens or answers must be a whole number".to_owned())
 }
@@ -154,7 +157,7 @@ fn set_most(shape: Shape, fields: &mut Map<String, Value>, most: u64, is_openai:
         Shape::Responses => "max_output_tokens",
         Shape::Contents | Shape::Ollama => {
             let (outer, inner) = match shape {
-                // Of its two spellings the one that is there.
+                // Use the spelling that the body has.
                 Shape::Contents if fields.contains_key("generation_config") => {
                     ("generation_config", "max_output_tokens")
                 }

@@ -1,4 +1,4 @@
-//! What was called, by provider: for `/metrics`. Labels are what an operator has named, never what an agent sends.
+//! The totals of calls by provider, for `/metrics`. Labels come from the configuration, never from an agent.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{ModelTotals, ProviderTotals};
 
-/// Sums since the start.
+/// The totals since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Totals(Mutex<BTreeMap<String, ProviderTotals>>);
 
 impl Totals {
-    /// One more call, by its outcome: `ok`, or the code of a failure.
+    /// Adds a call with its outcome: `ok`, or the code of a failure.
     pub(crate) fn add(&self, provider: &str, outcome: String, tokens: &Tokens, cost_micros: Option<u64>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = all.entry(provider.to_owned()).or_default();
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_stop_at_the_largest_number() {
+    fn totals_stop_at_the_largest_number() {
         let totals = Totals::default();
         let most = Tokens { input: u64::MAX, cached: u64::MAX, cache_written: u64::MAX, output: u64::MAX };
         for _ in 0..2 {

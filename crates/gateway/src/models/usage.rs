@@ -1,4 +1,4 @@
-//! Reads a provider's answer on its way, for the tokens that it tells of and for whether it came to its end.
+//! Reads a provider's answer while it passes through, for its token counts and for whether it is complete.
 
 use journeyman_core::json::replace_lone_surrogates;
 use journeyman_core::model::price::Tokens;
@@ -6,42 +6,42 @@ use serde_json::Value;
 
 use super::path::Shape;
 
-/// The longest line of a stream, and the longest answer in one piece, that is read for its usage.
-const MOST_BYTES: usize = 32 << 20;
+/// The maximum size in bytes of a line of a stream, or of an answer in one piece, that is read for its usage.
+const MAX_BYTES: usize = 32 << 20;
 
-/// What an answer has told so far.
+/// The state of reading an answer.
 #[derive(Debug)]
 pub(crate) struct Reader {
     shape: Shape,
-    /// Whether the answer comes in lines.
+    /// `true` if the answer is a stream of lines.
     streams: bool,
     held: Vec<u8>,
-    /// Tokens of the input that are no cache's, where they are told apart.
+    /// The input tokens outside of caches, if the provider counts them separately.
     plain: u64,
-    /// Whether a line is longer than any that is read.
+    /// `true` if the current line is too long to be read.
     overflows: bool,
-    pub(crate) told: Told,
+    pub(crate) reported: Reported,
 }
 
-/// What was told.
+/// The contents of an answer that the proxy needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// The tokens, if they were.
+pub(crate) struct Reported {
+    /// The tokens, if the provider reported them.
     pub(crate) tokens: Option<Tokens>,
-    /// Whether the model has ended its answer.
+    /// `true` if the model has finished its answer.
     pub(crate) complete: bool,
-    /// An error in an answer that had begun well.
+    /// An error in an answer that began successfully.
     pub(crate) error: Option<String>,
 }
 
 impl Reader {
-    /// For an answer of that content type.
+    /// Creates a reader for an answer of this content type.
     pub(crate) fn new(shape: Shape, content_type: &str) -> Self {
         let streams = ["text/event-stream", "application/x-ndjson"].iter().any(|kind| content_type.starts_with(kind));
-        Self { shape, streams, held: Vec::new(), plain: 0, overflows: false, told: Told::default() }
+        Self { shape, streams, held: Vec::new(), plain: 0, overflows: false, reported: Reported::default() }
     }
 
-    /// A piece of it.
+    /// Reads a piece of the answer.
     pub(crate) fn read(&mut self, mut piece: &[u8]) {
         if !self.streams {
             self.hold(piece);
@@ -59,7 +59,7 @@ impl Reader {
     }
 
     fn hold(&mut self, piece: &[u8]) {
-        if self.held.len() + piece.len() > MOST_BYTES {
+        if self.held.len() + piece.len() > MAX_BYTES {
             self.overflows = true;
             self.held = Vec::new();
         }
@@ -68,27 +68,27 @@ impl Reader {
         }
     }
 
-    /// There is no more of it.
-    pub(crate) fn end(mut self) -> Told {
+    /// Reads the end of the answer, and returns the result.
+    pub(crate) fn end(mut self) -> Reported {
         let rest = std::mem::take(&mut self.held);
         if self.streams {
             self.line(&rest);
         } else if let Some(value) = parse(&rest) {
-            // Gemini streams a list where it is not asked for events.
+            // Gemini streams a list unless events are requested.
             match value {
                 Value::Array(values) => values.iter().for_each(|value| self.value(value)),
                 value => self.value(&value),
             }
         }
-        self.told
+        self.reported
     }
 
-    /// A line of server-sent events, or of JSON lines.
+    /// Reads a line of server-sent events, or of JSON lines.
     fn line(&mut self, line: &[u8]) {
         let line = line.trim_ascii();
         let data = line.strip_prefix(b"data:").map_or(line, <[u8]>::trim_ascii);
         if data == b"[DONE]" {
-            self.told.complete = true;
+            self.reported.complete = true;
         } else if data.starts_with(b"{")
             && let Some(value) = parse(data)
         {
@@ -103,42 +103,43 @@ impl Reader {
                 let usage = value.pointer("/message/usage").or_else(|| value.get("usage"));
                 self.tokens(usage, &Fields::MESSAGES);
                 self.iterations(usage);
-                self.told.complete |= matches!(kind, "message_stop" | "message");
+                self.reported.complete |= matches!(kind, "message_stop" | "message");
             }
             Shape::Chat => {
                 self.tokens(value.get("usage"), &Fields::CHAT);
                 let ended = |choice: &Value| choice.get("finish_reason").is_some_and(Value::is_string);
-                self.told.complete |=
+                self.reported.complete |=
                     value.get("choices").and_then(Value::as_array).is_some_and(|all| all.iter().any(ended));
             }
             Shape::Responses => {
                 let response = value.get("response").unwrap_or(value);
                 self.tokens(response.get("usage"), &Fields::RESPONSES);
                 let status = response.get("status").and_then(Value::as_str).unwrap_or_default();
-                self.told.complete |= matches!(status, "completed" | "incomplete");
+                self.reported.complete |= matches!(status, "completed" | "incomplete");
             }
             Shape::Contents => {
                 self.tokens(value.get("usageMetadata"), &Fields::CONTENTS);
                 let ended = |one: &Value| one.get("finishReason").is_some_and(Value::is_string);
                 let blocked = value.pointer("/promptFeedback/blockReason").is_some();
                 let candidates = value.get("candidates").and_then(Value::as_array);
-                self.told.complete |= blocked || candidates.is_some_and(|all| all.iter().any(ended));
+                self.reported.complete |= blocked || candidates.is_some_and(|all| all.iter().any(ended));
             }
             Shape::Ollama => {
                 self.tokens(Some(value), &Fields::OLLAMA);
-                self.told.complete |= value.get("done") == Some(&Value::Bool(true));
+                self.reported.complete |= value.get("done") == Some(&Value::Bool(true));
             }
         }
         let error = value.get("error").or_else(|| value.pointer("/response/error")).filter(|error| !error.is_null());
         if kind == "error" || error.is_some() {
-            self.told.error = Some(error.map_or_else(
+            self.reported.error = Some(error.map_or_else(
                 || value.to_string(),
                 |error| error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned),
             ));
         }
     }
 
-    /// Where the model was called several times for one answer, the sums leave out all but the last.
+    /// Adds up the tokens of all iterations. If the model was called several times for one answer, the usage itself has
+    /// only the last call's.
     fn iterations(&mut self, usage: Option<&Value>) {
         let Some(all) = usage.and_then(|usage| usage["iterations"].as_array()).filter(|all| !all.is_empty()) else {
             return;
@@ -146,10 +147,10 @@ impl Reader {
         let sum = |field: &str| all.iter().filter_map(|one| one[field].as_u64()).fold(0, u64::saturating_add);
         let (cached, cache_written) = (sum("cache_read_input_tokens"), sum("cache_creation_input_tokens"));
         let input = sum("input_tokens").saturating_add(cached).saturating_add(cache_written);
-        self.told.tokens = Some(Tokens { input, cached, cache_written, output: sum("output_tokens") });
+        self.reported.tokens = Some(Tokens { input, cached, cache_written, output: sum("output_tokens") });
     }
 
-    /// Later words replace earlier ones, field by field.
+    /// Reads token counts. Later counts replace earlier ones, field by field.
     fn tokens(&mut self, usage: Option<&Value>, fields: &Fields) {
         let Some(usage) = usage.filter(|usage| usage.is_object()) else { return };
         let number = |place: &&str| usage.pointer(place).and_then(Value::as_u64);
@@ -161,7 +162,7 @@ impl Reader {
         if input.is_none() && output.is_none() {
             return;
         }
-        let known = self.told.tokens.get_or_insert_default();
+        let known = self.reported.tokens.get_or_insert_default();
         let first = |places: &[&str]| places.iter().find_map(number);
         known.cached = first(fields.cached).unwrap_or(known.cached);
         known.cache_written = first(fields.cache_written).unwrap_or(known.cache_written);
@@ -181,9 +182,10 @@ fn parse(text: &[u8]) -> Option<Value> {
     serde_json::from_str(&replace_lone_surrogates(&String::from_utf8_lossy(text))).ok()
 }
 
-/// Where the providers put their numbers; those of one list are added up, or the first that is there is taken.
+/// The JSON pointers of a provider's token counts. The counts of `input` and of `output` are added up; of the others,
+/// the first that exists is used.
 struct Fields {
-    /// Whether input is told without what the cache has.
+    /// `true` if the count of input excludes cached tokens.
     without_cache: bool,
     input: &'static [&'static str],
     cached: &'static [&'static str],
@@ -218,7 +220,7 @@ impl Fields {
         input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
         cached: &["/cachedContentTokenCount"],
         cache_written: &[],
-        // What it has thought is not among what it has said.
+        // Thinking tokens are not included in the candidates' tokens.
         output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
     };
     const OLLAMA: Self = Self {
@@ -234,8 +236,8 @@ impl Fields {
 mod tests {
     use super::*;
 
-    fn told(shape: Shape, content_type: &str, text: &str) -> Told {
-        // In every way of being cut in two the same comes out.
+    fn reported(shape: Shape, content_type: &str, text: &str) -> Reported {
+        // The result must be the same for every way of cutting the text in two.
         let whole = {
             let mut reader = Reader::new(shape, content_type);
             reader.read(text.as_bytes());
@@ -253,7 +255,7 @@ mod tests {
     const EVENTS: &str = "text/event-stream; charset=utf-8";
 
     #[test]
-    fn each_provider_tells_in_its_own_way() {
+    fn the_usage_of_each_provider_is_read() {
         let messages = "event: message_start\r\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\
             \"cache_read_input_tokens\":100,\"cache_creation_input_tokens\":5,\"output_tokens\":1}}}\r\n\r\n\
             data: {\"type\":\"message_delta\",\"usage\":{\"input_tokens\":10,\"output_tokens\":42}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
@@ -276,8 +278,8 @@ mod tests {
             (Shape::Ollama, "application/x-ndjson", ollama, 0, 0),
         ] {
             let tokens = Tokens { input: 115, cached, cache_written: written, output: 42 };
-            let expected = Told { tokens: Some(tokens), complete: true, error: None };
-            assert_eq!(told(shape, kind, text), expected, "{shape:?}");
+            let expected = Reported { tokens: Some(tokens), complete: true, error: None };
+            assert_eq!(reported(shape, kind, text), expected, "{shape:?}");
         }
     }
 
@@ -316,8 +318,8 @@ mod tests {
                 tokens(51, 11),
             ),
         ] {
-            let told = told(shape, json, text);
-            assert_eq!((told.tokens, told.complete, told.error), (expected, true, None), "{text}");
+            let reported = reported(shape, json, text);
+            assert_eq!((reported.tokens, reported.complete, reported.error), (expected, true, None), "{text}");
         }
     }
 
@@ -325,7 +327,7 @@ mod tests {
     fn an_answer_that_breaks_off_or_fails_is_not_complete() {
         let begun =
             "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n";
-        let cut = told(Shape::Messages, EVENTS, begun);
+        let cut = reported(Shape::Messages, EVENTS, begun);
         assert!(!cut.complete && cut.tokens.is_some(), "{cut:?}");
         for (shape, text) in [
             (
@@ -339,18 +341,18 @@ mod tests {
             ),
             (Shape::Contents, "data: {\"error\":{\"code\":503,\"message\":\"busy\"}}\n\n"),
         ] {
-            let told = told(shape, EVENTS, text);
-            assert_eq!((told.complete, told.error.as_deref()), (false, Some("busy")), "{shape:?}");
+            let reported = reported(shape, EVENTS, text);
+            assert_eq!((reported.complete, reported.error.as_deref()), (false, Some("busy")), "{shape:?}");
         }
     }
 
     #[test]
-    fn a_line_without_end_takes_no_memory() {
+    fn an_endless_line_takes_bounded_memory() {
         let mut reader = Reader::new(Shape::Chat, EVENTS);
         for _ in 0..40 {
             reader.read(&vec![b'x'; 1 << 20]);
         }
-        assert!(reader.held.capacity() <= MOST_BYTES * 2);
+        assert!(reader.held.capacity() <= MAX_BYTES * 2);
         reader.read(b"\ndata: [DONE]\n");
         assert!(reader.end().complete);
     }

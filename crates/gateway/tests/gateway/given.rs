@@ -1,4 +1,4 @@
-//! Things that tests begin with.
+//! Fixtures of the tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,13 +8,13 @@ use journeyman_core::ids::JobId;
 use journeyman_core::model::Dialect;
 use journeyman_core::model::price::{Budgets, Price, day};
 use journeyman_core::ports::{
-    Gateway, ModelAccount, ModelCall, ModelDoor, ModelMeter, ModelUse, ProjectStore, ProviderTotals, SpendingStore,
+    Gateway, ModelAccount, ModelCall, ModelMeter, ModelProxy, ModelUse, ProviderTotals, SpendingStore,
 };
-use journeyman_core::project::{Project, SecretValue, Settings};
-use journeyman_core::time::{Clock, Timestamp};
-use journeyman_gateway::{Doors, ModelSettings, Models, Provider, SystemResolver};
+use journeyman_core::project::{Project, SecretValue};
+use journeyman_core::time::Timestamp;
+use journeyman_gateway::{ModelSettings, Models, Provider, SandboxGateway, SystemResolver};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::ModelServer;
+use journeyman_testkit::{ModelServer, Seeds as _, World};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -22,30 +22,28 @@ use uuid::Uuid;
 pub(crate) const TOKEN: &str = "t0ken-of-the-run";
 pub(crate) const KEY: &str = "sk-the-real-key";
 
-/// Three dollars for a million tokens read, fifteen for a million written, a tenth for what the cache has.
+/// Returns the time of the tests.
+fn noon() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+/// A price of three dollars for a million input tokens, fifteen for a million output tokens, and a tenth of the input
+/// price for cached ones.
 pub(crate) const PRICE: Price =
     Price { input: 3_000_000, output: 15_000_000, cached: 300_000, cache_written: 3_000_000 };
 
-struct Noon;
-
-impl Clock for Noon {
-    fn now(&self) -> Timestamp {
-        "2026-11-21T12:00:00Z".parse().unwrap()
-    }
-}
-
-/// A door to a server.
-pub(crate) struct House {
-    pub(crate) door: Arc<dyn ModelDoor>,
-    pub(crate) doors: Doors,
+/// A proxy to a model server, with what tests need around it.
+pub(crate) struct Fixture {
+    pub(crate) proxy: Arc<dyn ModelProxy>,
+    pub(crate) gateway: SandboxGateway,
     pub(crate) url: String,
-    pub(crate) told: Arc<Mutex<Vec<ModelCall>>>,
+    pub(crate) calls: Arc<Mutex<Vec<ModelCall>>>,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) client: Client,
     model: String,
 }
 
-/// A provider of that dialect at the server.
+/// Returns a provider of this dialect at the server.
 pub(crate) fn provider(dialect: Dialect, server: &str) -> Provider {
     Provider {
         dialect,
@@ -59,22 +57,16 @@ pub(crate) fn provider(dialect: Dialect, server: &str) -> Provider {
     }
 }
 
-/// A door to `server`, closed, with the model `p/m`; and `p/free`, which has no price.
-pub(crate) async fn house(dialect: Dialect, server: &str) -> House {
-    house_with(provider(dialect, server)).await
+/// Starts a proxy to `server` without an open account. The model is `p/m`; `p/free` has no price.
+pub(crate) async fn fixture(dialect: Dialect, server: &str) -> Fixture {
+    fixture_with(provider(dialect, server)).await
 }
 
-pub(crate) async fn house_with(provider: Provider) -> House {
+pub(crate) async fn fixture_with(provider: Provider) -> Fixture {
     let store = Arc::new(MemoryStore::default());
     let project = Project {
-        id: "shop".parse().unwrap(),
-        repository: "local:shop".to_owned(),
-        reference: None,
-        agent: "journeyman".to_owned(),
         model: "p/m".to_owned(),
-        created_at: Timestamp::default(),
-        settings: Settings::default(),
-        secret_names: Vec::new(),
+        ..Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default())
     };
     store.create_project(project, BTreeMap::new()).await.unwrap();
     let settings = ModelSettings {
@@ -82,27 +74,27 @@ pub(crate) async fn house_with(provider: Provider) -> House {
         prices: vec![("p/m*".to_owned(), PRICE), ("p/small-*".to_owned(), PRICE)],
         silence: Some(Duration::from_millis(300)),
     };
-    let models = Models::new(settings, store.clone(), Arc::new(Noon)).unwrap();
-    let doors = Doors::new(Arc::new(SystemResolver), Vec::new(), models);
+    let models = Models::new(settings, store.clone(), World::at(noon())).unwrap();
+    let gateway = SandboxGateway::new(Arc::new(SystemResolver), Vec::new(), models);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let door = doors.serve_models(listener.into(), TOKEN.to_owned()).unwrap();
+    let proxy = gateway.serve_models(listener.into(), TOKEN.to_owned()).unwrap();
     let client = Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
-    House { door, doors, url, told: Arc::default(), store, client, model: "p/m".to_owned() }
+    Fixture { proxy, gateway, url, calls: Arc::default(), store, client, model: "p/m".to_owned() }
 }
 
-/// The same, open.
-pub(crate) async fn open(dialect: Dialect, server: &ModelServer) -> House {
-    let house = house(dialect, &server.url).await;
-    house.open(Budgets::default());
-    house
+/// Starts a proxy to `server` with an open account.
+pub(crate) async fn open(dialect: Dialect, server: &ModelServer) -> Fixture {
+    let fixture = fixture(dialect, &server.url).await;
+    fixture.open(Budgets::default());
+    fixture
 }
 
 pub(crate) fn job() -> JobId {
     JobId::from_uuid(Uuid::from_u128(1))
 }
 
-impl House {
+impl Fixture {
     pub(crate) fn with_model(mut self, model: &str) -> Self {
         self.model = model.to_owned();
         self
@@ -113,51 +105,51 @@ impl House {
     }
 
     pub(crate) fn open_with(&self, budgets: Budgets, keys: BTreeMap<String, SecretValue>) {
-        let told = Arc::clone(&self.told);
+        let calls = Arc::clone(&self.calls);
         let account = ModelAccount {
             project: "shop".parse().unwrap(),
             job: job(),
             model: self.model.clone(),
             keys,
             budgets,
-            told: Box::new(move |call| told.lock().unwrap().push(call)),
+            log: Box::new(move |call| calls.lock().unwrap().push(call)),
         };
-        self.door.open(account).unwrap();
+        self.proxy.open(account).unwrap();
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> RequestBuilder {
         self.client.post(format!("{}{path}", self.url)).bearer_auth(TOKEN).json(body)
     }
 
-    /// A call of the model with at most `most` tokens of answer.
+    /// Calls the model with at most `most` tokens of output.
     pub(crate) async fn call(&self, most: u64) -> Response {
         let body = json!({"model": "m", "max_tokens": most, "messages": [{"role": "user", "content": "hi"}]});
         self.post("/v1/messages", &body).send().await.unwrap()
     }
 
     pub(crate) async fn close(&self) -> ModelUse {
-        self.door.close().await
+        self.proxy.close().await
     }
 
-    pub(crate) fn told(&self) -> Vec<ModelCall> {
-        self.told.lock().unwrap().clone()
+    pub(crate) fn calls(&self) -> Vec<ModelCall> {
+        self.calls.lock().unwrap().clone()
     }
 
-    /// The reasons of what was denied.
+    /// Returns the reasons of all denied calls.
     pub(crate) fn denied(&self) -> Vec<String> {
         let denied = |call| match call {
             ModelCall::Denied { reason } => Some(reason),
             ModelCall::Made { .. } => None,
         };
-        self.told().into_iter().filter_map(denied).collect()
+        self.calls().into_iter().filter_map(denied).collect()
     }
 
     pub(crate) fn totals(&self) -> ProviderTotals {
-        self.doors.model_totals().remove("p").unwrap_or_default()
+        self.gateway.model_totals().remove("p").unwrap_or_default()
     }
 
-    /// What job, day and project have spent.
+    /// Returns the money that the job, the day and the project have spent.
     pub(crate) async fn spent(&self) -> [u64; 3] {
-        self.store.spent("shop".parse().unwrap(), job(), day(Noon.now())).await.unwrap()
+        self.store.spent("shop".parse().unwrap(), job(), day(noon())).await.unwrap()
     }
 }

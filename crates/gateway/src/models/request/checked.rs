@@ -1,11 +1,11 @@
-//! What of a body may go through: fields, tools, and the parts of a conversation.
+//! Checks the fields, tools and contents of a body.
 
 use serde_json::{Map, Value};
 
 use super::super::path::Shape;
-use super::{FILE_TOKENS, IMAGE_TOKENS, TOLD_CHARS, TOLD_NAMES};
+use super::{FILE_TOKENS, IMAGE_TOKENS, MAX_NAMES, NAME_CHARS};
 
-/// The fields of a body that are let through.
+/// Returns the fields of a body that are allowed.
 const fn known(shape: Shape) -> &'static [&'static str] {
     match shape {
         Shape::Messages => &[
@@ -117,42 +117,41 @@ const fn known(shape: Shape) -> &'static [&'static str] {
     }
 }
 
-/// A body on its way.
+/// The state of checking a body.
 pub(super) struct Checked {
     pub(super) shape: Shape,
     pub(super) removed: Vec<String>,
     pub(super) attached: u64,
-    /// Whether what reaches beyond the sandbox may stay: then it is looked at for its price alone.
-    pub(super) open: bool,
+    /// `true` if parts that reach beyond the sandbox are allowed. They are then checked only for their price.
+    pub(super) hosted_tools: bool,
 }
 
 impl Checked {
-    /// Something that the provider would fetch.
-    fn remote(&self) -> Result<(), String> {
-        self.refuse(
-            "an image, file or item that the provider would fetch is not let through: send it in the body itself",
-        )
+    /// Refuses a part that the provider would fetch.
+    fn refuse_remote(&self) -> Result<(), String> {
+        self.refuse("an image, file or item that the provider would fetch is not allowed; send its content in the body")
     }
 
     fn refuse(&self, why: &str) -> Result<(), String> {
-        if self.open { Ok(()) } else { Err(why.to_owned()) }
+        if self.hosted_tools { Ok(()) } else { Err(why.to_owned()) }
     }
 
-    /// Whether an address holds what it stands for.
-    fn is_data(&self, address: Option<&Value>) -> Result<(), String> {
+    /// Refuses an address that does not contain the data itself.
+    fn require_data(&self, address: Option<&Value>) -> Result<(), String> {
         match address.and_then(Value::as_str) {
             Some(address) if address.starts_with("data:") => Ok(()),
-            _ => self.remote(),
+            _ => self.refuse_remote(),
         }
     }
 
-    pub(super) fn removed(&mut self, name: &str) {
-        if self.removed.len() < TOLD_NAMES {
-            self.removed.push(name.chars().take(TOLD_CHARS).collect());
+    pub(super) fn report(&mut self, name: &str) {
+        if self.removed.len() < MAX_NAMES {
+            self.removed.push(name.chars().take(NAME_CHARS).collect());
         }
     }
 
-    /// What refers to things that the provider keeps: they may be another job's, and their tokens are not seen.
+    /// Refuses fields by which the provider uses state that it keeps, or other servers. The state may belong to another
+    /// job, and its tokens cannot be counted.
     pub(super) fn refuse_state(&self, fields: &Map<String, Value>) -> Result<(), String> {
         let names: &[&str] = match self.shape {
             Shape::Messages => &["mcp_servers", "container"],
@@ -164,31 +163,31 @@ impl Checked {
             matches!(value, Value::Null | Value::Bool(false)) || value.as_array().is_some_and(Vec::is_empty)
         };
         match names.iter().find(|name| fields.get(**name).is_some_and(|value| !is_nothing(value))) {
-            Some(name) => self.refuse(&format!(
-                "{name} is not let through: it uses what is beyond the sandbox, by way of the provider"
-            )),
+            Some(name) => {
+                self.refuse(&format!("{name} is not allowed: it reaches beyond the sandbox through the provider"))
+            }
             None => Ok(()),
         }
     }
 
-    /// Takes out what is not known: it may do anything, such as call another model.
+    /// Removes unknown fields, which may do anything, such as call another model.
     pub(super) fn keep_known(&mut self, fields: &mut Map<String, Value>) {
-        if self.open {
+        if self.hosted_tools {
             return;
         }
         let others: Vec<String> =
             fields.keys().filter(|name| !known(self.shape).contains(&name.as_str())).cloned().collect();
         for name in others {
             fields.shift_remove(&name);
-            self.removed(&name);
+            self.report(&name);
         }
-        // What a template of a server of one's own is given is a program's input; of it what is plain.
+        // These values are inputs of a template, which is a program on a self-hosted server. Only plain values stay.
         if let Some(template) = fields.get_mut("chat_template_kwargs").and_then(Value::as_object_mut) {
             template.retain(|_, value| value.is_boolean());
         }
     }
 
-    /// Takes tools away that the provider would run.
+    /// Removes tools that the provider would run.
     pub(super) fn tools(&mut self, fields: &mut Map<String, Value>) -> Result<(), String> {
         let Some(tools) = fields.get_mut("tools").filter(|tools| !tools.is_null()) else { return Ok(()) };
         let tools = list(tools, "tools")?;
@@ -212,10 +211,10 @@ impl Checked {
                 let is_run_here =
                     |name: &String| matches!(name.as_str(), "functionDeclarations" | "function_declarations");
                 let others: Vec<String> = fields.keys().filter(|name| !is_run_here(name)).cloned().collect();
-                let stays = self.open;
+                let stays = self.hosted_tools;
                 for name in others.into_iter().filter(|_| !stays) {
                     fields.shift_remove(&name);
-                    self.removed(&name);
+                    self.report(&name);
                 }
                 if fields.is_empty() {
                     continue;
@@ -225,8 +224,8 @@ impl Checked {
                     None | Some(Value::Null) => None,
                     Some(kind) => Some(kind.as_str().ok_or("the type of a tool must be a string")?.to_owned()),
                 };
-                if let Some(kind) = kind.filter(|kind| !self.open && !is_run_here(self.shape, kind)) {
-                    self.removed(&kind);
+                if let Some(kind) = kind.filter(|kind| !self.hosted_tools && !is_run_here(self.shape, kind)) {
+                    self.report(&kind);
                     continue;
                 }
                 lower_cache(fields);
@@ -243,8 +242,8 @@ impl Checked {
         Ok(())
     }
 
-    /// Looks at each part of a conversation's contents: texts, images, files, results of tools. What stands in arguments
-    /// of tools is text for the model, whatever it looks like.
+    /// Checks each part of a conversation's contents: texts, images, files, results of tools. The arguments of tools
+    /// are text for the model, whatever they look like.
     pub(super) fn contents(&mut self, fields: &mut Map<String, Value>) -> Result<(), String> {
         lower_cache(fields);
         match self.shape {
@@ -285,13 +284,13 @@ impl Checked {
                     }
                 }
             }
-            // Its images are in the body.
+            // Ollama's images are in the body.
             Shape::Ollama => {}
         }
         Ok(())
     }
 
-    /// A text, or a list of parts.
+    /// Checks a text, or a list of parts.
     fn parts(&mut self, parts: &mut Value, name: &str) -> Result<(), String> {
         match parts {
             Value::Null | Value::String(_) => Ok(()),
@@ -301,7 +300,7 @@ impl Checked {
     }
 
     fn part(&mut self, part: &mut Value) -> Result<(), String> {
-        // Short forms of a text.
+        // A string is a short form of a text.
         if part.is_string() {
             return Ok(());
         }
@@ -314,19 +313,19 @@ impl Checked {
                     "image" => IMAGE_TOKENS,
                     "document" => FILE_TOKENS,
                     "container_upload" => {
-                        self.remote()?;
+                        self.refuse_remote()?;
                         FILE_TOKENS
                     }
                     _ => 0,
                 };
-                // Results of tools have parts of their own, and so have documents.
+                // Results of tools and documents contain parts too.
                 if let Some(content) = fields.get_mut("content").filter(|content| content.is_array()) {
                     self.parts(content, "content")?;
                 }
                 if let Some(source) = fields.get_mut("source").filter(|source| source.is_object()) {
                     let kind = source.get("type").and_then(Value::as_str);
                     if !matches!(kind, Some("base64" | "text" | "content")) {
-                        self.remote()?;
+                        self.refuse_remote()?;
                     }
                     if let Some(content) = source.get_mut("content") {
                         self.parts(content, "content")?;
@@ -338,21 +337,21 @@ impl Checked {
                 "text" | "refusal" | "thinking" | "input_audio" | "reasoning" => Ok(()),
                 "image_url" => {
                     self.attached += IMAGE_TOKENS;
-                    self.is_data(fields.get("image_url").map(|image| image.get("url").unwrap_or(image)))
+                    self.require_data(fields.get("image_url").map(|image| image.get("url").unwrap_or(image)))
                 }
                 "file" => {
                     self.attached += FILE_TOKENS;
-                    let Some(file) = fields.get("file").and_then(Value::as_object) else { return self.remote() };
+                    let Some(file) = fields.get("file").and_then(Value::as_object) else { return self.refuse_remote() };
                     if file.get("file_id").is_some_and(|id| !id.is_null()) {
-                        return self.remote();
+                        return self.refuse_remote();
                     }
-                    self.is_data(file.get("file_data"))
+                    self.require_data(file.get("file_data"))
                 }
-                // Short forms of some servers, in which a part says by its field what it is.
+                // Some servers accept parts without a type, in which the field determines the type.
                 "" if fields.keys().all(|name| matches!(name.as_str(), "text" | "type" | "cache_control")) => Ok(()),
                 _ => {
-                    let kind: String = kind.chars().take(TOLD_CHARS).collect();
-                    self.refuse(&format!("a part of the type {kind:?} is not let through"))
+                    let kind: String = kind.chars().take(NAME_CHARS).collect();
+                    self.refuse(&format!("a part of the type {kind:?} is not allowed"))
                 }
             },
             Shape::Responses => self.responses_part(fields),
@@ -360,13 +359,13 @@ impl Checked {
         }
     }
 
-    /// An item of what a model is told in the responses interface.
+    /// Checks an item of the input of the Responses API.
     fn item(&mut self, item: &mut Value) -> Result<(), String> {
         let Some(fields) = item.as_object_mut() else { return Err("an item of input must be an object".to_owned()) };
         match fields.get("type") {
-            // A reference may leave its type out.
-            None | Some(Value::Null) if !fields.contains_key("role") => self.remote()?,
-            Some(Value::String(kind)) if kind == "item_reference" => self.remote()?,
+            // A reference may have no type.
+            None | Some(Value::Null) if !fields.contains_key("role") => self.refuse_remote()?,
+            Some(Value::String(kind)) if kind == "item_reference" => self.refuse_remote()?,
             _ => {}
         }
         self.responses_part(fields)?;
@@ -376,7 +375,7 @@ impl Checked {
         for name in ["content", "output"] {
             match fields.get_mut(name) {
                 Some(Value::Array(parts)) => parts.iter_mut().try_for_each(|part| self.part(part))?,
-                // What a screen looks like, for tools that use one.
+                // A screenshot, for tools that use a screen.
                 Some(Value::Object(part)) => self.responses_part(part)?,
                 _ => {}
             }
@@ -387,11 +386,11 @@ impl Checked {
     fn responses_part(&mut self, fields: &Map<String, Value>) -> Result<(), String> {
         let is_there = |name: &str| fields.get(name).is_some_and(|value| !value.is_null());
         if ["file_url", "file_id", "container_id"].into_iter().any(is_there) {
-            self.remote()?;
+            self.refuse_remote()?;
         }
         if is_there("image_url") {
             self.attached += IMAGE_TOKENS;
-            self.is_data(fields.get("image_url"))?;
+            self.require_data(fields.get("image_url"))?;
         }
         if is_there("file_data") {
             self.attached += FILE_TOKENS;
@@ -399,7 +398,7 @@ impl Checked {
         Ok(())
     }
 
-    /// A content of Gemini.
+    /// Checks a content of Gemini's.
     fn content(&mut self, content: &mut Value) -> Result<(), String> {
         if content.is_null() || content.is_string() {
             return Ok(());
@@ -413,7 +412,7 @@ impl Checked {
             for (name, value) in fields {
                 match name.as_str() {
                     "fileData" | "file_data" => {
-                        self.remote()?;
+                        self.refuse_remote()?;
                         self.attached += FILE_TOKENS;
                     }
                     "inlineData" | "inline_data" => {
@@ -421,7 +420,7 @@ impl Checked {
                         let is_image = kind.is_some_and(|kind| kind.starts_with("image/"));
                         self.attached += if is_image { IMAGE_TOKENS } else { FILE_TOKENS };
                     }
-                    // Results of tools have parts of their own.
+                    // Results of tools contain parts too.
                     "functionResponse" | "function_response" => self.content(value)?,
                     _ => {}
                 }
@@ -431,7 +430,7 @@ impl Checked {
     }
 }
 
-/// Whether whoever calls runs a tool of that type, and not the provider.
+/// Returns whether the caller runs a tool of this type, and not the provider.
 fn is_run_here(shape: Shape, kind: &str) -> bool {
     match shape {
         Shape::Messages => {
@@ -445,7 +444,8 @@ fn is_run_here(shape: Shape, kind: &str) -> bool {
     }
 }
 
-/// A cache that lasts an hour costs more to fill than one that lasts five minutes, which is the price that is known.
+/// Removes a cache's lifetime. A cache that lasts an hour costs more to fill than one that lasts five minutes, which is
+/// the price that is known.
 fn lower_cache(fields: &mut Map<String, Value>) {
     if let Some(cache) = fields.get_mut("cache_control").and_then(Value::as_object_mut) {
         cache.shift_remove("ttl");

@@ -1,4 +1,4 @@
-//! Bodies of all shapes, honest and not.
+//! Tests of bodies of all shapes, valid and malicious.
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ fn an_emoji_that_was_cut_in_two_is_replaced() {
 }
 
 #[test]
-fn a_plain_call_is_sent_as_it_is() {
+fn a_plain_call_is_sent_unchanged() {
     for (shape, body, most) in [
         (
             Shape::Messages,
@@ -71,7 +71,7 @@ fn a_plain_call_is_sent_as_it_is() {
 }
 
 #[test]
-fn what_reaches_beyond_the_sandbox_is_refused() {
+fn parts_that_reach_beyond_the_sandbox_are_refused() {
     let image = |source: Value| json!({"messages": [{"content": [{"type": "image", "source": source}]}]});
     let in_result = json!({"messages": [{"content": [{"type": "tool_result", "content": [
         {"type": "document", "source": {"type": "url", "url": "https://evil"}}]}]}]});
@@ -100,14 +100,14 @@ fn what_reaches_beyond_the_sandbox_is_refused() {
         (Shape::Contents, json!({"tools": [{"googleSearch": {}}]}), "googleSearch"),
         (Shape::Contents, json!({"cachedContent": "c"}), "cachedContent"),
         (Shape::Contents, json!({"contents": [{"parts": [{"fileData": {"fileUri": "https://evil"}}]}]}), "fetch"),
-        // Where a list is expected some servers take one thing.
+        // Some servers accept a single value where a list is expected.
         (Shape::Contents, json!({"contents": [{"parts": {"fileData": {"fileUri": "https://evil"}}}]}), "list"),
         (Shape::Contents, json!({"contents": {"parts": [{"text": "x"}]}}), "list"),
         (Shape::Contents, json!({"tools": {"urlContext": {}}}), "list"),
         (Shape::Chat, json!({"messages": [{"content": {"type": "image_url", "image_url": "https://evil"}}]}), "list"),
         (Shape::Messages, json!({"messages": {"content": []}}), "list"),
         (Shape::Responses, json!({"input": {"type": "item_reference"}}), "list"),
-        // Other spellings and places.
+        // Alternative spellings and places.
         (
             Shape::Contents,
             json!({"system_instruction": {"parts": [{"file_data": {}}]}, "systemInstruction": {"parts": []}}),
@@ -126,11 +126,11 @@ fn what_reaches_beyond_the_sandbox_is_refused() {
             json!({"messages": [{"content": [{"type": "file", "file": {"file_data": "https://evil"}}]}]}),
             "fetch",
         ),
-        (Shape::Chat, json!({"messages": [{"content": [{"image_url": "http://10.0.0.1/"}]}]}), "not let through"),
+        (Shape::Chat, json!({"messages": [{"content": [{"image_url": "http://10.0.0.1/"}]}]}), "not allowed"),
         (
             Shape::Chat,
             json!({"messages": [{"content": [{"type": 5, "video_url": "http://10.0.0.1/"}]}]}),
-            "not let through",
+            "not allowed",
         ),
         (Shape::Chat, json!({"MODEL": "dear"}), "twice"),
         (Shape::Chat, json!({"max_tokens": "many"}), "whole number"),
@@ -141,7 +141,7 @@ fn what_reaches_beyond_the_sandbox_is_refused() {
 }
 
 #[test]
-fn of_several_tools_those_of_the_provider_are_taken_out() {
+fn tools_that_the_provider_runs_are_removed() {
     let tools = json!([{"type": "web_search"}, {"type": "function", "name": "f"}]);
     let (value, prepared) = sent(Shape::Responses, json!({"input": [], "tools": tools})).unwrap();
     assert_eq!(
@@ -157,7 +157,7 @@ fn of_several_tools_those_of_the_provider_are_taken_out() {
 }
 
 #[test]
-fn what_is_not_known_is_taken_out_and_told_in_few_words() {
+fn unknown_fields_are_removed_and_reported_briefly() {
     let tool = json!({"type": "function", "name": "f"});
     let inner = json!([{"type": "mcp", "server_url": "https://evil"}, tool]);
     let item = json!({"type": "tool_search_output", "tools": inner});
@@ -174,11 +174,11 @@ fn what_is_not_known_is_taken_out_and_told_in_few_words() {
     assert_eq!(value["system"][0]["cache_control"], json!({"type": "ephemeral"}));
     let many: Map<String, Value> = (0..100).map(|n| (format!("{n}{}", "x".repeat(5000)), json!(1))).collect();
     let (_, prepared) = sent(Shape::Chat, Value::Object(many)).unwrap();
-    assert!(prepared.removed.len() == TOLD_NAMES && prepared.removed.iter().all(|name| name.len() == TOLD_CHARS));
+    assert!(prepared.removed.len() == MAX_NAMES && prepared.removed.iter().all(|name| name.len() == NAME_CHARS));
 }
 
 #[test]
-fn of_several_limits_the_largest_counts() {
+fn the_largest_of_several_limits_counts() {
     for (shape, body, most, answers) in [
         (Shape::Chat, json!({"max_completion_tokens": 1, "max_tokens": 100_000}), Some(100_000), 1),
         (Shape::Chat, json!({"n": 128}), None, 128),
@@ -208,17 +208,17 @@ fn of_several_limits_the_largest_counts() {
 }
 
 #[test]
-fn an_image_is_more_than_its_bytes_and_many_values_are_no_conversation() {
+fn images_count_more_than_their_bytes_and_too_many_values_are_refused() {
     let source = json!({"type": "base64", "data": "x"});
     let parts = json!([{"type": "image", "source": source}, {"type": "document", "source": source}]);
     let (_, prepared) = sent(Shape::Messages, json!({"messages": [{"content": parts}]})).unwrap();
     assert_eq!(prepared.attached, IMAGE_TOKENS + FILE_TOKENS);
-    let many = format!("{{\"model\":\"m\",\"messages\":[{}0]}}", "0,".repeat(2 * MOST_VALUES));
+    let many = format!("{{\"model\":\"m\",\"messages\":[{}0]}}", "0,".repeat(2 * MAX_VALUES));
     assert!(prepare(&path(Shape::Chat), many.as_bytes(), RULES).unwrap_err().contains("values"));
 }
 
 #[test]
-fn an_operator_may_allow_them() {
+fn an_operator_can_allow_parts_that_reach_beyond_the_sandbox() {
     let body = json!({"model": "m", "tools": [{"type": "web_search"}], "previous_response_id": "r"});
     let prepared =
         prepare(&path(Shape::Responses), body.to_string().as_bytes(), Rules { hosted_tools: true, ..RULES }).unwrap();
@@ -226,7 +226,7 @@ fn an_operator_may_allow_them() {
 }
 
 #[test]
-fn a_streamed_chat_tells_its_usage() {
+fn a_streamed_chat_reports_its_usage() {
     for options in [json!(null), json!({"include_usage": false, "x": 1})] {
         let mut body = json!({"stream": true});
         if !options.is_null() {
@@ -240,8 +240,8 @@ fn a_streamed_chat_tells_its_usage() {
 }
 
 #[test]
-fn what_was_checked_is_what_is_sent() {
-    // One reader takes the first, another the last.
+fn the_sent_body_is_the_checked_one() {
+    // Some parsers use the first field of this name, and others the last.
     let body = br#"{"model":"cheap","model":"dear","max_tokens":1}"#;
     let prepared = prepare(&path(Shape::Messages), body, RULES).unwrap();
     let value: Value = serde_json::from_slice(&prepared.body).unwrap();
