@@ -8,6 +8,7 @@ use journeyman_core::key::{ApiKey, Scope};
 use journeyman_core::message::Origin;
 use journeyman_core::ports::AuditEntry;
 use journeyman_core::time::Timestamp;
+use journeyman_core::trace::TraceParent;
 use journeyman_core::user::{Role, User};
 
 use crate::{Error, RefusalKind};
@@ -21,6 +22,8 @@ pub struct Caller {
     pub address: Option<IpAddr>,
     /// The origin of the caller's messages.
     pub origin: Origin,
+    /// The trace context of the request.
+    pub traceparent: Option<TraceParent>,
 }
 
 /// The key or person that calls.
@@ -30,7 +33,7 @@ pub enum Actor {
     Key(Arc<ApiKey>),
     /// A signed-in user of the dashboard.
     User(Arc<User>),
-    /// Somebody with access to the database, through the command line.
+    /// The command line, which a person with access to the database uses.
     CommandLine,
 }
 
@@ -38,13 +41,13 @@ impl Caller {
     /// Returns the caller of the command line, who may do everything.
     #[must_use]
     pub const fn command_line() -> Self {
-        Self { actor: Actor::CommandLine, address: None, origin: Origin::Api }
+        Self { actor: Actor::CommandLine, address: None, origin: Origin::Api, traceparent: None }
     }
 
     /// Returns a signed-in user.
     #[must_use]
     pub const fn user(user: Arc<User>, address: Option<IpAddr>) -> Self {
-        Self { actor: Actor::User(user), address, origin: Origin::Dashboard }
+        Self { actor: Actor::User(user), address, origin: Origin::Dashboard, traceparent: None }
     }
 
     /// Returns the name that others see.
@@ -109,14 +112,14 @@ impl Caller {
     /// Checks that the caller may change something.
     ///
     /// # Errors
-    /// [`RefusalKind::ReadOnly`].
+    /// Returns [`RefusalKind::ReadOnly`] if the caller may only read.
     pub fn needs_write(&self) -> Result<(), Error> {
         if self.can_write() {
             return Ok(());
         }
         let text = match self.actor {
             Actor::Key(_) => "this API key may only read; this operation needs the scope \"write\"",
-            _ => "you may look at everything here; to change something you need the role member",
+            _ => "your role is read-only; ask an administrator for the role member to make changes",
         };
         Err(Error::refused(RefusalKind::ReadOnly, text))
     }
@@ -125,7 +128,8 @@ impl Caller {
     /// new key, or with a project whose repository it changes, it could reach projects that it may not see.
     ///
     /// # Errors
-    /// [`RefusalKind::ReadOnly`] or [`RefusalKind::NotAdministrator`].
+    /// Returns [`RefusalKind::ReadOnly`] if the caller may only read, and [`RefusalKind::NotAdministrator`] if the
+    /// caller is not an administrator.
     pub fn needs_administrator(&self) -> Result<(), Error> {
         self.needs_write()?;
         if self.is_administrator() {
@@ -133,7 +137,7 @@ impl Caller {
         }
         let text = match self.actor {
             Actor::Key(_) => {
-                "this API key is limited to some projects; managing keys and projects needs one that sees all"
+                "this API key is limited to some projects; managing keys and projects requires a key for all projects"
             }
             _ => "only an administrator may do this",
         };
@@ -143,7 +147,7 @@ impl Caller {
     /// Checks that the caller may see a project.
     ///
     /// # Errors
-    /// [`RefusalKind::ProjectNotFound`], as for a project that does not exist.
+    /// Returns [`RefusalKind::ProjectNotFound`] if the caller may not see it, as for a project that does not exist.
     pub fn needs_project(&self, project: &ProjectId) -> Result<(), Error> {
         if self.sees(project) { Ok(()) } else { Err(Error::project_not_found()) }
     }

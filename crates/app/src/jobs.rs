@@ -27,7 +27,7 @@ pub struct JobRequest {
     pub agent: Option<String>,
     /// The title, instead of one made from the prompt.
     pub title: Option<String>,
-    /// Whether the pull request is a draft, instead of the project's setting.
+    /// The draft setting of the pull request, instead of the project's.
     pub draft: Option<bool>,
 }
 
@@ -36,7 +36,7 @@ pub struct JobRequest {
 pub struct MessageRequest {
     /// The text.
     pub prompt: String,
-    /// The treatment of a busy job.
+    /// The way in which a busy job gets the message.
     pub delivery: DeliveryMode,
 }
 
@@ -64,7 +64,7 @@ impl UseCases {
     /// Sends a message to a job. The answer is durable; the agent works later.
     ///
     /// # Errors
-    /// As [`UseCases::create_job`], or the job does not accept the message.
+    /// Fails like [`UseCases::create_job`], and if the job does not accept the message.
     pub async fn send_message(
         &self,
         caller: &Caller,
@@ -155,5 +155,6 @@ fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> Result<Promp
         };
         Error::refused(kind, error.to_string())
     })?;
-    Ok(Prompt { text, origin: caller.origin, author: Some(caller.name().to_owned()), delivery })
+    let traceparent = caller.traceparent.clone();
+    Ok(Prompt { text, origin: caller.origin, author: Some(caller.name().to_owned()), delivery, traceparent })
 }

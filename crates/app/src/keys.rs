@@ -1,4 +1,5 @@
-//! Use cases about keys. An administrator manages all keys; a member manages own keys, which name their projects.
+//! Use cases about keys. An administrator manages all keys. A member manages the keys that this member created, which
+//! are limited to named projects.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ impl UseCases {
         Ok(keys)
     }
 
-    /// Returns the key with this hash, which may be a second old.
+    /// Returns the key with this hash from a cache. The result may be up to a second old.
     ///
     /// # Errors
     /// The store failed.
@@ -50,10 +51,15 @@ impl UseCases {
         idempotency: Option<Idempotency>,
         answer: impl FnOnce(&CreatedKey) -> String,
     ) -> Result<Answered<CreatedKey>, Error> {
+        caller.needs_write()?;
         needs_key_manager(caller)?;
         if !caller.is_administrator() && new.projects.is_none() {
-            let text = "projects: name those that the key is for; only an administrator makes keys for all of them";
+            let text = "projects: name the key's projects; only an administrator may create a key for all projects";
             return Err(Error::refused(RefusalKind::NotAdministrator, text));
+        }
+        let claim = claim(caller, None, idempotency);
+        if let Some(answer) = self.replay(claim.as_ref()).await? {
+            return Ok(Answered::Replayed(answer));
         }
         for project in new.projects.iter().flatten() {
             if self.parts().store.project(project.clone()).await?.is_none() {
@@ -65,7 +71,7 @@ impl UseCases {
         let (key, secret) = made.map_err(|error| Error::invalid(error.to_string()))?;
         let created = CreatedKey { key, secret };
         let audit = self.audit(caller, "key.created", created.key.id);
-        let once = claim(caller, None, idempotency).map(|claim| Once { claim, answer: answer(&created) });
+        let once = claim.map(|claim| Once { claim, answer: answer(&created) });
         let key = created.key.clone();
         let decide = Box::new(move |_: &_| Ok(decide::create(key.clone(), audit.clone())));
         match self.administer(Subject::Key(created.key.id), once, decide).await? {
@@ -79,6 +85,7 @@ impl UseCases {
     /// # Errors
     /// The key does not exist or is not the caller's, it has another version, or the store failed.
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId, precondition: Precondition) -> Result<(), Error> {
+        caller.needs_write()?;
         needs_key_manager(caller)?;
         if !caller.is_administrator() {
             let keys = self.parts().store.keys().await?;

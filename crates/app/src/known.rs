@@ -1,4 +1,4 @@
-//! A cache of what every request needs: the key that it carries, and the project that it names.
+//! A cache of API keys and projects, which almost every request needs.
 //!
 //! A change by this process clears the cache; a change by another process (a key that the command line revokes) is seen
 //! after [`FRESH`] at the latest. Missing keys and projects are not cached, so a key is valid as soon as it exists.
@@ -17,8 +17,8 @@ use journeyman_core::time::Timestamp;
 /// The time for which an entry is used.
 pub const FRESH: Duration = Duration::from_secs(1);
 
-/// The maximum number of entries of each kind. When it is exceeded, all are removed.
-const MOST: usize = 4096;
+/// The maximum number of entries of each kind. When a new entry would exceed it, all others are removed.
+const MAX_ENTRIES: usize = 4096;
 
 /// The keys and projects of recent requests.
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     fn put(&self, key: K, value: V, now: Timestamp) -> Arc<V> {
         let value = Arc::new(value);
         let mut entries = self.entries();
-        if entries.len() >= MOST {
+        if entries.len() >= MAX_ENTRIES {
             entries.clear();
         }
         entries.insert(key, (now, Arc::clone(&value)));
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_number_of_entries_is_limited() {
         let cache = Cache::<usize, u8>::default();
-        for key in 0..=MOST {
+        for key in 0..=MAX_ENTRIES {
             cache.put(key, 0, Timestamp::default());
         }
         assert_eq!(cache.entries().len(), 1);

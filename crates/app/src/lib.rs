@@ -9,6 +9,7 @@ mod error;
 mod jobs;
 mod keys;
 mod known;
+mod outbox;
 mod projects;
 mod users;
 
@@ -27,6 +28,7 @@ pub use error::{Error, Refusal, RefusalKind};
 pub use jobs::{JobRequest, MessageRequest};
 pub use keys::CreatedKey;
 pub use known::{FRESH, Known};
+pub use outbox::Outbox;
 pub use projects::{ProjectEdit, Tested};
 pub use users::NewPassword;
 
@@ -44,7 +46,7 @@ pub struct Parts {
     pub agents: Arc<Agents>,
     /// The limit of new jobs per project and hour, unless the project sets another; 0: no limit.
     pub create_per_hour: u32,
-    /// The limit of messages per project and hour, likewise.
+    /// The limit of messages per project and hour, unless the project sets another; 0: no limit.
     pub message_per_hour: u32,
 }
 
@@ -86,7 +88,7 @@ impl UseCases {
         &self.0.parts
     }
 
-    /// Returns the cache of keys and projects that requests carry.
+    /// Returns the cache of keys and projects.
     #[must_use]
     pub fn known(&self) -> &Known {
         &self.0.known
@@ -94,6 +96,13 @@ impl UseCases {
 
     fn audit(&self, caller: &Caller, action: &str, subject: impl ToString) -> AuditEntry {
         caller.audit(self.parts().engine.now(), action, subject)
+    }
+
+    /// Returns the stored answer of an earlier request with the same idempotency key. A request that is repeated must
+    /// not be checked again: its project or agent may no longer exist.
+    async fn replay(&self, claim: Option<&Claim>) -> Result<Option<String>, Error> {
+        let Some(claim) = claim else { return Ok(None) };
+        Ok(self.parts().store.answered(claim.clone(), self.parts().engine.now()).await?)
     }
 
     /// Carries out a change of projects, keys or users, and drops what this process has cached of them.

@@ -31,7 +31,7 @@ impl UseCases {
         Ok(projects)
     }
 
-    /// Returns a project as the store has it.
+    /// Returns a project from the store, not from the cache.
     ///
     /// # Errors
     /// The project does not exist or is not visible, or the store failed.
@@ -40,10 +40,10 @@ impl UseCases {
         self.parts().store.project(id.clone()).await?.ok_or_else(Error::project_not_found)
     }
 
-    /// Returns a project, which may be a second old.
+    /// Returns a project from a cache. The result may be up to a second old.
     ///
     /// # Errors
-    /// As [`UseCases::project`].
+    /// Fails like [`UseCases::project`].
     pub async fn known_project(&self, caller: &Caller, id: &ProjectId) -> Result<Arc<Project>, Error> {
         caller.needs_project(id)?;
         let now = self.parts().engine.now();
@@ -64,11 +64,16 @@ impl UseCases {
         answer: impl FnOnce(&Project) -> String,
     ) -> Result<Answered<Project>, Error> {
         caller.needs_administrator()?;
-        self.check_new(&new)?;
         let claim = claim(caller, None, idempotency);
-        // A replay is answered before anything is prepared, and without the check whether the project exists.
-        if claim.is_none() && self.parts().store.project(new.id.clone()).await?.is_some() {
-            return Err(Error::Admin(AdminRefusal::ProjectExists));
+        if let Some(answer) = self.replay(claim.as_ref()).await? {
+            return Ok(Answered::Replayed(answer));
+        }
+        self.check_new(&new)?;
+        // Nothing is prepared for a project that exists.
+        if self.parts().store.project(new.id.clone()).await?.is_some() {
+            // The same request may have created it a moment ago; its answer was stored in the same transaction.
+            let answer = self.replay(claim.as_ref()).await?;
+            return answer.map(Answered::Replayed).ok_or(Error::Admin(AdminRefusal::ProjectExists));
         }
         let host = self.admit(caller, &new.repository).await?;
         self.parts().forges.prepare(&new).await.map_err(not_prepared)?;
@@ -161,7 +166,7 @@ impl UseCases {
     /// Tests whether the repository of a project to be created can be read with its credential. Stores nothing.
     ///
     /// # Errors
-    /// As [`UseCases::create_project`], or the repository cannot be read.
+    /// Fails like [`UseCases::create_project`], and if the repository cannot be read.
     pub async fn test_new_project(&self, caller: &Caller, (new, secrets): Proposal) -> Result<Tested, Error> {
         caller.needs_administrator()?;
         self.check_new(&new)?;
@@ -174,7 +179,7 @@ impl UseCases {
     /// Tests whether the repository of a project can be read after a change. Stores nothing.
     ///
     /// # Errors
-    /// As [`UseCases::change_project`], or the repository cannot be read.
+    /// Fails like [`UseCases::change_project`], and if the repository cannot be read.
     pub async fn test_project(&self, caller: &Caller, id: &ProjectId, edit: ProjectEdit) -> Result<Tested, Error> {
         caller.needs_project(id)?;
         caller.needs_administrator()?;
@@ -215,7 +220,7 @@ impl UseCases {
         let agents = &self.parts().agents;
         let Some(spec) = agents.get(agent) else {
             let known = agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let text = format!("agent: no agent {agent:?} is configured on this server; it knows {known}");
+            let text = format!("agent: no agent {agent:?} is configured on this server; use one of {known}");
             return Err(Error::refused(RefusalKind::UnknownAgent, text));
         };
         spec.check_permissions(agent, sandbox)
@@ -272,7 +277,7 @@ mod tests {
     fn only_an_administrator_may_use_a_restricted_host_and_the_audit_log_names_it() {
         let metadata = restricted("http://0xa9fea9fe/x");
         assert_eq!(admitted(true, metadata.clone()), Ok(metadata.clone()));
-        let Err(Error::Refused(refusal)) = admitted(false, metadata.clone()) else { panic!("it is admitted") };
+        let Err(Error::Refused(refusal)) = admitted(false, metadata.clone()) else { panic!("the host was allowed") };
         assert_eq!(refusal.kind, RefusalKind::RepositoryAddressRefused);
         assert!(refusal.text.contains("169.254.169.254") && refusal.text.contains("administrator"), "{refusal}");
         assert_eq!(admitted(false, restricted("https://github.com/a/b")), Ok(None));

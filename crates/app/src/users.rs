@@ -18,7 +18,7 @@ pub struct NewPassword {
     pub link: TokenHash,
     /// The user of the link; for the link of the first administrator, the new user.
     pub user: User,
-    /// Whether it is the link of the first administrator.
+    /// True for the link of the first administrator.
     pub is_first: bool,
     /// The hash of the password.
     pub password: PasswordHash,
@@ -94,7 +94,7 @@ impl UseCases {
     /// Disables or enables a user.
     ///
     /// # Errors
-    /// As [`UseCases::set_role`].
+    /// Fails like [`UseCases::set_role`].
     pub async fn set_disabled(
         &self,
         caller: &Caller,
@@ -129,7 +129,7 @@ impl UseCases {
     /// Sets a password with a link, and returns the user.
     ///
     /// # Errors
-    /// The link cannot be used (any more), the name is in use, or the store failed.
+    /// The link is not valid or no longer valid, the name is in use, or the store failed.
     pub async fn use_link(&self, new: NewPassword, address: Option<std::net::IpAddr>) -> Result<User, Error> {
         let NewPassword { link, user, is_first, password } = new;
         let user = User { password: Some(password), ..user };

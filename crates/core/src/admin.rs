@@ -9,6 +9,7 @@ use crate::ids::{KeyId, ProjectId, UserId};
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd, StoreError};
 use crate::project::{Project, SecretChanges};
+use crate::time::Timestamp;
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
 
 /// The rows that a change is about. The store locks them, so that two changes of the same subject run one after the
@@ -34,17 +35,17 @@ pub enum Subject {
 pub struct AdminState {
     /// The project.
     pub project: Option<Project>,
-    /// Whether the project has active jobs. Only loaded for [`Subject::ProjectWithJobs`].
+    /// `true` if the project has active jobs. Only loaded for [`Subject::ProjectWithJobs`].
     pub has_active_jobs: bool,
     /// The key.
     pub key: Option<ApiKey>,
     /// The user, or the user of the link.
     pub user: Option<User>,
-    /// Whether another user has the name or the identity of the subject.
+    /// `true` if another user has the name or the identity of the subject.
     pub name_is_taken: bool,
     /// The keys that act for the user, without revoked ones.
     pub keys: Vec<ApiKey>,
-    /// Whether there is an administrator who may sign in, other than the user.
+    /// `true` if there is an administrator who may sign in, other than the user.
     pub has_other_administrator: bool,
     /// The link.
     pub link: Option<SignInLink>,
@@ -56,7 +57,12 @@ pub enum AdminRow {
     /// Stores a project, and changes its secrets.
     Project(Box<Project>, SecretChanges),
     /// Deletes a project with its jobs, secrets and counters.
-    ProjectDeleted(ProjectId),
+    ProjectDeleted {
+        /// The project.
+        id: ProjectId,
+        /// The time of the deletion.
+        at: Timestamp,
+    },
     /// Stores a key. The time of its last use is not written.
     Key(ApiKey),
     /// Stores a user.
@@ -128,7 +134,7 @@ pub enum Precondition {
     /// Any version, whether it exists or not.
     #[default]
     None,
-    /// One of these versions. An empty list never matches.
+    /// Any of these versions. An empty list never matches.
     Version(Vec<u64>),
 }
 

@@ -1,4 +1,5 @@
-//! Load, decide, commit: the only writer of jobs.
+//! The engine, which is the only writer of jobs. It turns requests into commands; the store loads and locks the job,
+//! calls the decision on the command, and writes the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +18,9 @@ use crate::project::Project;
 use crate::project::hold::Hold;
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
+use crate::trace::TraceParent;
 
-/// Moves jobs.
+/// Creates and changes jobs.
 #[derive(Clone)]
 pub struct Engine {
     store: Arc<dyn Store>,
@@ -27,40 +29,42 @@ pub struct Engine {
     avoidance: Duration,
 }
 
-/// What a prompt comes with.
+/// A prompt and its properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     /// The text, checked by [`crate::message::check_prompt`].
     pub text: String,
-    /// Where it came from.
+    /// The origin of the prompt.
     pub origin: Origin,
-    /// Who sent it.
+    /// The sender.
     pub author: Option<String>,
-    /// How it treats a busy job.
+    /// The treatment of the message if the job is active.
     pub delivery: DeliveryMode,
+    /// The trace context of the request.
+    pub traceparent: Option<TraceParent>,
 }
 
-/// A job that somebody wants.
+/// A job to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewJob {
-    /// Its first message.
+    /// The prompt of the first message.
     pub prompt: Prompt,
-    /// Where to start from, instead of the project's ref.
+    /// The branch, tag or commit to start from; `None` means the project's.
     pub reference: Option<String>,
-    /// The model, instead of the project's.
+    /// The model; `None` means the project's.
     pub model: Option<String>,
-    /// The agent, instead of the project's.
+    /// The agent; `None` means the project's.
     pub agent: Option<String>,
-    /// Branch, draft and title.
+    /// The other options.
     pub options: JobOptions,
 }
 
-/// How a request is counted and remembered.
+/// The idempotency key and the rate limit of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admission {
-    /// The client's key.
+    /// The idempotency key that the client sent.
     pub idempotency: Option<IdempotencyClaim>,
-    /// Uses in an hour; 0: no limit.
+    /// The maximum number of uses in an hour; 0 means no limit.
     pub limit: u32,
 }
 
@@ -69,43 +73,44 @@ pub struct Admission {
 pub enum Control {
     /// Stops the current run, and withdraws the queued messages.
     Cancel,
-    /// Archives the job, after cancelling it if it is active.
+    /// Archives the job, after canceling it if it is active.
     Archive,
-    /// Gives the job back the status that it had before it was archived.
+    /// Restores the status that the job had before it was archived.
     Unarchive,
-    /// Makes the next attempt due now, and the next probe of the job's project if that is on hold. A job that does not
-    /// wait for an attempt is left unchanged.
+    /// Makes the job's next attempt due now. If the project is on hold, also makes the next probe due. A job that does
+    /// not wait for an attempt is left unchanged.
     Retry,
 }
 
-/// A run that a worker was given.
+/// A run that a worker has claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
-    /// The job as it is now.
+    /// The job after the claim.
     pub job: Job,
     /// The run's lease.
     pub lease: Lease,
-    /// What the run has to carry out.
+    /// The message that the run carries out.
     pub message: Message,
     /// The hold of the project that this run probes, if there is one.
     pub hold: Option<Hold>,
 }
 
 impl Engine {
-    /// An engine over a store.
+    /// Creates an engine on a store.
     #[must_use]
     pub const fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> Self {
         Self { store, clock, ids, avoidance: AVOIDANCE }
     }
 
-    /// Returns the engine for an installation with one machine: a job that avoids its worker cannot wait for another one.
+    /// Configures the engine for an installation with one machine: a job that avoids its worker does not wait, because
+    /// there is no other worker.
     #[must_use]
     pub const fn for_one_machine(mut self) -> Self {
         self.avoidance = Duration::ZERO;
         self
     }
 
-    /// The present moment, by the engine's clock.
+    /// Returns the current time of the engine's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -114,7 +119,9 @@ impl Engine {
     /// Creates a job with its first message.
     ///
     /// # Errors
-    /// The limit is used up, the idempotency key belongs to another request, or the store failed; nothing is stored.
+    /// Returns an error if another job works on the branch, the rate limit is used up, the project was deleted, the
+    /// idempotency key belongs to another request, or the store failed. Nothing is stored then, except possibly after
+    /// [`StoreError::Unknown`].
     pub async fn create_job(
         &self,
         project: &Project,
@@ -154,10 +161,11 @@ impl Engine {
         self.store.create_job(guard, create(job, self.message(new.prompt, now), now), now).await
     }
 
-    /// Sends a message to a job. Returns when it is on disk, long before the agent hears of it.
+    /// Sends a message to a job. Returns when the message is stored durably, before the agent receives it.
     ///
     /// # Errors
-    /// The job is unknown, archived, busy or full; or as [`Engine::create_job`].
+    /// Returns an error if the job does not exist or rejects the message, the rate limit is used up, the idempotency
+    /// key belongs to another request, or the store failed.
     pub async fn add_message(
         &self,
         project: &ProjectId,
@@ -170,18 +178,19 @@ impl Engine {
         self.update(job, Some(project.clone()), guard, Command::AddMessage(message)).await
     }
 
-    /// Withdraws a message that still waits.
+    /// Withdraws a queued message.
     ///
     /// # Errors
-    /// It does not wait any more; the job is unknown; the store failed.
+    /// Returns an error if the message is not in the queue, the job does not exist, or the store failed.
     pub async fn withdraw(&self, project: &ProjectId, job: JobId, message: MessageId) -> Result<Accepted, UpdateError> {
         self.update(job, Some(project.clone()), Guard::default(), Command::WithdrawMessage(message)).await
     }
 
-    /// Cancels, archives, unarchives or retries a job. Doing it twice has the same result as doing it once.
+    /// Cancels, archives, unarchives or retries a job. A repeated request has no further effect.
     ///
     /// # Errors
-    /// The job does not exist; unarchiving: another job has taken its branch; or the store failed.
+    /// Returns an error if the job does not exist, the job to unarchive works on a branch that another job has taken,
+    /// the idempotency key belongs to another request, or the store failed.
     pub async fn control(
         &self,
         project: &ProjectId,
@@ -202,44 +211,44 @@ impl Engine {
         self.update(job, Some(project.clone()), guard, command).await
     }
 
-    /// Cancels a job, as [`Engine::control`].
+    /// Cancels a job, like [`Engine::control`].
     ///
     /// # Errors
-    /// As [`Engine::control`].
+    /// Returns the errors of [`Engine::control`].
     pub async fn cancel(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
         self.control(project, job, Control::Cancel, None).await
     }
 
-    /// Archives a job, as [`Engine::control`].
+    /// Archives a job, like [`Engine::control`].
     ///
     /// # Errors
-    /// As [`Engine::control`].
+    /// Returns the errors of [`Engine::control`].
     pub async fn archive(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
         self.control(project, job, Control::Archive, None).await
     }
 
-    /// Unarchives a job, as [`Engine::control`].
+    /// Unarchives a job, like [`Engine::control`].
     ///
     /// # Errors
-    /// As [`Engine::control`].
+    /// Returns the errors of [`Engine::control`].
     pub async fn unarchive(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
         self.control(project, job, Control::Unarchive, None).await
     }
 
-    /// Retries a job, as [`Engine::control`].
+    /// Retries a job, like [`Engine::control`].
     ///
     /// # Errors
-    /// As [`Engine::control`].
+    /// Returns the errors of [`Engine::control`].
     pub async fn retry(&self, project: &ProjectId, job: JobId) -> Result<Accepted, UpdateError> {
         self.control(project, job, Control::Retry, None).await
     }
 
     /// Ends the leases that a worker held before it restarted, so that their runs are taken over immediately, and
-    /// returns their number. Must be called before the worker claims anything, and only if no other process works under
-    /// the same id.
+    /// returns their number. Must be called before the worker claims a run, and only if no other process uses the same
+    /// ID.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store failed.
     pub async fn release_leases(&self, worker: WorkerId) -> Result<usize, UpdateError> {
         let mut released = 0;
         for job in self.store.leased_jobs(worker).await? {
@@ -252,10 +261,11 @@ impl Engine {
         Ok(released)
     }
 
-    /// Takes a run that is due, if one is, in the order of [`ClaimQuery`]; the lease lasts `lease` unless it is renewed.
+    /// Claims a run that is due, in the order of [`ClaimQuery`]. Returns `None` if no run is due. The lease ends after
+    /// `lease` if it is not renewed.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store failed.
     pub async fn claim(&self, worker: WorkerId, lease: Duration) -> Result<Option<Claimed>, StoreError> {
         loop {
             let now = self.clock.now();
@@ -266,7 +276,7 @@ impl Engine {
                 .claim_job(ClaimQuery { now, worker, avoidance: self.avoidance }, decide(command, now))
                 .await?;
             let Some(Picked { job, message, hold }) = picked else { return Ok(None) };
-            // A job that was due only to have a lost run cleared away gives no run: look for the next.
+            // The claim may only have ended a lost run, without a new run: look for the next job.
             let lease = job.lease().filter(|lease| lease.run == run).cloned();
             if let (Some(lease), Some(message)) = (lease, message) {
                 return Ok(Some(Claimed { job, lease, message, hold }));
@@ -274,31 +284,31 @@ impl Engine {
         }
     }
 
-    /// Takes a worker's report.
+    /// Records a worker's report, and returns the job after it.
     ///
     /// # Errors
-    /// The token is stale; the store failed.
+    /// Returns an error if the token is stale, the report does not match the progress of the run, or the store failed.
     pub async fn report(&self, job: JobId, token: Token, report: Report) -> Result<Job, UpdateError> {
         self.report_all(job, token, vec![report]).await
     }
 
-    /// Takes several reports of a worker, all of them or none.
+    /// Records several reports of a worker: either all of them, or none.
     ///
     /// # Errors
-    /// As [`Engine::report`].
+    /// Returns the errors of [`Engine::report`].
     pub async fn report_all(&self, job: JobId, token: Token, reports: Vec<Report>) -> Result<Job, UpdateError> {
         let now = self.clock.now();
         let commands: Vec<_> = reports.into_iter().map(|report| Command::Report { token, report }).collect();
         let decide: Decide = Box::new(move |job| steps(job, &commands, now));
         let accepted = self.store.update_job(job, None, Guard::default(), decide, now).await?;
-        // Only a replay has no job, and a report bears no idempotency key.
+        // Only a replay has no job, and reports have no idempotency key.
         accepted.job.ok_or(UpdateError::NotFound)
     }
 
     /// Records model calls that ended after their run. The caller needs no lease.
     ///
     /// # Errors
-    /// The job is unknown; the store failed.
+    /// Returns an error if the job does not exist, or if the store failed.
     pub async fn record_late_calls(
         &self,
         job: JobId,
@@ -315,6 +325,7 @@ impl Engine {
             origin: prompt.origin,
             author: prompt.author,
             delivery: prompt.delivery,
+            traceparent: prompt.traceparent,
         }
     }
 

@@ -12,6 +12,7 @@ pub mod apply;
 pub mod change;
 pub mod command;
 pub mod decide;
+pub mod effect;
 pub mod event;
 
 use serde::{Deserialize, Serialize};
@@ -59,9 +60,9 @@ pub struct Job {
     pub title: String,
     /// The starting point of the job.
     pub source: Source,
-    /// The name of the agent that carries it out.
+    /// The name of the agent that carries out the job.
     pub agent: String,
-    /// The model the agent uses.
+    /// The model that the agent uses.
     pub model: String,
     /// The options that the creator of the job chose.
     pub options: JobOptions,

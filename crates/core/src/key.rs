@@ -81,7 +81,7 @@ pub enum MalformedKey {
     #[error("this is not a Journeyman API key: they begin with {PREFIX} and have 42 characters")]
     Form,
     /// The checksum does not match: a character was changed.
-    #[error("this API key is damaged: its checksum does not fit; copy it again, whole")]
+    #[error("this API key is damaged: its checksum does not match; copy the whole key again")]
     Checksum,
 }
 
@@ -130,10 +130,10 @@ pub enum InvalidKey {
     #[error("scopes must name at least one of \"read\" and \"write\"")]
     Scopes,
     /// The list of projects is empty.
-    #[error("projects must name at least one project; leave it out for a key that sees all")]
+    #[error("projects must name at least one project; omit it for a key for all projects")]
     Projects,
     /// The list of networks is empty.
-    #[error("allowedIps must have at least one entry; leave it out for a key that may be used from everywhere")]
+    #[error("allowedIps must have at least one entry; omit it for a key that may be used from any address")]
     AllowedIps,
     /// The expiration time is not in the future.
     #[error("expiresAt must be in the future")]
@@ -247,7 +247,8 @@ impl ApiKey {
     /// Checks whether the key may be used now, from this address, for an operation that needs this scope.
     ///
     /// # Errors
-    /// Returns the first reason why not. The order of the checks reveals as little as possible to strangers.
+    /// Returns the first reason why not. The order of the checks reveals as little as possible to people without a
+    /// valid key.
     pub fn check(&self, now: Timestamp, from: Option<IpAddr>, needs: Scope) -> Result<(), Refused> {
         if self.revoked_at.is_some() {
             return Err(Refused::Unknown);
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_its_form_and_any_damage_shows() {
+    fn a_damaged_key_is_detected() {
         let secret = generate(&Counting(0.into()));
         assert_eq!(secret.len(), 42);
         assert!(hash(&secret).is_ok());
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_key_is_found_by_the_hash_of_its_secret_and_bad_choices_are_refused() {
+    fn a_new_key_has_the_hash_of_its_secret_and_valid_properties() {
         let now = Timestamp::from_micros(1_000);
         let good = NewKey {
             name: " ci ".into(),

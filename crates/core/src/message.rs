@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, MessageId, RunId, Sha};
 use crate::time::Timestamp;
+use crate::trace::TraceParent;
 
 /// The maximum length of a prompt, in characters.
 pub const MAX_PROMPT_CHARS: usize = 100_000;
@@ -73,7 +74,7 @@ impl MessageStatus {
 pub struct Message {
     /// The ID of the message.
     pub id: MessageId,
-    /// The job it belongs to.
+    /// The job of the message.
     pub job: JobId,
     /// The prompt for the agent.
     pub prompt: String,
@@ -101,6 +102,8 @@ pub struct Message {
     pub published_with: Option<MessageId>,
     /// The final text of the agent's turn, at most [`MAX_ANSWER_CHARS`] characters; `None` if there is no text.
     pub answer: Option<String>,
+    /// The trace context of the request that sent the message.
+    pub traceparent: Option<TraceParent>,
 }
 
 /// A message that is sent to a job.
@@ -116,6 +119,8 @@ pub struct NewMessage {
     pub author: Option<String>,
     /// The treatment of the message if the job is active.
     pub delivery: DeliveryMode,
+    /// The trace context of the request.
+    pub traceparent: Option<TraceParent>,
 }
 
 /// An error in a prompt.

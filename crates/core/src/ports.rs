@@ -1,9 +1,11 @@
-//! The traits that the outside implements. Nothing here needs an async runtime: streams of processes are file
-//! descriptors, bodies are [`futures_core::Stream`]s.
+//! The ports: traits that other crates implement. They need no async runtime: the streams of processes are file
+//! descriptors, and bodies are [`futures_core::Stream`]s.
 
 mod blobs;
 mod code_host;
 mod connection;
+mod duties;
+mod effects;
 mod gateway;
 mod identity;
 mod sandbox;
@@ -15,6 +17,8 @@ pub use code_host::{
     GitServer, GitServerError, PullDetail, PullPages, PullPagesError, Remote,
 };
 pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
+pub use duties::{DutyMeter, DutyTotals};
+pub use effects::{EffectError, EffectHandler};
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,
     ModelRoute, ModelTotals, ModelUse, ProviderTotals,
@@ -26,7 +30,7 @@ pub use sandbox::{
 };
 pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide,
-    DecideAdmin, Guard, HoldStore, JobFilter, JobStore, JobWatch, KeyStore, PATIENCE, PROBE_TIME, Picked, ProjectStore,
-    PullStore, RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept,
-    UpdateError, UserStore,
+    DecideAdmin, DutyStore, Guard, HoldStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, OutboxStore,
+    PATIENCE, PROBE_TIME, Picked, PoolState, ProjectStore, PullStore, RateCharge, Retention, SessionsToEnd, Spend,
+    SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore,
 };

@@ -285,7 +285,7 @@ pub enum ToolKind {
     Search,
     /// Run commands.
     Execute,
-    /// Reason.
+    /// Reason or plan.
     Think,
     /// Get data from elsewhere.
     Fetch,
@@ -352,7 +352,7 @@ pub enum InvalidProject {
     CredentialInUrl,
     /// An entry of `sandbox.egress` is not valid.
     #[error(
-        "sandbox.egress: {0:?} is neither a destination (name:port in lower case, not an IP address) nor one of {presets}",
+        "sandbox.egress: {0:?} is neither a destination (name:port in lower case, no IP address) nor one of {presets}",
         presets = preset_names()
     )]
     Egress(String),

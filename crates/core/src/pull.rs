@@ -1,23 +1,23 @@
-//! Pull requests, and the one way to open one: look first, then act; after any unclear answer, look again.
+//! Pull requests, and [`ensure`], which opens a pull request for a branch that has none.
 
 use crate::ids::{MessageId, Sha};
 use crate::job::Pull;
 use crate::ports::{Forge, ForgeError};
 use crate::time::Timestamp;
 
-/// How a pull request stands.
+/// The state of a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PullState {
-    /// It can be merged.
+    /// The pull request is open.
     Open,
-    /// It was.
+    /// The pull request was merged.
     Merged,
-    /// It was closed without.
+    /// The pull request was closed without a merge.
     Closed,
 }
 
 impl PullState {
-    /// The name on pages and in the store.
+    /// Returns the name on pages and in the store.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,89 +28,91 @@ impl PullState {
     }
 }
 
-/// A pull request that is to be.
+/// A pull request to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPull {
-    /// Its title.
+    /// The title.
     pub title: String,
-    /// Its description, in Markdown.
+    /// The description, in Markdown.
     pub body: String,
     /// The branch with the commits.
     pub head: String,
-    /// The branch that they shall go into; `None`: the repository's default branch.
+    /// The branch to merge into; `None` means the repository's default branch.
     pub base: Option<String>,
-    /// Whether it is a draft.
+    /// `true` if the pull request is a draft.
     pub draft: bool,
-    /// Labels to put on.
+    /// The labels.
     pub labels: Vec<String>,
 }
 
-/// A pull request at the built-in code host.
+/// A pull request on the built-in code host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalPull {
-    /// The name of its repository.
+    /// The name of the repository.
     pub repository: String,
-    /// Counted from 1 in each repository.
+    /// The number in the repository, from 1.
     pub number: u64,
-    /// Its title.
+    /// The title.
     pub title: String,
-    /// Its description.
+    /// The description, in Markdown.
     pub body: String,
-    /// How it stands.
+    /// The state.
     pub state: PullState,
-    /// Whether it is a draft.
+    /// `true` if the pull request is a draft.
     pub draft: bool,
     /// The branch with the commits.
     pub head: String,
-    /// The branch that they shall go into.
+    /// The branch to merge into.
     pub base: String,
-    /// Labels on it.
+    /// The labels.
     pub labels: Vec<String>,
-    /// When it was opened.
+    /// The time at which the pull request was opened.
     pub created_at: Timestamp,
-    /// When it was merged or closed.
+    /// The time at which the pull request was merged or closed.
     pub ended_at: Option<Timestamp>,
-    /// The commits that it was about when it ended: (base, head).
+    /// The commits of the base and the head when the pull request ended, if both branches existed.
     pub ended_between: Option<(Sha, Sha)>,
 }
 
-/// A comment that is to be added to a pull request of the built-in code host.
+/// A comment to add to a pull request on the built-in code host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewComment {
-    /// Who wrote it.
+    /// The author.
     pub author: String,
-    /// What, in Markdown.
+    /// The text, in Markdown.
     pub body: String,
-    /// When.
+    /// The time of the comment.
     pub at: Timestamp,
-    /// The message to the job that it became.
+    /// The message to the job that was created from the comment.
     pub message: Option<MessageId>,
 }
 
-/// A comment on a pull request of the built-in code host.
+/// A comment on a pull request on the built-in code host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment {
-    /// Counted from 1 on each pull request.
+    /// The number on the pull request, from 1.
     pub place: u64,
-    /// What it says.
+    /// The content of the comment.
     pub comment: NewComment,
 }
 
-/// A pull request that is there, and whether this call opened it.
+/// The result of [`ensure`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ensured {
-    /// It was there, and carries the new commits now.
+    /// An open pull request already existed. It contains the new commits.
     Found(Pull),
-    /// It was opened.
+    /// The pull request was opened.
     Opened(Pull),
-    /// The branch holds nothing that its base does not.
+    /// The branch has no commits that its base does not have.
     NoChanges,
 }
 
-/// Makes sure that `new.head` has an open pull request, and never a second one.
+/// Ensures that the branch `new.head` has an open pull request, and never opens a second one. If the result of an
+/// attempt to open one is unclear, searches for it again.
 ///
 /// # Errors
-/// What the code host said; where it is unclear whether a request took effect, the host was asked again first.
+/// Returns the error of the code host. After an unclear attempt, the error means that the second search failed or found
+/// no pull request.
 pub async fn ensure(forge: &dyn Forge, new: &NewPull) -> Result<Ensured, ForgeError> {
     if let Some(pull) = forge.find_open_pull(&new.head).await? {
         return Ok(Ensured::Found(pull));

@@ -1,7 +1,7 @@
-//! People who use the dashboard: who they are, how they sign in, and for how long.
+//! The users of the dashboard, their sessions, and their sign-in links.
 //!
-//! Sessions and sign-in links are tokens of 256 random bits. The store holds a SHA-256 of each and nothing else: as with
-//! keys, a slow hash would protect nothing. Passwords are hashed slowly, outside of this crate.
+//! Each session and each sign-in link has a token of 256 random bits. The store holds only a SHA-256 of the token: as
+//! with keys, a slow hash would not add protection. Passwords get a slow hash, outside of this crate.
 
 pub mod decide;
 
@@ -15,41 +15,41 @@ use crate::ids::UserId;
 use crate::key::Scope;
 use crate::time::{IdGen, Timestamp};
 
-/// The longest name of a user, in characters.
+/// The maximum length of a user name, in characters.
 pub const MAX_NAME_CHARS: usize = 100;
 
-/// How long a session lives at most.
+/// The maximum lifetime of a session.
 pub const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
 
-/// How long a session lives without being used.
+/// The time after which an unused session expires.
 pub const SESSION_IDLE: Duration = Duration::from_hours(7 * 24);
 
-/// The use of a session is noted once in that time.
+/// The minimum time between two recorded uses of a session.
 pub const SESSION_NOTED: Duration = Duration::from_mins(5);
 
-/// How long a link lives by which the first administrator sets a password.
+/// The lifetime of the link with which the first administrator sets a password.
 pub const SETUP_LINK_LIFETIME: Duration = Duration::from_hours(24);
 
-/// How long a link lives by which anybody else does.
+/// The lifetime of a link with which any other user sets a password.
 pub const SIGN_IN_LINK_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
-/// What a user may do.
+/// The role of a user, which determines what the user may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Everything: projects, all keys, users, the audit log.
+    /// May do everything, including the management of projects, all keys, users, and the audit log.
     Administrator,
-    /// Jobs and pull requests of all projects; keys of their own, which name the projects that they are for.
+    /// May work with the jobs and pull requests of all projects, and may create keys, each limited to named projects.
     Member,
-    /// Looks at projects, jobs and pull requests.
+    /// May view projects, jobs and pull requests.
     Viewer,
 }
 
 impl Role {
-    /// All of them, the mightiest first.
+    /// All roles, the most powerful first.
     pub const ALL: [Self; 3] = [Self::Administrator, Self::Member, Self::Viewer];
 
-    /// The name in the store and on the command line.
+    /// Returns the name in the store and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,13 +59,13 @@ impl Role {
         }
     }
 
-    /// Reads what [`Role::name`] gives.
+    /// Finds a role by its [`Role::name`].
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// The same as the scope of a key.
+    /// Returns the scope that an API key needs for the same access to jobs.
     #[must_use]
     pub const fn scope(self) -> Scope {
         match self {
@@ -75,7 +75,7 @@ impl Role {
     }
 }
 
-/// The hash of a password, as a PHC string. Not shown by `Debug`.
+/// The hash of a password, as a PHC string. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(pub String);
 
@@ -85,47 +85,47 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
-/// Who somebody is at an OpenID provider. A name or address may change there, this does not.
+/// The identity of a person at an OpenID provider. A name or address may change there; the identity does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The provider's address.
+    /// The URL of the provider.
     pub issuer: String,
-    /// Its name for the person.
+    /// The provider's identifier for the person.
     pub subject: String,
 }
 
-/// Somebody who uses the dashboard.
+/// A user of the dashboard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Who.
+    /// The ID of the user.
     pub id: UserId,
-    /// The name to sign in with, in lower case; there is one of each.
+    /// The unique name to sign in with, in lower case.
     pub name: String,
-    /// What they may do.
+    /// The role of the user.
     pub role: Role,
-    /// `None` where they sign in in another way, or have not chosen one yet.
+    /// The hash of the password; `None` if the user signs in with the OpenID provider, or has not set a password yet.
     pub password: Option<PasswordHash>,
-    /// Who they are at the OpenID provider, where they have signed in by it.
+    /// The identity at the OpenID provider, if the user has signed in with it.
     pub identity: Option<Identity>,
-    /// When they were entered.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When they last signed in.
+    /// The time of the last sign-in.
     pub signed_in_at: Option<Timestamp>,
-    /// Since when they may not sign in.
+    /// The time since which the user may not sign in.
     pub disabled_at: Option<Timestamp>,
     /// The number of the current version, starting at 1. Every change increases it; signing in does not.
     pub version: u64,
 }
 
-/// A text is no name of a user.
+/// An error for a text that is not a valid user name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a name has 1 to {MAX_NAME_CHARS} letters, digits or characters of . _ - @ +")]
+#[error("a name has 1 to {MAX_NAME_CHARS} characters: letters, digits, and . _ - @ +")]
 pub struct InvalidName;
 
-/// A name in the one form that is stored: without space around it, in lower case.
+/// Returns a user name in its stored form: in lower case, and without surrounding spaces.
 ///
 /// # Errors
-/// It is empty, too long, or holds what a name does not.
+/// Returns an error if the name is empty, too long, or has a character that is not allowed.
 pub fn user_name(text: &str) -> Result<String, InvalidName> {
     let name = text.trim().to_lowercase();
     let good = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
@@ -135,25 +135,26 @@ pub fn user_name(text: &str) -> Result<String, InvalidName> {
     Ok(name)
 }
 
-/// A hash of a session's or link's token.
+/// The SHA-256 of the token of a session or sign-in link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenHash(pub [u8; 32]);
 
 impl TokenHash {
-    /// Of a token that somebody shows.
+    /// Computes the hash of a token.
     #[must_use]
     pub fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// A name for the session among others: its first bytes. Tells nothing about the token.
+    /// Returns the first bytes as text, to distinguish sessions. They reveal nothing about the token.
     #[must_use]
     pub fn short(&self) -> String {
         hexadecimal(&self.0[..8])
     }
 }
 
-/// A new token, of 64 characters, and its hash. Shown once, never stored.
+/// Generates a token of 64 characters, and returns it with its hash. The token is given to its user once, and never
+/// stored.
 #[must_use]
 pub fn new_token(ids: &dyn IdGen) -> (String, TokenHash) {
     let mut bytes = [0; 32];
@@ -167,39 +168,39 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Somebody has signed in, in one browser.
+/// A user's session in one browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Of the token in the browser's cookie.
+    /// The hash of the token in the browser's cookie.
     pub hash: TokenHash,
-    /// Who.
+    /// The user.
     pub user: UserId,
-    /// When they signed in.
+    /// The time of the sign-in.
     pub created_at: Timestamp,
-    /// When it was last used, to [`SESSION_NOTED`].
+    /// The time of the last use, accurate to [`SESSION_NOTED`].
     pub seen_at: Timestamp,
-    /// The address that they signed in from.
+    /// The IP address of the client at the sign-in.
     pub address: Option<String>,
-    /// What the browser calls itself.
+    /// The `User-Agent` of the browser.
     pub browser: Option<String>,
 }
 
 impl Session {
-    /// When it ends if it is used no more.
+    /// Returns the time at which the session expires if it is not used again.
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
         (self.created_at + SESSION_LIFETIME).min(self.seen_at + SESSION_IDLE)
     }
 }
 
-/// A link by which a password is set, once.
+/// A link with which a user can set a password once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignInLink {
-    /// Of the token in the link.
+    /// The hash of the token in the link.
     pub hash: TokenHash,
-    /// Whose password; `None`: the first administrator's, who is made by it.
+    /// The user whose password the link sets; `None` if the link creates the first administrator.
     pub user: Option<UserId>,
-    /// From when on it is refused.
+    /// The time from which the link is refused.
     pub expires_at: Timestamp,
 }
 

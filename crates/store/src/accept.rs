@@ -98,7 +98,7 @@ fn replay<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Op
     Ok(record.map(|record| Accepted { record, replayed: true, rate: None, job: None }))
 }
 
-/// Charges the request to its rate limit, and returns the rest of the limit.
+/// Charges the request to its rate limit, and returns what remains of the limit.
 fn charge<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Option<RateState>, L::Error> {
     let Some(charge) = &guard.rate else { return Ok(None) };
     let refused = |state| UpdateError::RateLimited(charge.kind, state);

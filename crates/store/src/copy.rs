@@ -1,5 +1,5 @@
-//! Moves an installation from SQLite into PostgreSQL: every row of every table, in one transaction, which is committed
-//! only after all of them were read back and found equal.
+//! Copies a database from SQLite to PostgreSQL: all rows of all tables, in one transaction that is committed only after
+//! all rows were read back and compared.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::PostgresOpenError;
 use crate::postgres::{Connector, PgError, PostgresStore};
 use crate::sqlite::SCHEMA_VERSION;
 
-/// The tables in an order in which references are there before they are made; each with its key.
+/// All tables with their keys. Referenced tables come before the tables that refer to them.
 pub(crate) const TABLES: &[(&str, &str)] = &[
     ("meta", "name"),
     ("projects", "id"),
@@ -35,39 +35,44 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("pulls", "repository, number"),
     ("comments", "repository, number, place"),
     ("spending", "project, kind, subject"),
+    ("tasks", "number"),
+    ("duties", "name"),
 ];
 
-/// Tables whose rows are numbered by the database.
-pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit"];
+/// The tables whose rows are numbered by the database.
+pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks"];
 
-/// Why nothing was copied.
+/// An error from a copy. Nothing was copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The source cannot be read.
     #[error("the database {0} cannot be read: {1}")]
     Source(PathBuf, rusqlite::Error),
-    /// It was not used by this version.
-    #[error("the database {path} has schema version {found} and not {known}; start this Journeyman on it once")]
+    /// The source does not have the schema of this version.
+    #[error(
+        "the database {path} has schema version {found}, but the copy needs {known}; start this version of Journeyman \
+         with the database once"
+    )]
     SourceVersion {
-        /// Which file.
+        /// The path of the database.
         path: PathBuf,
-        /// Its version.
+        /// The schema version of the source.
         found: i64,
-        /// The version that is copied.
+        /// The schema version that can be copied.
         known: i64,
     },
     /// The target cannot be opened.
     #[error(transparent)]
     Target(#[from] PostgresOpenError),
-    /// The target holds something.
+    /// The target is not empty.
     #[error("the table {0} of the target is not empty; copy into a new database")]
     NotEmpty(&'static str),
-    /// What was written is not what was read.
-    #[error("row {row} of the table {table} is not the same in the target; nothing was copied")]
+    /// A row in the target differs from its source.
+    #[error("row {row} of the table {table} differs in the target; nothing was copied")]
     Differs {
         /// The table.
         table: &'static str,
-        /// Counted from 1, in the order of the table's key.
+        /// The number of the row, from 1, in the order of the table's key.
         row: u64,
     },
 }
@@ -84,11 +89,12 @@ impl From<tokio_postgres::Error> for CopyError {
     }
 }
 
-/// Copies the database at `from` into the empty one at `to`; how many rows each table has. Nobody may use either
-/// meanwhile.
+/// Copies the SQLite database at `from` to the empty PostgreSQL database at `to`, and returns the number of rows of
+/// each table. No other process may use either database meanwhile.
 ///
 /// # Errors
-/// One of them cannot be used, the target is not empty, or a row came out different; then the target is as it was.
+/// A database cannot be read or written; the source has another schema version; the target is not empty; a row differs
+/// in the target. Nothing is copied then.
 pub async fn copy_to_postgres(from: &Path, to: &str) -> Result<Vec<(&'static str, u64)>, CopyError> {
     let source = Source::open(from)?;
     PostgresStore::migrate(to).await?;
@@ -99,7 +105,7 @@ pub async fn copy_to_postgres(from: &Path, to: &str) -> Result<Vec<(&'static str
     let target = client.transaction().await?;
     let mut copied = Vec::new();
     for (table, key) in TABLES {
-        // Nobody may write beside us.
+        // No other process may write to the table meanwhile.
         target.batch_execute(&format!("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")).await?;
         if target.query_opt(&format!("SELECT 1 FROM {table} LIMIT 1"), &[]).await?.is_some() {
             return Err(CopyError::NotEmpty(table));
@@ -135,7 +141,7 @@ impl Source {
         if found != SCHEMA_VERSION {
             return Err(CopyError::SourceVersion { path: path.to_owned(), found, known: SCHEMA_VERSION });
         }
-        // One state of the file from the first row to the last.
+        // One snapshot for all tables.
         connection.execute_batch("BEGIN").map_err(failed)?;
         Ok(Self { path: path.to_owned(), connection })
     }
@@ -144,21 +150,21 @@ impl Source {
         CopyError::Source(self.path.clone(), error)
     }
 
-    /// The names of a table's columns; the number of a job's row is SQLite's own affair.
+    /// Returns the names of a table's columns, without the row number of jobs, which only SQLite has.
     fn columns(&self, table: &str) -> Result<Vec<String>, CopyError> {
         let query = self.connection.prepare(&format!("SELECT * FROM {table}")).map_err(|error| self.failed(error))?;
         let own = |column: &&str| !(table == "jobs" && *column == "number");
         Ok(query.column_names().filter(own).map(str::to_owned).collect())
     }
 
-    /// A query for all rows of a table in the order of its key.
+    /// Returns a query for all rows of a table in the order of its key.
     fn rows(&self, table: &str, columns: &[String], key: &str) -> Result<CachedStatement<'_>, CopyError> {
         let text = format!("SELECT {} FROM {table} ORDER BY {key}", columns.join(", "));
         self.connection.prepare_cached(&text).map_err(|error| self.failed(error))
     }
 }
 
-/// Rows of the target that are held in memory at a time.
+/// The number of rows of the target to hold in memory at a time.
 const PAGE: usize = 5000;
 
 async fn write(source: &Source, target: &Transaction<'_>, table: &str, key: &str) -> Result<u64, CopyError> {
@@ -188,14 +194,14 @@ async fn compare(source: &Source, target: &Transaction<'_>, table: &'static str,
     let mut number = 0;
     loop {
         let page = target.query(&format!("FETCH {PAGE} FROM copied"), &[]).await?;
-        for there in &page {
+        for copied in &page {
             number += 1;
-            let here = rows.next().map_err(|error| source.failed(error))?;
+            let original = rows.next().map_err(|error| source.failed(error))?;
             let differs = || CopyError::Differs { table, row: number };
-            let here = here.ok_or_else(differs)?;
+            let original = original.ok_or_else(differs)?;
             for place in 0..columns.len() {
-                let cell: Cell = here.get(place).map_err(|error| source.failed(error))?;
-                if cell != there.try_get::<_, Cell>(place)? {
+                let cell: Cell = original.get(place).map_err(|error| source.failed(error))?;
+                if cell != copied.try_get::<_, Cell>(place)? {
                     return Err(differs());
                 }
             }
@@ -211,7 +217,7 @@ async fn compare(source: &Source, target: &Transaction<'_>, table: &'static str,
     Ok(())
 }
 
-/// A value of either database.
+/// A value of a column, in either database.
 #[derive(Debug, PartialEq, Eq)]
 enum Cell {
     Null,
@@ -239,7 +245,7 @@ impl ToSql for Cell {
             Self::Number(number) if *kind == Type::INT8 => number.to_sql(kind, out),
             Self::Text(text) if *kind == Type::TEXT => text.to_sql(kind, out),
             Self::Bytes(bytes) if *kind == Type::BYTEA => bytes.to_sql(kind, out),
-            other => Err(format!("{other:?} does not go into a column of type {kind}").into()),
+            other => Err(format!("{other:?} cannot be stored in a column of type {kind}").into()),
         }
     }
 
@@ -256,7 +262,7 @@ impl<'a> tokio_postgres::types::FromSql<'a> for Cell {
             Type::INT8 => i64::from_sql(kind, raw).map(Self::Number),
             Type::TEXT => String::from_sql(kind, raw).map(Self::Text),
             Type::BYTEA => Vec::from_sql(kind, raw).map(Self::Bytes),
-            _ => Err(format!("a column of type {kind}").into()),
+            _ => Err(format!("unsupported column type {kind}").into()),
         }
     }
 

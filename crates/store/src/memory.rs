@@ -1,7 +1,8 @@
-//! Everything in memory under one lock: the reference that the other stores are compared with.
+//! A store in memory, under one lock: the reference that tests compare the other stores with.
 
 mod admin;
 mod holds;
+mod outbox;
 mod spending;
 mod users;
 
@@ -12,14 +13,15 @@ use async_trait::async_trait;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
+use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
 use journeyman_core::job::{Job, JobRecord, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
 use journeyman_core::ports::{
-    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, KeyStore,
-    PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
+    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
+    KeyStore, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, SecretValue};
@@ -36,7 +38,7 @@ use crate::rows::name_of;
 use crate::wakeups::Wakeups;
 use crate::watch::Watch;
 
-/// A store that forgets everything with its process.
+/// A store that keeps its data only as long as its process runs.
 #[derive(Debug)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
@@ -56,17 +58,21 @@ struct Tables {
     projects: BTreeMap<ProjectId, Project>,
     secrets: BTreeMap<(ProjectId, String), SecretValue>,
     keys: BTreeMap<KeyId, ApiKey>,
-    /// In the order of their numbers.
+    /// The audit log, in the order of the numbers.
     audit: Vec<AuditLine>,
     users: BTreeMap<UserId, User>,
     sessions: BTreeMap<TokenHash, Session>,
     links: BTreeMap<TokenHash, SignInLink>,
     comments: Vec<((String, u64), Comment)>,
     pulls: BTreeMap<(String, u64), LocalPull>,
-    /// Micros by project, kind and subject.
+    /// The sums of money in micros, by project, kind and subject.
     spending: BTreeMap<(ProjectId, &'static str, String), i64>,
     holds: BTreeMap<ProjectId, Hold>,
-    /// Jobs whose transcript was removed since they came to rest.
+    /// In the order of their numbers.
+    tasks: Vec<outbox::TaskRow>,
+    last_task: u64,
+    duties: BTreeMap<&'static str, outbox::DutyRow>,
+    /// The jobs whose transcript was removed since they became inactive.
     trimmed: HashSet<JobId>,
 }
 
@@ -88,13 +94,13 @@ impl Tables {
         self.audit.push(AuditLine { number, entry });
     }
 
-    /// The job that [`ClaimQuery`] describes.
+    /// Returns the job that [`ClaimQuery`] describes.
     fn pick(&self, ClaimQuery { now, worker, avoidance }: ClaimQuery) -> Option<&Job> {
         let live = |project: &ProjectId| {
             let live = |job: &&Job| job.project == *project && job.lease().is_some_and(|lease| lease.until > now);
             self.jobs.values().filter(live).count()
         };
-        let may = |job: &&Job| {
+        let eligible = |job: &&Job| {
             let others = [
                 (job.prefers().is_some_and(|preferred| preferred != worker), PATIENCE),
                 (job.avoids() == Some(worker), avoidance),
@@ -112,7 +118,7 @@ impl Tables {
                 && !on_hold
                 && limit.is_none_or(|limit| live(&job.project) < limit as usize)
         };
-        self.jobs.values().filter(may).min_by_key(|job| (live(&job.project), job.due_at(), job.id))
+        self.jobs.values().filter(eligible).min_by_key(|job| (live(&job.project), job.due_at(), job.id))
     }
 
     fn write(&mut self, change: &Change) {
@@ -154,6 +160,7 @@ impl Tables {
                     message.pr_link.clone_from(pr_link);
                 }
             }
+            Row::InsertTask { effect, at } => self.insert_task(effect.clone(), *at),
             Row::RunUsed { id, usage } => {
                 for run in self.runs.iter_mut().filter(|run| run.id == *id) {
                     run.usage = run.usage.plus(usage);
@@ -269,7 +276,7 @@ impl JobStore for MemoryStore {
                 && filter.status.is_none_or(|status| status == job.status())
                 && filter.created_after.is_none_or(|after| job.created_at > after)
                 && filter.created_before.is_none_or(|before| job.created_at < before)
-                && filter.after.is_none_or(|place| (job.created_at, job.id) < (place.created_at, place.id))
+                && filter.after.is_none_or(|cursor| (job.created_at, job.id) < (cursor.created_at, cursor.id))
                 && text.as_ref().is_none_or(|text| job.title.to_ascii_lowercase().contains(text))
         };
         let mut found: Vec<Job> = self.tables().jobs.values().filter(matches).cloned().collect();
@@ -278,8 +285,16 @@ impl JobStore for MemoryStore {
         Ok(found)
     }
 
-    async fn active_jobs(&self) -> Result<u64, StoreError> {
-        Ok(self.tables().jobs.values().filter(|job| job.due_at().is_some()).count() as u64)
+    async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {
+        let tables = self.tables();
+        let active = || tables.jobs.values().filter_map(|job| Some((job, job.due_at()?)));
+        let due = || active().map(|(_, due)| due).filter(|due| *due <= now);
+        Ok(JobCounts {
+            active: active().count() as u64,
+            running: active().filter(|(job, due)| *due > now && job.lease().is_some()).count() as u64,
+            due: due().count() as u64,
+            oldest_due: due().min(),
+        })
     }
 
     async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
@@ -345,22 +360,25 @@ impl ProjectStore for MemoryStore {
 }
 
 impl Tables {
-    /// Jobs that have rested until `end` or longer, those first that do longest.
+    /// Returns jobs that have been inactive since `end` or earlier, the longest inactive ones first.
     fn at_rest(&self, end: i64, untrimmed: bool, limit: usize) -> Vec<JobId> {
         let since = |job: &Job| job.rests_since().map(Timestamp::as_micros).filter(|since| *since <= end);
-        let kept = |id: &JobId| !(untrimmed && self.trimmed.contains(id));
+        let selected = |id: &JobId| !(untrimmed && self.trimmed.contains(id));
         let mut resting: Vec<_> = self.jobs.values().filter_map(|job| Some((since(job)?, job.id))).collect();
         resting.sort_unstable();
-        resting.into_iter().map(|(_, id)| id).filter(kept).take(limit).collect()
+        resting.into_iter().map(|(_, id)| id).filter(selected).take(limit).collect()
     }
 
-    fn remove(&mut self, gone: &[JobId]) {
-        self.jobs.retain(|job, _| !gone.contains(job));
-        self.messages.retain(|message| !gone.contains(&message.job));
-        self.runs.retain(|run| !gone.contains(&run.job));
-        self.log.retain(|(job, _), _| !gone.contains(job));
-        let gone: HashSet<String> = gone.iter().map(ToString::to_string).collect();
-        self.spending.retain(|(_, kind, subject), _| *kind != Scope::Job.name() || !gone.contains(subject));
+    fn remove(&mut self, deleted: &[JobId], at: Timestamp) {
+        for job in deleted {
+            self.insert_task(Effect::RemoveBlobs { job: *job, up_to: None }, at);
+        }
+        self.jobs.retain(|job, _| !deleted.contains(job));
+        self.messages.retain(|message| !deleted.contains(&message.job));
+        self.runs.retain(|run| !deleted.contains(&run.job));
+        self.log.retain(|(job, _), _| !deleted.contains(job));
+        let deleted: HashSet<String> = deleted.iter().map(ToString::to_string).collect();
+        self.spending.retain(|(_, kind, subject), _| *kind != Scope::Job.name() || !deleted.contains(subject));
     }
 }
 
@@ -483,12 +501,12 @@ impl Store for MemoryStore {
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
         let (mut tables, ends) = (self.tables(), Ends::new(now, retention));
-        let over = |at: Timestamp, end: i64| at.as_micros() <= end;
-        let keys = tables.idempotency.iter().filter(|(_, known)| over(known.at, ends.idempotency_keys));
+        let expired = |at: Timestamp, end: i64| at.as_micros() <= end;
+        let keys = tables.idempotency.iter().filter(|(_, known)| expired(known.at, ends.idempotency_keys));
         let keys: Vec<_> = keys.map(|(key, _)| key.clone()).take(limit).collect();
-        let windows = tables.rates.iter().filter(|(_, window)| over(window.started_at, ends.rate_windows));
+        let windows = tables.rates.iter().filter(|(_, window)| expired(window.started_at, ends.rate_windows));
         let windows: Vec<_> = windows.map(|(key, _)| key.clone()).take(limit).collect();
-        let audit = tables.audit.iter().filter(|line| over(line.entry.at, ends.audit)).take(limit).count();
+        let audit = tables.audit.iter().filter(|line| expired(line.entry.at, ends.audit)).take(limit).count();
         tables.idempotency.retain(|key, _| !keys.contains(key));
         tables.rates.retain(|key, _| !windows.contains(key));
         tables.audit.drain(..audit);
@@ -498,7 +516,7 @@ impl Store for MemoryStore {
         tables.log.retain(|(job, _), line| !(transcripts.contains(job) && line.kind.starts_with(TRANSCRIPT)));
         tables.trimmed.extend(&transcripts);
         let jobs = tables.at_rest(ends.jobs, false, limit);
-        tables.remove(&jobs);
+        tables.remove(&jobs, now);
         Ok(Swept {
             idempotency_keys: keys.len(),
             rate_windows: windows.len(),

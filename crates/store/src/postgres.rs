@@ -14,6 +14,7 @@ mod jobs;
 mod keys;
 mod migrate;
 mod news;
+mod outbox;
 mod pipeline;
 mod projects;
 mod pulls;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
-use journeyman_core::ports::{Retention, Store, StoreError, Swept};
+use journeyman_core::ports::{PoolState, Retention, Store, StoreError, Swept};
 use journeyman_core::time::{IdGen, Timestamp};
 use tokio_postgres::Row;
 
@@ -222,6 +223,17 @@ impl Store for PostgresStore {
     async fn ready(&self) -> Result<(), StoreError> {
         self.read(call!("SELECT 1")).await?;
         Ok(())
+    }
+
+    fn pool(&self) -> Option<PoolState> {
+        let state = self.pool.status();
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        Some(PoolState {
+            limit: number(state.max_size),
+            open: number(state.size),
+            idle: number(state.available),
+            waiting: number(state.waiting),
+        })
     }
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {

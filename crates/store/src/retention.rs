@@ -11,6 +11,8 @@ use journeyman_core::user::{SESSION_IDLE, SESSION_LIFETIME};
 /// The cutoff time of each kind of row. Rows that are not newer are removed; `i64::MIN` removes none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
+    /// The time of the sweep.
+    pub(crate) now: i64,
     pub(crate) idempotency_keys: i64,
     pub(crate) rate_windows: i64,
     pub(crate) transcripts: i64,
@@ -29,6 +31,7 @@ impl Ends {
         let before = |keep: Duration| (now - keep).as_micros();
         let end = |keep: Option<Duration>| keep.map_or(i64::MIN, before);
         Self {
+            now: now.as_micros(),
             idempotency_keys: before(LIFETIME),
             rate_windows: before(WINDOW),
             transcripts: end(retention.transcripts),

@@ -1,5 +1,5 @@
-//! From rows of a database to values, the same for every database. An unknown value is an error that names table and
-//! row.
+//! Conversion of database rows to values, the same for every database. An unknown value is an error that names the
+//! table and the row.
 
 use std::str::FromStr;
 
@@ -10,7 +10,8 @@ use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::{Job, JobRecord};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
-use journeyman_core::ports::{AuditEntry, AuditLine, StoreError};
+use journeyman_core::outbox::{Backlog, Task};
+use journeyman_core::ports::{AuditEntry, AuditLine, JobCounts, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::{Comment, LocalPull, NewComment, PullState};
@@ -21,9 +22,9 @@ use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, T
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A row of a database; null is `None`.
+/// Access to the columns of a database row; NULL is `None`.
 pub(crate) trait Columns {
-    /// Why a column could not be read.
+    /// An error from reading a column.
     type Error: From<StoreError>;
 
     fn text(&self, column: &str) -> Result<Option<String>, Self::Error>;
@@ -31,7 +32,7 @@ pub(crate) trait Columns {
     fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, Self::Error>;
 }
 
-/// A row of a known table, for reading with errors that say where.
+/// A row of a known table; its errors name the table and the row.
 struct At<'a, R: Columns> {
     table: &'static str,
     key: String,
@@ -41,7 +42,7 @@ struct At<'a, R: Columns> {
 type Read<T, R> = Result<T, <R as Columns>::Error>;
 
 impl<'a, R: Columns> At<'a, R> {
-    /// The row's key is made of the columns `key`.
+    /// Wraps a row. Its key in errors consists of the columns `key`.
     fn new(table: &'static str, row: &'a R, key: &[&'static str]) -> Read<Self, R> {
         let mut at = Self { table, key: String::new(), row };
         for column in key {
@@ -59,22 +60,22 @@ impl<'a, R: Columns> At<'a, R> {
         StoreError::Corrupt { table, row, detail: detail.to_string() }.into()
     }
 
-    fn there<T>(&self, column: &str, value: Option<T>) -> Read<T, R> {
+    fn not_null<T>(&self, column: &str, value: Option<T>) -> Read<T, R> {
         value.ok_or_else(|| self.corrupt(format!("{column} is null")))
     }
 
     fn text(&self, column: &str) -> Read<String, R> {
-        self.there(column, self.row.text(column)?)
+        self.not_null(column, self.row.text(column)?)
     }
 
     fn number<T: TryFrom<i64>>(&self, column: &str) -> Read<T, R> {
-        let number = self.there(column, self.row.number(column)?)?;
+        let number = self.not_null(column, self.row.number(column)?)?;
         T::try_from(number).map_err(|_| self.corrupt(format!("{column} is out of range: {number}")))
     }
 
     fn hash(&self, column: &str) -> Read<[u8; 32], R> {
-        let bytes = self.there(column, self.row.bytes(column)?)?;
-        bytes.try_into().map_err(|_| self.corrupt(format!("{column} has not 32 bytes")))
+        let bytes = self.not_null(column, self.row.bytes(column)?)?;
+        bytes.try_into().map_err(|_| self.corrupt(format!("{column} does not have 32 bytes")))
     }
 
     fn parse<T: FromStr>(&self, column: &str, text: &str) -> Read<T, R>
@@ -84,7 +85,7 @@ impl<'a, R: Columns> At<'a, R> {
         text.parse().map_err(|error| self.corrupt(format!("{column}: {error}")))
     }
 
-    /// An id, slug or commit.
+    /// Parses an ID, slug or commit.
     fn parsed<T: FromStr>(&self, column: &str) -> Read<T, R>
     where
         T::Err: std::fmt::Display,
@@ -119,7 +120,7 @@ impl<'a, R: Columns> At<'a, R> {
         self.row.text(column)?.map(|text| self.read_json(column, &text)).transpose()
     }
 
-    /// An enum that serde names, such as `queued`.
+    /// Decodes an enum from serde's name of the variant, such as `queued`.
     fn named<T: DeserializeOwned>(&self, column: &str) -> Read<T, R> {
         let value = serde_json::Value::String(self.text(column)?);
         serde_json::from_value(value).map_err(|error| self.corrupt(format!("{column}: {error}")))
@@ -148,6 +149,7 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         pr_link: at.row.text("pr_link")?,
         published_with: at.parsed_or_null("published_with")?,
         answer: at.row.text("answer")?,
+        traceparent: at.parsed_or_null("traceparent")?,
     })
 }
 
@@ -156,13 +158,31 @@ pub(crate) fn hold<R: Columns>(row: &R) -> Read<(ProjectId, Hold), R> {
     Ok((at.parsed("project")?, at.json("hold")?))
 }
 
-/// The line of the log that a message's row stands for.
+pub(crate) fn task<R: Columns>(row: &R) -> Read<Task, R> {
+    let at = At::new("tasks", row, &["kind"])?;
+    let (number, created_at, attempt) = (at.number("number")?, at.time("created_at")?, at.number("attempts")?);
+    Ok(Task { number, effect: at.json("effect")?, created_at, attempt })
+}
+
+pub(crate) fn job_counts<R: Columns>(row: &R) -> Read<JobCounts, R> {
+    let at = At::new("jobs", row, &[])?;
+    let (active, running, due) = (at.number("active")?, at.number("running")?, at.number("due")?);
+    Ok(JobCounts { active, running, due, oldest_due: at.time_or_null("oldest")? })
+}
+
+pub(crate) fn backlog<R: Columns>(row: &R) -> Read<Backlog, R> {
+    let at = At::new("tasks", row, &[])?;
+    let oldest = at.time_or_null("oldest")?;
+    Ok(Backlog { tasks: at.number("tasks")?, retried: at.number("retried")?, oldest })
+}
+
+/// Returns the log entry of an accepted message, made from the row of the message.
 pub(crate) fn accepted_line<R: Columns>(row: &R) -> Read<LogEntry, R> {
     let seq = At::new("messages", row, &["id"])?.number("seq")?;
     Ok(change::accepted_line(seq, &message(row)?))
 }
 
-/// Lines of a log from both of its tables, at most `limit`, in order.
+/// Merges the log entries of both tables, in order, and returns at most `limit`.
 pub(crate) fn merge_lines(mut lines: Vec<LogEntry>, accepted: Vec<LogEntry>, limit: usize) -> Vec<LogEntry> {
     lines.extend(accepted);
     lines.sort_unstable_by_key(|line| line.seq);
@@ -198,14 +218,14 @@ pub(crate) fn log_entry<R: Columns>(row: &R) -> Read<LogEntry, R> {
     })
 }
 
-/// The request of an idempotency key, with the answer as JSON text.
+/// Decodes the stored request of an idempotency key, with its answer as JSON text.
 pub(crate) fn remembered<R: Columns>(row: &R) -> Read<Remembered<String>, R> {
     let at = At::new("idempotency_keys", row, &["project", "key"])?;
     let fingerprint = Fingerprint(at.hash("fingerprint")?);
     Ok(Remembered { fingerprint, at: at.time("at")?, answer: at.text("record")? })
 }
 
-/// The request of an idempotency key, with the job record that it was answered with.
+/// Decodes the stored request of an idempotency key, with the job record of its answer.
 pub(crate) fn remembered_job<R: Columns>(row: &R) -> Read<Remembered<JobRecord>, R> {
     let at = At::new("idempotency_keys", row, &["project", "key"])?;
     let Remembered { fingerprint, at: time, .. } = remembered(row)?;
@@ -217,17 +237,17 @@ pub(crate) fn window<R: Columns>(row: &R) -> Read<Window, R> {
     Ok(Window { started_at: at.time("started_at")?, used: at.number("used")? })
 }
 
-/// The id of a job.
+/// Decodes the ID of a job.
 pub(crate) fn job_id<R: Columns>(row: &R) -> Read<JobId, R> {
     At::new("jobs", row, &["id"])?.parsed("id")
 }
 
-/// The usage of a run.
+/// Decodes the usage of a run.
 pub(crate) fn usage<R: Columns>(row: &R) -> Read<Usage, R> {
     At::new("runs", row, &["id"])?.json("usage")
 }
 
-/// `secret_names` is made by the query, as a JSON array.
+/// Decodes a project. The query computes `secret_names` as a JSON array.
 pub(crate) fn project<R: Columns>(row: &R) -> Read<Project, R> {
     let at = At::new("projects", row, &["id"])?;
     Ok(Project {
@@ -343,12 +363,12 @@ pub(crate) fn pull<R: Columns>(row: &R) -> Read<LocalPull, R> {
     })
 }
 
-/// A value as JSON text.
+/// Encodes a value as JSON text.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Unavailable(format!("a value has no JSON: {error}")))
+    serde_json::to_string(value).map_err(|error| StoreError::Unavailable(format!("cannot encode as JSON: {error}")))
 }
 
-/// The name that serde gives to an enum's variant.
+/// Returns serde's name of an enum's variant.
 pub(crate) fn name_of<T: Serialize>(value: &T) -> Result<String, StoreError> {
     Ok(to_json(value)?.trim_matches('"').to_owned())
 }

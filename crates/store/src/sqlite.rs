@@ -1,6 +1,8 @@
-//! SQLite: one file, one writer that shares an fsync among all requests that wait, readers that wait for nobody.
+//! SQLite: one file, one writer thread that shares an fsync among all waiting requests, and readers that never wait for
+//! the writer.
 //!
-//! Why `rusqlite` on threads of its own, and not an async driver, is in `docs/decisions/0002-sqlite-writer.md`.
+//! `docs/decisions/0002-sqlite-writer.md` explains why this uses `rusqlite` on separate threads instead of an async
+//! driver.
 
 mod admin;
 mod cache;
@@ -11,6 +13,7 @@ mod jobs;
 mod keys;
 mod ledger;
 mod migrate;
+mod outbox;
 mod projects;
 mod pulls;
 mod read;
@@ -40,16 +43,16 @@ use crate::retention::Ends;
 use crate::vault::{MasterKey, VaultError};
 use crate::wakeups::Wakeups;
 
-/// How long a connection waits for a lock that another process holds, such as the command line beside a server.
+/// The maximum time for which a connection waits for a lock of another process, such as the command line.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pages of 4 KiB that the write-ahead log may have before they are copied to their places: 16 MiB.
+/// The number of 4 KiB pages in the write-ahead log that triggers a checkpoint: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4096;
 
-/// The bytes that the write-ahead log may keep on disk while it is empty.
+/// The size in bytes to which SQLite truncates a larger write-ahead log when it starts to reuse the log.
 const LOG_BYTES: i64 = 64 << 20;
 
-/// Memory for the pages that the writer touches, at most.
+/// The maximum size of the writer's page cache in KiB.
 const WRITER_CACHE_KIB: i64 = 8192;
 
 /// A store in one SQLite file.
@@ -63,15 +66,15 @@ pub struct SqliteStore {
     ids: Arc<dyn IdGen>,
 }
 
-/// Why a store could not be opened.
+/// An error from opening or rewriting a SQLite database.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file cannot be opened or is no database.
+    /// The file cannot be opened or is not a database.
     #[error("the database {path} cannot be opened: {source}")]
     Database {
-        /// Which file.
+        /// The path of the database.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error from SQLite.
         source: rusqlite::Error,
     },
     /// The write-ahead log cannot be written to disk.
@@ -97,20 +100,20 @@ pub enum OpenError {
         /// The error from SQLite.
         source: rusqlite::Error,
     },
-    /// The secrets in it cannot be opened with this key.
+    /// The master key does not belong to the database.
     #[error(transparent)]
     Key(#[from] VaultError),
     /// A later version has changed the schema.
     #[error(
-        "the database {path} has schema version {found}, and this program knows {known}: it was used by a newer \
-         Journeyman; start that one, or restore a backup from before the upgrade"
+        "the database {path} has schema version {found}, but this program supports versions up to {known}; start the \
+         newer Journeyman that last used it, or restore a backup from before the upgrade"
     )]
     Newer {
-        /// Which file.
+        /// The path of the database.
         path: PathBuf,
-        /// The schema's version.
+        /// The version of the schema.
         found: i64,
-        /// The newest that this program knows.
+        /// The newest version that this program knows.
         known: i64,
     },
 }
@@ -120,13 +123,13 @@ impl SqliteStore {
     /// it opens the database, because the previous process may have failed to do so. Does nothing if there is no log.
     ///
     /// # Errors
-    /// The file cannot be opened or is not a database; its log cannot be written.
+    /// The file cannot be opened or is not a database; the log cannot be written.
     pub fn recover(path: &Path) -> Result<(), OpenError> {
         recover::recover(path)
     }
 
     /// Rewrites the database at `path` without its free pages, and lets it return free pages to the disk from then on.
-    /// No other program may use the database meanwhile, and the disk needs room for two more copies of it. Returns the
+    /// No other program may use the database meanwhile, and the disk needs space for two more copies of it. Returns the
     /// sizes before and after, in bytes.
     ///
     /// # Errors
@@ -135,10 +138,11 @@ impl SqliteStore {
         compact::compact(path)
     }
 
-    /// Opens or makes the database at `path` and brings its schema up to date.
+    /// Opens or creates the database at `path`, and migrates its schema to the current version.
     ///
     /// # Errors
-    /// The file cannot be opened, is no database of ours, or is of a newer version.
+    /// The file cannot be opened or is not a database; its schema is newer than this program; the master key does not
+    /// belong to it.
     pub fn open(path: &Path, master_key: MasterKey, ids: Arc<dyn IdGen>) -> Result<Self, OpenError> {
         let failed = |source| OpenError::Database { path: path.to_owned(), source };
         let mut connection = Connection::open(path).map_err(failed)?;
@@ -148,11 +152,12 @@ impl SqliteStore {
             // Lets the file return free pages to the disk. Has no effect after the first table was created.
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(failed)?;
         }
-        // WAL lets readers go on beside the writer; FULL syncs the log at each commit: a 2xx means on disk.
+        // WAL lets readers run concurrently with the writer. FULL syncs the log at each commit, so that a 2xx response
+        // means that the change is on disk.
         connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
-        // Pages of a job that is written many times are copied from the log to their place once and not each time.
+        // A large log lets SQLite copy a page that changes often into the database only once.
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(failed)?;
         // After a large transaction, SQLite truncates the log when it starts to reuse it.
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES).map_err(failed)?;
@@ -168,7 +173,7 @@ impl SqliteStore {
     }
 }
 
-/// Whether it is the installation's key; the first one becomes it.
+/// Checks that `key` is the master key of the installation. The first key that is used becomes the master key.
 fn check_master_key(
     connection: &Connection,
     key: &MasterKey,
@@ -188,11 +193,11 @@ fn check_master_key(
         Err(error) => return Ok(Err(error)),
     };
     connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES ('master_key', ?1)", [proof])?;
-    // Another process may have been first, with another key.
+    // Another process may have stored another key in the meantime.
     Ok(if read()?.is_some_and(|proof| key.sealed_the_proof(&proof)) { Ok(()) } else { Err(VaultError::OtherKey) })
 }
 
-/// A connection that only reads.
+/// Opens a read-only connection.
 fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
@@ -205,7 +210,7 @@ fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
 #[async_trait]
 impl Store for SqliteStore {
     async fn ready(&self) -> Result<(), StoreError> {
-        // A transaction without writes: it shows that the writer lives and can lock the file, and costs no fsync.
+        // A transaction without writes shows that the writer runs and can lock the file, and costs no fsync.
         self.writer.write(|_| Ok::<(), write::OpError<StoreError>>(())).await
     }
 
@@ -217,7 +222,7 @@ impl Store for SqliteStore {
         let ends = Ends::new(now, retention);
         let swept = self.writer.write(move |db| Ok::<_, write::OpError<StoreError>>(sweep::sweep(db, ends, limit)?));
         let swept = swept.await?;
-        // After its last piece, a sweep returns the pages that all of its pieces have freed.
+        // The last batch of a sweep returns the pages that all of its batches have freed.
         if swept.most() < limit {
             self.give_back().await?;
         }

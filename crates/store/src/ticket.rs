@@ -8,7 +8,7 @@ use std::time::Duration;
 use journeyman_core::ports::StoreError;
 use tokio::sync::oneshot;
 
-/// The maximum time that a write waits in the queue. Clients tend to give up after a longer silence.
+/// The maximum time that a write waits in the queue, so that clients get an answer before they give up.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum time that a started write may take after [`QUEUE_TIMEOUT`].

@@ -1,7 +1,7 @@
-//! Tells waiters in this process that something was committed. A hint and no more: whoever is woken looks at the store.
+//! Wake-ups of waiters in this process after a commit. A wake-up is only a hint: the woken waiter reads the store.
 //!
-//! Where many wait for news of one job (a thousand event streams), one of them reads what is new and the others take it
-//! from here: lines of a log never change.
+//! If many waiters watch one job (a thousand event streams), one of them reads the new log entries, and the others take
+//! them from here. This is safe because log entries never change.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,53 +13,53 @@ use journeyman_core::job::event::LogEntry;
 use journeyman_core::ports::Accepted;
 use tokio::sync::watch;
 
-/// Who waits for what.
+/// The waiters of this process: workers that wait for work, and listeners for the logs of jobs.
 #[derive(Debug)]
 pub(crate) struct Wakeups {
     work: watch::Sender<u64>,
     jobs: Mutex<HashMap<JobId, Watched>>,
 }
 
-/// A job that somebody waits for.
+/// A job that has at least one listener.
 #[derive(Debug)]
 struct Watched {
-    sender: watch::Sender<News>,
-    /// The last lines of its log that were read.
+    sender: watch::Sender<State>,
+    /// The most recently read entries of the job's log.
     tail: Tail,
-    /// Held by the one that reads.
+    /// The lock of the waiter that reads the log.
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Watched {
-    /// Lines of the log behind `after`, if they are here and there are no others.
+    /// Returns the log entries after `after`, if all of them, or at least `limit`, are cached.
     fn lines(&self, after: u64, limit: usize, now: Instant) -> Option<Vec<LogEntry>> {
-        let lines = self.tail.behind(after, limit, now)?;
-        // What was committed here, or told of, is never left out.
+        let lines = self.tail.entries_after(after, limit, now)?;
+        // Entries that were announced must not be omitted.
         let last_seq = self.sender.borrow().last_seq;
         let all = last_seq > 0 && lines.last().is_some_and(|line| line.seq >= last_seq);
         (all || lines.len() == limit).then_some(lines)
     }
 }
 
-/// Lines of a log without a gap.
+/// Cached entries of a log, without a gap.
 #[derive(Debug, Default)]
 struct Tail {
-    /// The number before the first.
+    /// The sequence number before the first entry.
     after: u64,
     lines: VecDeque<LogEntry>,
-    /// When the last of them were read.
+    /// The time of the last read that reached the end of the entries.
     read_at: Option<Instant>,
 }
 
-/// How long a tail is believed: news of others may be lost on the way.
+/// The time for which a tail is valid, because notifications of other processes may be lost.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Lines of a tail; a stream that is further behind reads for itself.
+/// The maximum number of entries in a tail. A stream that is further behind reads the store.
 const TAIL: usize = 256;
 
 impl Tail {
-    /// Lines behind `after`, if they are here.
-    fn behind(&self, after: u64, limit: usize, now: Instant) -> Option<Vec<LogEntry>> {
+    /// Returns the entries after `after`, if they are cached.
+    fn entries_after(&self, after: u64, limit: usize, now: Instant) -> Option<Vec<LogEntry>> {
         if after < self.after || self.read_at.is_none_or(|at| now.saturating_duration_since(at) > FRESH) {
             return None;
         }
@@ -68,14 +68,14 @@ impl Tail {
         (!lines.is_empty()).then_some(lines)
     }
 
-    /// Adds lines that were read behind `after`.
-    fn keep(&mut self, after: u64, lines: &[LogEntry], now: Instant) {
+    /// Adds entries that were read after `after`.
+    fn add(&mut self, after: u64, lines: &[LogEntry], now: Instant) {
         let last = self.lines.back().map_or(self.after, |line| line.seq);
         if self.lines.is_empty() || after > last {
             *self = Self { after, ..Self::default() };
         }
         let last = self.lines.back().map_or(after, |line| line.seq);
-        // A read that ended before says nothing of what comes behind.
+        // A read that stopped earlier does not confirm that the later entries are still the last.
         if lines.last().map_or(after, |line| line.seq) >= last {
             self.read_at = Some(now);
         }
@@ -86,11 +86,12 @@ impl Tail {
     }
 }
 
-/// What is known of a job's log.
+/// The announced state of a job's log.
 #[derive(Debug, Clone, Copy, Default)]
-struct News {
+struct State {
+    /// The last announced sequence number; 0 before the first announcement.
     last_seq: u64,
-    /// Grows when news may have been missed.
+    /// Grows when notifications may have been missed.
     gap: u64,
 }
 
@@ -99,22 +100,22 @@ impl Wakeups {
         Self { work: watch::Sender::new(0), jobs: Mutex::new(HashMap::new()) }
     }
 
-    /// A request was accepted; a replay is no news.
+    /// Announces an accepted request. A replay changes nothing and is not announced.
     pub(crate) fn accepted(&self, accepted: &Accepted) {
         if let Some(job) = &accepted.job {
             self.committed(job);
         }
     }
 
-    /// A job was written.
+    /// Announces a committed job.
     pub(crate) fn committed(&self, job: &Job) {
-        self.news(job.id, job.last_seq, job.may_be_claimed());
+        self.announce(job.id, job.last_seq, job.may_be_claimed());
     }
 
-    /// A job's log has grown to `last_seq`; workers are woken if there may be work.
-    pub(crate) fn news(&self, job: JobId, last_seq: u64, work: bool) {
+    /// Announces that a job's log has grown to `last_seq`, and wakes workers if `work` is set.
+    pub(crate) fn announce(&self, job: JobId, last_seq: u64, work: bool) {
         if let Some(Watched { sender, .. }) = self.watched().get(&job) {
-            // News that come late say nothing new.
+            // A late announcement must not decrease the number.
             sender.send_modify(|known| known.last_seq = known.last_seq.max(last_seq));
         }
         if work {
@@ -127,8 +128,8 @@ impl Wakeups {
         self.work.send_modify(|version| *version += 1);
     }
 
-    /// News may have been missed: everybody looks.
-    pub(crate) fn everyone(&self) {
+    /// Wakes all waiters, because notifications may have been missed.
+    pub(crate) fn wake_all(&self) {
         for Watched { sender, .. } in self.watched().values() {
             sender.send_modify(|known| known.gap += 1);
         }
@@ -139,7 +140,8 @@ impl Wakeups {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lines of a job's log behind `after`: as they were read for another waiter a moment ago, else by `read`.
+    /// Returns entries of a job's log after `after`: recently read entries of another waiter, or else the result of
+    /// `read`.
     pub(crate) async fn lines<E>(
         &self,
         job: JobId,
@@ -152,7 +154,7 @@ impl Wakeups {
             return Ok(lines);
         }
         let reading = self.watched().get(&job).map(|watched| Arc::clone(&watched.reading));
-        // Nobody waits for the job: then nobody reads the same.
+        // Without listeners, there is no concurrent reader to share with.
         let Some(reading) = reading else { return read.await };
         let _reading = reading.lock_owned().await;
         if let Some(lines) = known() {
@@ -160,7 +162,7 @@ impl Wakeups {
         }
         let lines = read.await?;
         if let Some(watched) = self.watched().get_mut(&job) {
-            watched.tail.keep(after, &lines, Instant::now());
+            watched.tail.add(after, &lines, Instant::now());
         }
         Ok(lines)
     }
@@ -174,33 +176,33 @@ impl Wakeups {
         let _ = self.work.subscribe().wait_for(|version| *version != seen).await;
     }
 
-    /// Begins to listen for news of a job. Subscribe first and read the store second: what is committed between is
-    /// then not missed.
+    /// Starts to listen for changes of a job. Callers listen first and read the store second, so that they do not miss
+    /// a change in between.
     pub(crate) fn listen(&self, job: JobId) -> Listener<'_> {
         let fresh =
-            || Watched { sender: watch::Sender::new(News::default()), tail: Tail::default(), reading: Arc::default() };
+            || Watched { sender: watch::Sender::new(State::default()), tail: Tail::default(), reading: Arc::default() };
         let receiver = self.watched().entry(job).or_insert_with(fresh).sender.subscribe();
         let gap = receiver.borrow().gap;
         Listener { wakeups: self, job, gap, receiver: Some(receiver) }
     }
 }
 
-/// Listens for news of one job; the last listener takes the job's entry with it.
+/// A listener for changes of one job. Dropping the last listener removes the entry of the job.
 #[derive(Debug)]
 pub(crate) struct Listener<'a> {
     wakeups: &'a Wakeups,
     job: JobId,
     gap: u64,
-    receiver: Option<watch::Receiver<News>>,
+    receiver: Option<watch::Receiver<State>>,
 }
 
 impl Listener<'_> {
-    /// The number of the last line that was heard of; 0 before any.
+    /// Returns the last announced sequence number; 0 before the first announcement.
     pub(crate) fn last_seq(&self) -> u64 {
         self.receiver.as_ref().map_or(0, |receiver| receiver.borrow().last_seq)
     }
 
-    /// Returns when the log has grown beyond `after`, or may have.
+    /// Waits until the log has, or may have, grown beyond `after`.
     pub(crate) async fn beyond(&mut self, after: u64) {
         let gap = self.gap;
         if let Some(receiver) = &mut self.receiver
@@ -243,26 +245,26 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_has_no_gap_and_an_end() {
+    fn a_tail_has_no_gaps_and_a_maximum_length() {
         let (mut tail, now) = (Tail::default(), Instant::now());
-        tail.keep(3, &lines(4..=6), now);
-        assert_eq!(numbers(tail.behind(3, 9, now)), Some(vec![4, 5, 6]));
-        assert_eq!(numbers(tail.behind(4, 1, now)), Some(vec![5]), "not more than was asked for");
-        assert_eq!(tail.behind(2, 9, now), None, "the line 3 is not here");
-        assert_eq!(tail.behind(6, 9, now), None, "nothing is known behind it");
-        tail.keep(5, &lines(6..=8), now);
-        assert_eq!(numbers(tail.behind(3, 9, now)), Some(vec![4, 5, 6, 7, 8]));
-        tail.keep(20, &lines(21..=22), now);
-        assert_eq!(numbers(tail.behind(8, 9, now)), None, "9 to 20 were never read");
-        assert_eq!(numbers(tail.behind(20, 9, now)), Some(vec![21, 22]));
-        assert_eq!(tail.behind(20, 9, now + 2 * FRESH), None, "long ago");
-        tail.keep(22, &lines(23..=600), now);
+        tail.add(3, &lines(4..=6), now);
+        assert_eq!(numbers(tail.entries_after(3, 9, now)), Some(vec![4, 5, 6]));
+        assert_eq!(numbers(tail.entries_after(4, 1, now)), Some(vec![5]), "at most the limit");
+        assert_eq!(tail.entries_after(2, 9, now), None, "entry 3 is not cached");
+        assert_eq!(tail.entries_after(6, 9, now), None, "no later entry is known");
+        tail.add(5, &lines(6..=8), now);
+        assert_eq!(numbers(tail.entries_after(3, 9, now)), Some(vec![4, 5, 6, 7, 8]));
+        tail.add(20, &lines(21..=22), now);
+        assert_eq!(numbers(tail.entries_after(8, 9, now)), None, "9 to 20 were never read");
+        assert_eq!(numbers(tail.entries_after(20, 9, now)), Some(vec![21, 22]));
+        assert_eq!(tail.entries_after(20, 9, now + 2 * FRESH), None, "no longer valid");
+        tail.add(22, &lines(23..=600), now);
         assert_eq!(tail.lines.len(), TAIL);
-        assert_eq!(tail.behind(100, 9, now), None);
+        assert_eq!(tail.entries_after(100, 9, now), None);
     }
 
     #[tokio::test]
-    async fn what_many_wait_for_is_read_once() {
+    async fn listeners_share_one_read() {
         let (wakeups, job) = (Wakeups::new(), JobId::from_uuid(uuid::Uuid::nil()));
         let reads = std::cell::Cell::new(0);
         let read = async || {
@@ -270,16 +272,16 @@ mod tests {
             tokio::task::yield_now().await;
             Ok::<_, ()>(lines(1..=2))
         };
-        let _waits = wakeups.listen(job);
-        wakeups.news(job, 2, false);
+        let listener = wakeups.listen(job);
+        wakeups.announce(job, 2, false);
         let all = futures::future::join_all((0..50).map(|_| wakeups.lines(job, 0, 9, read()))).await;
         assert!(all.into_iter().all(|lines| numbers(lines.ok()) == Some(vec![1, 2])));
         assert_eq!(reads.get(), 1);
-        wakeups.news(job, 3, false);
+        wakeups.announce(job, 3, false);
         wakeups.lines(job, 0, 9, read()).await.unwrap();
         assert_eq!(reads.get(), 2, "there is more");
-        drop(_waits);
+        drop(listener);
         wakeups.lines(job, 0, 9, read()).await.unwrap();
-        assert_eq!(reads.get(), 3, "nothing is kept for a job that nobody waits for");
+        assert_eq!(reads.get(), 3, "nothing is cached without a listener");
     }
 }

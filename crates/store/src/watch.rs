@@ -30,16 +30,16 @@ impl<S: JobStore> JobWatch for Watch<'_, S> {
         if self.listener.last_seq() == 0 {
             // The first waiter reads the end of the log, and announces it to the other waiters.
             match self.store.job(self.job).await {
-                Ok(Some(job)) => self.wakeups.news(job.id, job.last_seq, false),
+                Ok(Some(job)) => self.wakeups.announce(job.id, job.last_seq, false),
                 // Wake the caller, whose own read will return the error.
                 _ => return,
             }
         }
-        let news = self.listener.beyond(after);
+        let grown = self.listener.beyond(after);
         match self.recheck {
-            None => news.await,
+            None => grown.await,
             // Spurious wake-ups are allowed.
-            Some(recheck) => drop(tokio::time::timeout(recheck, news).await),
+            Some(recheck) => drop(tokio::time::timeout(recheck, grown).await),
         }
     }
 }

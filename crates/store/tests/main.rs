@@ -1,4 +1,4 @@
-//! The stores: one suite of promises that each of them keeps, and one generated plan that all of them answer alike.
+//! Tests of the stores: a conformance suite for each store, and generated plans that must have the same results in all.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -18,6 +18,8 @@ mod given;
 mod holds;
 #[path = "store/io_errors.rs"]
 mod io_errors;
+#[path = "store/outbox.rs"]
+mod outbox;
 #[path = "store/postgres.rs"]
 mod postgres;
 #[path = "store/replication.rs"]

@@ -1,5 +1,5 @@
-/* Loaded into the service by a test (LD_PRELOAD): a disk whose fsync of a write-ahead log fails with EIO as long as the
- * file named by FAIL_SYNC exists. What was written before is still there for whoever reads it. */
+/* A library that tests load into the service (LD_PRELOAD) to simulate a failing disk: fsync and fdatasync of a
+ * write-ahead log fail with EIO as long as the file that FAIL_SYNC names exists. Written data stays readable. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -27,7 +27,7 @@ impl FailingDisk {
         Self { library, control: folder.join("failing_disk.on") }
     }
 
-    /// Returns the environment variables for a program that is to use this disk.
+    /// Returns the environment variables that make a program use this disk.
     #[must_use]
     pub fn environment(&self) -> [(&'static str, &Path); 2] {
         [("LD_PRELOAD", &self.library), ("FAIL_SYNC", &self.control)]
@@ -46,6 +46,6 @@ impl FailingDisk {
     /// # Panics
     /// The disk was not failing.
     pub fn work(&self) {
-        std::fs::remove_file(&self.control).expect("it fails");
+        std::fs::remove_file(&self.control).expect("the disk is failing");
     }
 }

@@ -8,8 +8,8 @@ use journeyman_core::ports::{Forge, ForgeError, Forges};
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::run::{Reason, ReasonCode};
 
-/// Code hosts whose repositories can all be read, except [`FakeForges::MISSING`] and [`FakeForges::BROKEN`]. Jobs cannot
-/// work on them.
+/// Code hosts whose repositories can all be read, except [`FakeForges::MISSING`] and [`FakeForges::BROKEN`]. Jobs
+/// cannot work on them.
 #[derive(Debug, Default)]
 pub struct FakeForges;
 
@@ -25,19 +25,19 @@ impl FakeForges {
 #[async_trait]
 impl Forges for FakeForges {
     async fn of(&self, _: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
-        Err(ForgeError::Refused("there is no code host in this test".to_owned()))
+        Err(ForgeError::Refused("this test has no code host".to_owned()))
     }
 
     async fn check(&self, project: &Project, _: &SecretChanges) -> Result<(), Reason> {
         match project.repository.as_str() {
-            Self::MISSING => Err(Reason::new(ReasonCode::RepositoryNotFound, "there is none")),
+            Self::MISSING => Err(Reason::new(ReasonCode::RepositoryNotFound, "the repository does not exist")),
             _ => Ok(()),
         }
     }
 
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
         match project.repository.as_str() {
-            Self::BROKEN => Err(ForgeError::Refused("a full disk".to_owned())),
+            Self::BROKEN => Err(ForgeError::Refused("the disk is full".to_owned())),
             _ => Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! Fakes and starting data that the tests of several crates share. It is only a dev-dependency, and panics like a test.
+//! Fakes and initial data that the tests of several crates share. This crate is only a dev-dependency, and panics like
+//! a test.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 

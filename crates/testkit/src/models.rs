@@ -1,5 +1,5 @@
-//! A server of models that says what a test tells it to, in the forms of Anthropic, OpenAI (chat and responses), Gemini and
-//! Ollama, whole or streamed, and that fails in the ways in which they do.
+//! A fake model server with scripted answers, in the formats of Anthropic, OpenAI (chat and responses), Gemini and
+//! Ollama, complete or streamed. It can also simulate their failures.
 
 mod form;
 
@@ -21,27 +21,27 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// With the query.
+    /// The path, with the query.
     pub path: String,
-    /// Its fields.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body; null where it has none.
+    /// The JSON body; null if there is none.
     pub body: Value,
-    /// How many came before it.
+    /// The number of earlier requests.
     pub number: usize,
 }
 
 impl Asked {
-    /// A field as text, empty where it is not there.
+    /// Returns a header as text; empty if it is missing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap_or_default())
     }
 
-    /// The tools that are offered, by name, whatever the form.
+    /// Returns the names of the offered tools, in any format.
     #[must_use]
     pub fn tools(&self) -> Vec<String> {
         let tools = self.body["tools"].as_array().cloned().unwrap_or_default();
@@ -54,50 +54,50 @@ impl Asked {
     }
 }
 
-/// What the server answers.
+/// An answer of the server.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// The model says something and ends its turn.
+    /// The model answers with text and ends its turn.
     Text(String),
     /// The model calls a tool.
     Tool {
-        /// Its name.
+        /// The name of the tool.
         name: String,
-        /// Its arguments.
+        /// The arguments of the call.
         arguments: Value,
     },
-    /// It fails.
+    /// The request fails.
     Fault(Fault),
 }
 
-/// How a server fails.
+/// A failure of a model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It answers with a status and an error that quotes the key.
+    /// Responds with this status and an error that quotes the API key.
     Status(u16),
-    /// It begins to answer, and the connection breaks.
+    /// Starts to answer, then breaks the connection.
     Cut,
-    /// It begins to answer, and ends as if that were all.
+    /// Starts to answer, then ends the stream early, without an error.
     Short,
-    /// It begins to answer, and then tells of an error.
+    /// Starts to answer, then reports an error in the stream.
     ErrorInStream,
-    /// It says nothing.
+    /// Never answers.
     Silence,
-    /// It begins to answer, and says nothing more.
+    /// Starts to answer, then sends nothing more.
     SilenceInStream,
-    /// It sends the caller elsewhere.
+    /// Redirects to another server.
     Redirect,
 }
 
-/// Tokens that every answer tells of: read, read from the cache among them, written.
+/// The token counts in every answer: input, the part of the input that was cached, and output.
 pub const TOKENS: (u64, u64, u64) = (100, 40, 10);
 
 type Script = Box<dyn Fn(&Asked) -> Reply + Send + Sync>;
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A server, until it is dropped.
+/// A fake model server, which runs until it is dropped.
 pub struct ModelServer {
-    /// Such as `http://127.0.0.1:1234`.
+    /// The base URL, such as `http://127.0.0.1:1234`.
     pub url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
     serving: tokio::task::JoinHandle<()>,
@@ -110,7 +110,7 @@ impl Drop for ModelServer {
 }
 
 impl ModelServer {
-    /// A server that answers as `script` says.
+    /// Starts a server that answers each request with the reply of `script`.
     pub async fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -129,13 +129,13 @@ impl ModelServer {
         Self { url, asked, serving }
     }
 
-    /// A server whose model always says the same.
+    /// Starts a server whose model always answers with `text`.
     pub async fn saying(text: &str) -> Self {
         let text = text.to_owned();
         Self::start(move |_| Reply::Text(text.clone())).await
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
@@ -166,7 +166,7 @@ async fn answer(
         Reply::Tool { name, arguments } => (form.tool(&name, &arguments), End::Closed),
         Reply::Fault(Fault::Status(status)) => {
             let shown = [asked.header("x-api-key"), asked.header("authorization"), asked.header("x-goog-api-key")];
-            let text = format!("it is no good: {}", shown.concat());
+            let text = format!("the request failed: {}", shown.concat());
             let body = json!({"type": "error", "error": {"type": "some_error", "message": text}});
             return Ok(whole(status, "application/json", body.to_string()));
         }
@@ -178,7 +178,7 @@ async fn answer(
         Reply::Fault(Fault::Silence) => std::future::pending().await,
         Reply::Fault(fault) => {
             let mut pieces = form.text("It begins well");
-            // The last piece, which marks the answer as complete, is left out.
+            // Omit the last piece, which marks the answer as complete.
             pieces.truncate(pieces.len().saturating_sub(1).min(2));
             match fault {
                 Fault::Cut => (pieces, End::Cut),
@@ -200,7 +200,7 @@ async fn answer(
     Ok(answer)
 }
 
-/// What comes after the last piece.
+/// The end of a stream, after its last piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
@@ -215,7 +215,7 @@ fn whole(status: u16, kind: &'static str, text: String) -> Response<Body> {
     answer
 }
 
-/// Piece by piece, each by itself.
+/// Returns a body that sends each piece separately.
 fn streamed(pieces: Vec<String>, end: End) -> Body {
     let pieces = pieces.into_iter();
     let stream = unfold((pieces, end), async |(mut pieces, end)| {

@@ -1,5 +1,5 @@
-//! An OpenID provider on the loopback, as the person whom a test chooses, that answers in all the wrong ways too. It
-//! makes its keys when it starts.
+//! A fake OpenID provider on the loopback interface, for tests of sign-in. The test chooses the person who is signed in
+//! at the provider, and can make the provider misbehave. The provider generates its keys when it starts.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -27,27 +27,27 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use url::{Url, form_urlencoded};
 
-/// What the provider calls its one client.
+/// The ID of the provider's only client.
 pub const CLIENT_ID: &str = "journeyman";
 
-/// What the client shows it. The characters are those that have to be escaped on the way.
+/// The secret of the client. It contains characters that must be escaped in requests.
 pub const CLIENT_SECRET: &str = "s3cret +/%&=:";
 
-/// Somebody at the provider.
+/// A person with an account at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
-    /// Who, to the provider.
+    /// The provider's ID of the person.
     pub subject: String,
-    /// The address.
+    /// The email address.
     pub email: String,
-    /// Whether the provider vouches for it.
+    /// Set if the provider has verified the email address.
     pub email_verified: bool,
-    /// What they are called.
+    /// The full name.
     pub name: String,
 }
 
 impl Person {
-    /// Ada of example.com.
+    /// Returns Ada Lovelace of example.com, with a verified address.
     #[must_use]
     pub fn ada() -> Self {
         Self {
@@ -59,14 +59,14 @@ impl Person {
     }
 }
 
-/// How a provider goes wrong.
+/// A misbehavior of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The person says no.
+    /// The person denies access.
     AccessDenied,
-    /// The browser comes back in the name of another provider.
+    /// The redirect back has the `iss` of another provider.
     OtherProvider,
-    /// The browser comes back without the name of any.
+    /// The redirect back has no `iss`.
     NoProvider,
     /// The ID token has the nonce of another sign-in.
     WrongNonce,
@@ -74,45 +74,45 @@ pub enum Fault {
     NoNonce,
     /// The ID token is for another client.
     WrongAudience,
-    /// The ID token is for us and somebody else.
+    /// The ID token is for our client and another one.
     SecondAudience,
-    /// The ID token was given to another client.
+    /// The ID token was issued to another client (`azp`).
     WrongParty,
-    /// The ID token is of another provider.
+    /// The ID token names another issuer.
     WrongIssuer,
-    /// The ID token ended an hour ago.
+    /// The ID token expired an hour ago.
     ExpiredToken,
-    /// The ID token is signed with a key that only has the right name.
+    /// The ID token is signed with another key under the right key ID.
     WrongSignature,
-    /// The ID token is signed by nobody.
+    /// The ID token has no signature (`alg` is `none`).
     Unsigned,
-    /// The ID token is signed with the client's secret.
+    /// The ID token is signed with the client's secret (HS256).
     SharedSecret,
-    /// There is no ID token.
+    /// The token endpoint returns no ID token.
     NoToken,
-    /// The token endpoint knows no such client.
+    /// The token endpoint rejects the client.
     UnknownClient,
-    /// The email is told only at the user info endpoint: right, if uncommon.
+    /// Only the user info endpoint returns the email address, which is correct but uncommon.
     EmailElsewhere,
-    /// The same, and of somebody else.
+    /// Like [`Fault::EmailElsewhere`], but the user info endpoint returns another subject.
     OtherSubject,
-    /// The discovery document is of another provider.
+    /// The discovery document names another issuer.
     OtherDocument,
-    /// The discovery document names an endpoint that is not https.
+    /// The discovery document contains an endpoint without https.
     InsecureEndpoint,
-    /// All but the page for people fails.
+    /// Every endpoint but the authorization page responds with 503.
     Failing,
-    /// All but the page for people sends us elsewhere.
+    /// Every endpoint but the authorization page redirects to another server.
     Redirect,
-    /// All but the page for people answers without end, nearly.
+    /// Every endpoint but the authorization page responds with a body of 2 MiB.
     Large,
-    /// All but the page for people never answers.
+    /// Every endpoint but the authorization page never answers.
     Silence,
 }
 
-/// A provider, until it is dropped.
+/// A fake provider, which runs until it is dropped.
 pub struct Provider {
-    /// Its address.
+    /// The base URL, which is also the issuer.
     pub issuer: Url,
     state: Arc<State>,
     serving: JoinHandle<()>,
@@ -128,9 +128,10 @@ struct Inner {
     person: Person,
     fault: Option<Fault>,
     secret_in_body: bool,
+    user_info_path: &'static str,
     key: Key,
     keys_made: usize,
-    /// What was asked for when each code was given.
+    /// The parameters of the authorization request, by the code that was issued for it.
     grants: HashMap<String, HashMap<String, String>>,
     codes_made: usize,
     asked: Vec<String>,
@@ -143,7 +144,7 @@ impl Drop for Provider {
 }
 
 impl Provider {
-    /// A provider with an ES256 key at which Ada is signed in. Its tokens are of the time of `clock`.
+    /// Starts a provider with an ES256 key, at which Ada is signed in. Its tokens have the time of `clock`.
     pub async fn start(clock: Arc<dyn Clock>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let issuer = format!("http://{}", listener.local_addr().unwrap());
@@ -151,6 +152,7 @@ impl Provider {
             person: Person::ada(),
             fault: None,
             secret_in_body: false,
+            user_info_path: "/userinfo",
             key: Key::new(Kind::Es256, "key-0"),
             keys_made: 1,
             grants: HashMap::new(),
@@ -160,7 +162,7 @@ impl Provider {
         let state = Arc::new(State { issuer: issuer.clone(), clock, inner: Mutex::new(inner) });
         let served = Arc::clone(&state);
         let serving = tokio::spawn(async move {
-            // Connections end with it: a provider that is gone answers on none.
+            // Dropping the set closes the connections, so that a dropped provider answers no requests.
             let mut clients = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
                 let state = Arc::clone(&served);
@@ -173,32 +175,37 @@ impl Provider {
         Self { issuer: issuer.parse().unwrap(), state, serving }
     }
 
-    /// From now on it is this person who is signed in at the provider.
+    /// Signs this person in at the provider.
     pub fn person(&self, person: Person) {
         self.state.inner().person = person;
     }
 
-    /// From now on it goes wrong in this way; `None`: in no way.
+    /// Sets the misbehavior from now on; `None` for none.
     pub fn fault(&self, fault: Option<Fault>) {
         self.state.inner().fault = fault;
     }
 
-    /// From now on it signs with a new ES256 key, and has forgotten the one before.
+    /// Replaces the key with a new ES256 key.
     pub fn rotate_keys(&self) {
         self.state.inner().rotate(Kind::Es256);
     }
 
-    /// From now on it signs with a new RS256 key, and has forgotten the one before.
+    /// Replaces the key with a new RS256 key.
     pub fn sign_with_rsa(&self) {
         self.state.inner().rotate(Kind::Rs256);
     }
 
-    /// From now on it takes the client's secret only in the body of a request.
+    /// Moves the user info endpoint to the path `/people/me`.
+    pub fn move_user_info(&self) {
+        self.state.inner().user_info_path = "/people/me";
+    }
+
+    /// Accepts the client's secret only in the body of a request from now on.
     pub fn take_secret_in_body(&self) {
         self.state.inner().secret_in_body = true;
     }
 
-    /// The paths that were asked for so far.
+    /// Returns the paths of all requests so far.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
         self.state.inner().asked.clone()
@@ -235,7 +242,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
         (&Method::GET, "/keys") => ok(&json!({"keys": [state.inner().key.public()]})),
         (&Method::GET, "/authorize") => state.authorize(&form(head.uri.query().unwrap_or_default().as_bytes()), fault),
         (&Method::POST, "/token") => state.token(&head, &form(&body), fault),
-        (&Method::GET, "/userinfo") => state.user_info(&head, fault),
+        (&Method::GET, path) if path == state.inner().user_info_path => state.user_info(&head, fault),
         _ => plain(StatusCode::NOT_FOUND, "no such page"),
     })
 }
@@ -248,15 +255,16 @@ impl State {
     fn discovery(&self, fault: Option<Fault>) -> Value {
         let issuer = &self.issuer;
         let method = if self.inner().secret_in_body { "client_secret_post" } else { "client_secret_basic" };
+        let user_info_path = self.inner().user_info_path;
         let mut document = json!({
             "issuer": issuer,
             "authorization_endpoint": format!("{issuer}/authorize"),
             "token_endpoint": format!("{issuer}/token"),
-            "userinfo_endpoint": format!("{issuer}/userinfo"),
+            "userinfo_endpoint": format!("{issuer}{user_info_path}"),
             "jwks_uri": format!("{issuer}/keys"),
             "response_types_supported": ["code"],
             "subject_types_supported": ["public"],
-            // Among them those that are not to be taken.
+            // Includes algorithms that clients must not accept.
             "id_token_signing_alg_values_supported": ["RS256", "ES256", "HS256", "none"],
             "token_endpoint_auth_methods_supported": [method],
             "authorization_response_iss_parameter_supported": true,
@@ -269,7 +277,7 @@ impl State {
         document
     }
 
-    /// The page for people: they are signed in, and allow it at once.
+    /// Serves the authorization page, on which the signed-in person allows access at once.
     fn authorize(&self, asked: &HashMap<String, String>, fault: Option<Fault>) -> Response<Full<Bytes>> {
         let get = |name: &str| asked.get(name).map_or("", String::as_str);
         let good = get("response_type") == "code"
@@ -280,7 +288,7 @@ impl State {
             return plain(StatusCode::BAD_REQUEST, "no redirect_uri");
         };
         if !good {
-            return plain(StatusCode::BAD_REQUEST, "not a request of the flow that this provider knows");
+            return plain(StatusCode::BAD_REQUEST, "not an authorization request that this provider supports");
         }
         let mut query = back.query_pairs_mut();
         query.append_pair("state", get("state"));
@@ -321,7 +329,7 @@ impl State {
         if get("grant_type") != "authorization_code" {
             return refused("unsupported_grant_type");
         }
-        // Each code is good once.
+        // A code is valid only once.
         let Some(grant) = self.inner().grants.remove(get("code")) else {
             return refused("invalid_grant");
         };
@@ -345,7 +353,7 @@ impl State {
             "iat": now, "exp": now + 300,
         });
         if !matches!(fault, Some(Fault::EmailElsewhere | Fault::OtherSubject)) {
-            tell(&mut claims, &inner.person);
+            add_profile(&mut claims, &inner.person);
         }
         match fault {
             Some(Fault::WrongNonce) => claims["nonce"] = json!("of another sign-in"),
@@ -373,20 +381,21 @@ impl State {
             return plain(StatusCode::UNAUTHORIZED, "no access token");
         }
         let inner = self.inner();
-        let subject = if fault == Some(Fault::OtherSubject) { "somebody else" } else { inner.person.subject.as_str() };
+        let subject = if fault == Some(Fault::OtherSubject) { "other-subject" } else { inner.person.subject.as_str() };
         let mut claims = json!({"sub": subject});
-        tell(&mut claims, &inner.person);
+        add_profile(&mut claims, &inner.person);
         ok(&claims)
     }
 }
 
-fn tell(claims: &mut Value, person: &Person) {
+fn add_profile(claims: &mut Value, person: &Person) {
     claims["email"] = json!(person.email);
     claims["email_verified"] = json!(person.email_verified);
     claims["name"] = json!(person.name);
 }
 
-/// Client id and secret, each escaped as in a form before they were joined (RFC 6749, 2.3.1).
+/// Returns the client's ID and secret from the `Authorization` header. Both are form-encoded before they are joined
+/// (RFC 6749, 2.3.1).
 fn basic(head: &Parts) -> Option<(String, String)> {
     let shown = head.headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Basic ")?;
     let shown = String::from_utf8(STANDARD.decode(shown).ok()?).ok()?;
@@ -417,7 +426,7 @@ fn redirect(place: &str) -> Response<Full<Bytes>> {
     Response::builder().status(StatusCode::FOUND).header(LOCATION, place).body(Full::default()).unwrap()
 }
 
-/// What a key is for.
+/// The algorithm of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// P-256.
@@ -431,7 +440,7 @@ enum Pair {
     Rs256(RsaKeyPair),
 }
 
-/// A key with a name.
+/// A signing key with its key ID.
 struct Key {
     name: String,
     pair: Pair,
@@ -457,12 +466,12 @@ impl Key {
         &self.name
     }
 
-    /// Its half for everybody.
+    /// Returns the public key as a JSON Web Key.
     fn public(&self) -> Value {
         let name = &self.name;
         match &self.pair {
             Pair::Es256(pair) => {
-                // One byte that says "uncompressed", and the two numbers.
+                // One byte for the uncompressed format, then the two coordinates.
                 let point = pair.public_key().as_ref();
                 let (x, y) = (encode(&point[1..33]), encode(&point[33..]));
                 json!({"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": name, "x": x, "y": y})
@@ -476,7 +485,7 @@ impl Key {
         }
     }
 
-    /// A token signed with it.
+    /// Returns a token signed with this key.
     fn token(&self, claims: &Value) -> String {
         let random = SystemRandom::new();
         match &self.pair {
@@ -495,12 +504,12 @@ impl Key {
     }
 }
 
-/// A token without a signature.
+/// Returns a token without a signature.
 fn unsigned(claims: &Value) -> String {
     format!("{}.", input(&json!({"alg": "none"}), claims))
 }
 
-/// A token signed with what the client has too.
+/// Returns a token signed with the client's secret.
 fn with_secret(secret: &str, claims: &Value) -> String {
     let input = input(&json!({"alg": "HS256", "typ": "JWT"}), claims);
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), input.as_bytes());

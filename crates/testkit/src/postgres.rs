@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the tests' own, from the programs that Debian's package `postgresql` installs.
+//! A PostgreSQL server for tests, run from the programs of Debian's package `postgresql`.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Ends the server, and removes its files, when the pipe at its input is closed: also where the tests were killed. A
-/// server that stops waits for those who have connected and say nothing, as they do when a wire is cut: not for long.
+/// The shell script that runs the server. When its standard input is closed, even because the tests were killed, it
+/// stops the server and removes its files. The short `authentication_timeout` is for connections that were cut before
+/// they authenticated: a stopping server waits for them.
 const KEEPER: &str = r#"
     "$1/postgres" -D "$2/data" -p "$3" -k "$2" -c listen_addresses=127.0.0.1 -c max_connections=200 -c authentication_timeout=2s $4 >>"$2/log" 2>&1 &
     server=$!
@@ -33,7 +34,8 @@ pub struct Postgres {
     dir: PathBuf,
     port: u16,
     options: &'static str,
-    /// What the keeper does with the files at the end: a shared server is never dropped, so they go with the keeper.
+    /// `keep` if the script leaves the files of the server. A shared server is never dropped, so its script removes
+    /// them.
     files: &'static str,
     user: Option<(u32, u32)>,
     keeper: Mutex<Option<Keeper>>,
@@ -47,14 +49,14 @@ struct Keeper {
 }
 
 impl Postgres {
-    /// The server that all tests of a program share. It forgets what it knew when its machine fails, which tests of
-    /// crashes of processes do not mind, and is quick.
+    /// Returns the server that all tests of a program share. It is fast because it does not sync its files. Its data
+    /// would not survive a failure of the machine, which does not matter for tests in which only processes crash.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(|| Self::start("-c fsync=off -c synchronous_commit=off -c full_page_writes=off", "remove"))
     }
 
-    /// A server that can be stopped and started; durable as installations are.
+    /// Starts a server that can be stopped and started, and is as durable as in an installation.
     #[must_use]
     pub fn durable() -> Self {
         Self::start("", "keep")
@@ -81,9 +83,9 @@ impl Postgres {
         self.sql("postgres", "SELECT pg_reload_conf()");
         let followed = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
         let expected = if name.is_empty() { "0" } else { "1" };
-        let patience = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.sql("postgres", followed) != expected {
-            assert!(Instant::now() < patience, "the standby does not follow");
+            assert!(Instant::now() < deadline, "the standby does not follow");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -108,7 +110,7 @@ impl Postgres {
         let programs = programs();
         let dir = tempfile::Builder::new().prefix("journeyman-postgres-").tempdir().unwrap().keep();
         // PostgreSQL refuses to run as root.
-        let user = rustix::process::geteuid().is_root().then(user_to_be);
+        let user = rustix::process::geteuid().is_root().then(unprivileged_user);
         if let Some((uid, gid)) = user {
             chown(&dir, Some(uid), Some(gid)).unwrap();
         }
@@ -117,26 +119,26 @@ impl Postgres {
         Self { programs, dir, port, options, files, user, keeper, databases: AtomicU64::new(0) }
     }
 
-    /// The URL of a new database.
+    /// Creates a database, and returns its URL.
     pub fn database(&self) -> String {
         let name = format!("d{}", self.databases.fetch_add(1, Ordering::SeqCst));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
         self.url(&name)
     }
 
-    /// The URL of a database.
+    /// Returns the URL of a database.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         format!("postgres://journeyman@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Where it listens on this machine.
+    /// Returns the port of the server on this machine.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// What `psql` answers to a statement.
+    /// Runs a statement with `psql`, and returns its output.
     pub fn sql(&self, database: &str, statement: &str) -> String {
         let mut psql = self.command("psql");
         psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement, &self.url(database)]);
@@ -145,12 +147,12 @@ impl Postgres {
         String::from_utf8(ran.stdout).unwrap().trim().to_owned()
     }
 
-    /// Ends the server at once, as if its machine had lost power: what was not committed is gone.
+    /// Stops the server at once, as in a crash: uncommitted changes are lost.
     pub fn crash(&self) {
         self.down("crash\n");
     }
 
-    /// Ends the server after ending its connections.
+    /// Stops the server after closing its connections.
     pub fn stop(&self) {
         self.down("stop\n");
     }
@@ -165,7 +167,7 @@ impl Postgres {
         keeper.end();
     }
 
-    /// Starts it (again), and waits until it answers.
+    /// Starts the server, or starts it again, and waits until it accepts connections.
     pub fn up(&self) {
         let mut shell = self.wrapped("sh");
         let (programs, dir) = (&self.programs, &self.dir);
@@ -178,10 +180,10 @@ impl Postgres {
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let orders = shell.stdin.take();
         *self.keeper.lock().unwrap() = Some(Keeper { orders, shell });
-        let patience = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !self.answers() {
             let log = || std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-            assert!(Instant::now() < patience, "PostgreSQL did not start: {}", log());
+            assert!(Instant::now() < deadline, "PostgreSQL did not start: {}", log());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -224,7 +226,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Where Debian keeps the newest server's programs.
+/// Returns the folder with the programs of the newest installed server, as Debian installs them.
 fn programs() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -232,8 +234,9 @@ fn programs() -> PathBuf {
     newest.expect("PostgreSQL is not installed; run: make setup-test").join("bin")
 }
 
-/// The user that Debian's package makes, else nobody; with its group.
-fn user_to_be() -> (u32, u32) {
+/// Returns the user and group IDs for the server: those of the user that Debian's package creates, or else of the user
+/// `nobody`.
+fn unprivileged_user() -> (u32, u32) {
     let users = std::fs::read_to_string(Path::new("/etc/passwd")).unwrap();
     let find = |name: &str| {
         let fields: Vec<&str> = users
@@ -242,5 +245,5 @@ fn user_to_be() -> (u32, u32) {
             .find_map(|mut fields| (fields.next() == Some(name)).then(|| fields.collect()))?;
         Some((fields[1].parse().ok()?, fields[2].parse().ok()?))
     };
-    find("postgres").or_else(|| find("nobody")).expect("a user that is not root")
+    find("postgres").or_else(|| find("nobody")).expect("the user postgres or nobody exists")
 }

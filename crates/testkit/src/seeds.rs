@@ -1,4 +1,4 @@
-//! Rows that tests begin with: projects, keys and users, stored through the decisions of the core, without a caller.
+//! Initial rows for tests: projects, keys and users, stored through the decisions of the core, without a request.
 
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, Precondition, Subject};
@@ -10,7 +10,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::user::decide::PasswordChange;
 use journeyman_core::user::{self, PasswordHash, Role, Session, TokenHash, User};
 
-/// Administrative changes of any store.
+/// Administrative changes for tests, in any store.
 #[async_trait]
 pub trait Seeds {
     /// Stores a new project.

@@ -1,20 +1,24 @@
-//! A store that tells somebody of each call, before and after, who may delay it, fail it or never let it return.
+//! A store that notifies an observer before and after each call. The observer may delay the call, fail it, or never let
+//! it return.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminError, Once, Subject};
+use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
+use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::ports::{
-    Accepted, AdminStore, Administered, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, DecideAdmin, Guard,
-    HoldStore, JobFilter, JobStore, JobWatch, KeyStore, Picked, ProjectStore, PullStore, Retention, SessionsToEnd,
-    Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore,
+    Accepted, AdminStore, Administered, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, DecideAdmin, DutyStore,
+    Guard, HoldStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, OutboxStore, Picked, ProjectStore, PullStore,
+    Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, SecretValue};
@@ -26,51 +30,52 @@ use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
 /// A call to a store.
 #[derive(Debug, Clone, Copy)]
 pub enum Call<'a> {
-    /// One that changes nothing.
+    /// A call that changes nothing.
     Read,
-    /// A job is looked for.
+    /// A claim of a job.
     Claim {
-        /// Whether one was found; not known before.
+        /// Set if a job was claimed; always false before the call.
         taken: bool,
     },
-    /// A job is changed.
+    /// A change of a job.
     Update {
         /// The job before.
         before: &'a Job,
-        /// What is to be written; `None` if the command will be refused.
+        /// The change to write; `None` if the command will be refused.
         change: Option<&'a Change>,
     },
-    /// Any other that changes something.
+    /// Any other call that changes something.
     Write,
 }
 
-/// Who is told.
+/// The observer of a [`Tapped`] store.
 #[async_trait]
 pub trait Tap: Send + Sync {
-    /// The call has not reached the store; an error is its answer, and it does not.
+    /// Runs before the call reaches the store. An error is returned to the caller, and the call does not reach the
+    /// store.
     async fn before(&self, call: Call<'_>) -> Result<(), StoreError>;
 
-    /// The store has answered; an error is what the caller gets instead. Reads are not told of.
+    /// Runs after the store has answered, except for reads. An error replaces the answer.
     async fn after(&self, call: Call<'_>) -> Result<(), StoreError>;
 
-    /// A wake-up has come; it is passed on when this returns.
+    /// Runs when a waiter wakes up. The waiter continues when this returns.
     async fn woken(&self);
 
-    /// Waits until it is time for a waiter to look for itself; false where it is woken by the store. Wake-ups of a store
-    /// come in no certain order.
+    /// Waits until a waiter should check the store, and returns true. If it returns false, the waiter waits for a
+    /// wake-up of the store instead. A simulation returns true, because the order of wake-ups is not deterministic.
     async fn look(&self) -> bool {
         false
     }
 }
 
-/// The store.
+/// A store with an observer.
 pub struct Tapped<T> {
     store: Arc<dyn Store>,
     tap: Arc<T>,
 }
 
 impl<T: Tap> Tapped<T> {
-    /// `store`, with `tap` told of each call.
+    /// Wraps `store`, so that `tap` observes each call.
     pub fn new(store: Arc<dyn Store>, tap: Arc<T>) -> Self {
         Self { store, tap }
     }
@@ -108,7 +113,7 @@ delegate! {
         write create_job(guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError>;
         read job(id: JobId) -> Result<Option<Job>, StoreError>;
         read jobs(filter: JobFilter) -> Result<Vec<Job>, StoreError>;
-        read active_jobs() -> Result<u64, StoreError>;
+        read job_counts(now: Timestamp) -> Result<JobCounts, StoreError>;
         read waiting_jobs() -> Result<BTreeMap<String, u64>, StoreError>;
         read leased_jobs(worker: WorkerId) -> Result<Vec<JobId>, StoreError>;
         read messages(job: JobId) -> Result<Vec<Message>, StoreError>;
@@ -226,6 +231,7 @@ delegate! {
 delegate! {
     AdminStore {
         write administer(subject: Subject, once: Option<Once>, now: Timestamp, decide: DecideAdmin) -> Result<Administered, AdminError>;
+        read answered(claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError>;
     }
 }
 
@@ -245,6 +251,21 @@ delegate! {
     SpendingStore {
         write spend(spend: Spend) -> Result<(), SpendError>;
         read spent(project: ProjectId, job: JobId, day: i64) -> Result<[u64; 3], StoreError>;
+    }
+}
+
+delegate! {
+    OutboxStore {
+        write claim_tasks(kinds: &'static [&'static str], now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<Task>, StoreError>;
+        write end_task(number: u64, attempt: u32, next: Option<Timestamp>) -> Result<bool, StoreError>;
+        read backlog() -> Result<Backlog, StoreError>;
+    }
+}
+
+delegate! {
+    DutyStore {
+        write begin_duty(name: &'static str, now: Timestamp, lease: Duration, longest: Duration) -> Result<Option<u64>, StoreError>;
+        write end_duty(name: &'static str, token: u64, next: Timestamp) -> Result<(), StoreError>;
     }
 }
 

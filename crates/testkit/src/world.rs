@@ -1,4 +1,4 @@
-//! The world of a test: time, IDs and randomness under its control.
+//! The environment of a test: time, IDs and randomness under its control.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use uuid::Uuid;
 
-/// 2027-01-15T08:00:00Z, in microseconds since 1970.
+/// The start time, 2027-01-15T08:00:00Z, in microseconds since 1970.
 const START: i64 = 1_800_000_000_000_000;
 
 /// A clock that a test moves, IDs that count from 1, and repeatable random bytes.

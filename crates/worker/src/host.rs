@@ -9,14 +9,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
+use journeyman_core::job::effect::Effect;
 use journeyman_core::ports::{
-    BlobError, Blobs, Containing, Containment, Forges, FreeSpace, Gateway, SandboxError, Store,
+    BlobError, Blobs, Containing, Containment, EffectError, EffectHandler, Forges, FreeSpace, Gateway, SandboxError,
+    Store,
 };
 use journeyman_core::time::IdGen;
 use journeyman_repository::Mirrors;
 
 use crate::acp::Tap;
-use crate::cleanup::blobs::{SweepPositions, sweep_blobs};
+use crate::cleanup::blobs::{SweepPositions, remove_blobs, sweep_blobs};
 use crate::cleanup::workspaces::IdleWorkspaces;
 use crate::sandbox::containment::ContainmentCheck;
 use crate::turn::idle_agents::{IdleAgentLimits, IdleAgents};
@@ -158,6 +160,24 @@ impl Host {
         limit: usize,
     ) -> Result<usize, BlobError> {
         sweep_blobs(&*self.blobs, &*self.store, self.engine.now(), positions, keep, limit).await
+    }
+}
+
+#[async_trait]
+impl EffectHandler for Host {
+    fn kinds(&self) -> &'static [&'static str] {
+        &[Effect::REMOVE_BLOBS]
+    }
+
+    /// If the blobs of this machine are not shared with others, those of another machine stay until that machine
+    /// sweeps its blobs.
+    async fn carry_out(&self, effect: &Effect) -> Result<(), EffectError> {
+        match effect {
+            Effect::RemoveBlobs { job, up_to } => {
+                let removed = remove_blobs(&*self.blobs, &*self.store, *job, *up_to).await;
+                removed.map_err(|error| EffectError(error.to_string()))
+            }
+        }
     }
 }
 

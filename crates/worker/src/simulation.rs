@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::ports::JobStore;
+use journeyman_core::ports::{JobStore, OutboxStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
@@ -114,12 +114,15 @@ fn simulate(seed: u64) -> SimulationResult {
     })
 }
 
-/// Waits until no job is active.
+/// Waits until no job is active and the outbox is empty.
 async fn all_finished(store: &MemoryStore, records: &[ClientRecord]) {
     for record in records {
         while store.job(record.job).await.unwrap().unwrap().status() == JobStatus::Active {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
+    }
+    while store.backlog().await.unwrap().tasks > 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

@@ -149,7 +149,7 @@ impl Worker {
 }
 
 async fn run(deps: &WorkerDeps, claimed: Claimed, Limits { lease, patience, .. }: Limits, shutdown: CancellationToken) {
-    let (job, token) = (claimed.job.id, claimed.lease.token);
+    let job = claimed.job.id;
     let signals = Signals { stop: CancellationToken::new(), lost: CancellationToken::new(), shutdown };
     let reporter = Reporter::new(deps.engine.clone(), &claimed, signals.clone());
     let keeper = lease::keep(reporter.clone(), Arc::clone(&deps.store), lease, signals.clone());
@@ -192,12 +192,7 @@ async fn run(deps: &WorkerDeps, claimed: Claimed, Limits { lease, patience, .. }
                 tracing::info!(%job, %error, "the store refused the outcome of a run");
                 return;
             }
-            Ok(job) => {
-                if let Err(error) = deps.machine.remove_old_blobs(&job, token).await {
-                    tracing::warn!(job = %job.id, %error, "unneeded blobs could not be removed");
-                }
-                return;
-            }
+            Ok(_) => return,
         }
     }
 }

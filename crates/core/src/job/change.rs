@@ -9,6 +9,7 @@ use crate::job::Job;
 use crate::job::apply::apply;
 use crate::job::command::Command;
 use crate::job::decide::{Rejected, decide};
+use crate::job::effect::{self, Effect};
 use crate::job::event::{Event, LogEntry};
 use crate::message::{DeliveryMode, Message, MessageStatus, NewMessage, Origin};
 use crate::run::{Reason, Run, RunStatus, Usage};
@@ -115,6 +116,13 @@ pub enum Row {
         /// The published commits.
         commits: Vec<Sha>,
     },
+    /// Inserts the task of an effect into the outbox, due at once.
+    InsertTask {
+        /// The effect.
+        effect: Effect,
+        /// The time of the change.
+        at: Timestamp,
+    },
     /// Adds usage to a finished run: a model call ended after the run.
     RunUsed {
         /// The run.
@@ -160,6 +168,7 @@ fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
     for event in events {
         apply(&mut change.job, event, now);
         change.rows.extend(row(&change.job, event, now));
+        change.rows.extend(effect::of_event(&change.job, event).map(|effect| Row::InsertTask { effect, at: now }));
         if let Some((kind, run_id, data)) = log_line(event) {
             change.job.last_seq += 1;
             let at = match event {
@@ -190,6 +199,7 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
             pr_link: None,
             published_with: None,
             answer: None,
+            traceparent: message.traceparent.clone(),
         })],
         Event::MessageWithdrawn(id) => vec![Row::MessageEnded {
             id: *id,
@@ -288,7 +298,7 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
             json!({"title": job.title, "source": job.source, "agent": job.agent, "model": job.model}),
         ),
         Event::MessageAccepted { message, .. } => {
-            let NewMessage { id, prompt, origin, author, delivery } = message;
+            let NewMessage { id, prompt, origin, author, delivery, .. } = message;
             (MESSAGE_ACCEPTED, None, accepted_data(*id, prompt, *origin, author.as_deref(), *delivery))
         }
         Event::MessageWithdrawn(id) => ("message.withdrawn", None, json!({"messageId": id})),

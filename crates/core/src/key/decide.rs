@@ -1,4 +1,4 @@
-//! Decisions on keys.
+//! Decisions on the creation and revocation of keys.
 
 use super::ApiKey;
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
@@ -10,10 +10,10 @@ pub fn create(key: ApiKey, audit: AuditEntry) -> AdminChange {
     AdminChange::new([AdminRow::Key(ApiKey { version: 1, ..key })], audit)
 }
 
-/// Revokes a key. Revoking it again changes nothing.
+/// Revokes a key. If it is already revoked, nothing changes.
 ///
 /// # Errors
-/// The key does not exist, or has another version.
+/// Returns an error if the key does not exist or has another version.
 pub fn revoke(state: &AdminState, precondition: &Precondition, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
     let key = state.key.as_ref().ok_or(AdminRefusal::NoKey)?;
     if key.revoked_at.is_some() {

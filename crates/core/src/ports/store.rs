@@ -3,6 +3,7 @@
 mod admin;
 mod jobs;
 mod keys;
+mod outbox;
 mod projects;
 mod pulls;
 mod spending;
@@ -15,61 +16,91 @@ use crate::time::Timestamp;
 
 pub use self::admin::{AdminStore, Administered, DecideAdmin};
 pub use self::jobs::{
-    AVOIDANCE, Accepted, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE,
-    PROBE_TIME, Picked, RateCharge, UpdateError,
+    AVOIDANCE, Accepted, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
+    PATIENCE, PROBE_TIME, Picked, RateCharge, UpdateError,
 };
 pub use self::keys::{AuditEntry, AuditLine, KeyStore};
+pub use self::outbox::{DutyStore, OutboxStore};
 pub use self::projects::{HoldStore, ProjectStore};
 pub use self::pulls::PullStore;
 pub use self::spending::{Spend, SpendError, SpendingStore};
 pub use self::sweep::{Retention, Swept};
 pub use self::users::{SessionsToEnd, UserStore};
 
-/// Why a store could not do its work. Nothing was stored then, except where the error says that this is not known.
+/// An error of the store. Nothing was stored, except possibly after [`StoreError::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, its disk is full, it was closed.
+    /// The database cannot be reached, its disk is full, or it was closed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// More writes wait than it can take.
-    #[error("the store has too much to do")]
+    /// Too many writes are waiting.
+    #[error("the store is overloaded: too many writes are waiting")]
     Busy,
-    /// It was lost in the moment of storing: it is not known whether the change was stored, all of it or nothing.
-    #[error("the store was lost while it stored a change, which it may have done: {0}")]
+    /// The store failed during a write. It is not known whether the change was stored; it was stored completely or not
+    /// at all.
+    #[error("the store failed during a write, and the change may have been stored: {0}")]
     Unknown(String),
-    /// A row holds what this version does not know.
-    #[error("the table {table} holds an unreadable row {row}: {detail}")]
+    /// A row contains a value that this version cannot read.
+    #[error("the row {row} of the table {table} cannot be read: {detail}")]
     Corrupt {
         /// The table.
         table: &'static str,
-        /// Its key.
+        /// The key of the row.
         row: String,
-        /// What is wrong.
+        /// The cause.
         detail: String,
     },
+}
+
+/// The connections of a store to its database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// The maximum number of connections.
+    pub limit: u64,
+    /// The number of open connections.
+    pub open: u64,
+    /// The number of open connections that are not in use.
+    pub idle: u64,
+    /// The number of requests that wait for a connection.
+    pub waiting: u64,
 }
 
 /// The database: all ports together.
 #[async_trait]
 pub trait Store:
-    JobStore + ProjectStore + HoldStore + KeyStore + UserStore + AdminStore + PullStore + SpendingStore
+    JobStore
+    + ProjectStore
+    + HoldStore
+    + KeyStore
+    + UserStore
+    + AdminStore
+    + PullStore
+    + SpendingStore
+    + OutboxStore
+    + DutyStore
 {
     /// Checks whether the database answers.
     ///
     /// # Errors
-    /// The database cannot be reached.
+    /// Returns an error if the database cannot be reached.
     async fn ready(&self) -> Result<(), StoreError>;
 
-    /// Returns, with the reason, when the store can no longer trust its files. From then on every request fails, and
-    /// the process must end: only a new process can find out what was stored. Most stores never return.
+    /// Waits until the store can no longer trust its files, and returns the reason. From then on every request fails,
+    /// and the process must end: only a new process can find out what was stored. Most stores never return.
     async fn failed(&self) -> String {
         std::future::pending().await
     }
 
-    /// Removes expired rows, at most `limit` of each kind, and returns the numbers. A kind of which `limit` rows were
-    /// removed may have more. Idempotency keys and rate windows have a fixed lifetime; the rest follows `retention`.
+    /// Returns the state of the connections; `None` if the store has none.
+    fn pool(&self) -> Option<PoolState> {
+        None
+    }
+
+    /// Removes expired rows, at most `limit` of each kind that [`Swept`] counts, and returns their numbers. If `limit`
+    /// rows of a kind were removed, more may have expired. Idempotency keys, rate windows, sessions and sign-in links
+    /// have fixed lifetimes; those of jobs, transcripts and audit entries follow `retention`.
     ///
     /// # Errors
-    /// The database failed.
+    /// Returns an error if the database fails.
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError>;
 }

@@ -7,7 +7,7 @@ use crate::egress::Allowlist;
 /// The maximum length of a one-line field, such as the name of an agent, model or image, in characters.
 const NAME_CHARS: usize = 200;
 
-/// The maximum length of a setup command, template or credential, in characters.
+/// The maximum length of a setup command or template, in characters.
 const TEXT_CHARS: usize = 20_000;
 
 /// The maximum number of labels of a pull request.

@@ -58,7 +58,7 @@ pub fn check_change(current: &Project, proposed: &Project, secrets: &SecretChang
     if has_token && moves && !secrets.contains_key(CODE_HOST_TOKEN) {
         // The token is never shown to users. If it were sent to another host, the owner of that host could read it.
         return Err(
-            "repository: the stored token must not be sent to another host; set codeHost.token too, or null to remove it"
+            "repository: the stored token must not be sent to another host; set codeHost.token, or null to remove it"
                 .to_owned(),
         );
     }
@@ -75,7 +75,8 @@ pub fn delete(state: &AdminState, precondition: &Precondition, audit: AuditEntry
     if state.has_active_jobs {
         return Err(AdminRefusal::ProjectBusy);
     }
-    Ok(AdminChange::new([AdminRow::ProjectDeleted(project.id.clone())], audit))
+    let deleted = AdminRow::ProjectDeleted { id: project.id.clone(), at: audit.at };
+    Ok(AdminChange::new([deleted], audit))
 }
 
 /// Returns the names of a project's secrets after the changes, sorted.

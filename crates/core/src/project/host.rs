@@ -1,5 +1,5 @@
-//! The host in a repository's address, and the hosts that only an administrator may name: link-local addresses of the
-//! machine, and the metadata service of a cloud, which hands out the machine's credentials.
+//! The host in a repository's address, and the hosts that only an administrator may name: link-local addresses, and the
+//! metadata service of a cloud, which returns the machine's credentials.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

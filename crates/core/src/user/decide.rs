@@ -1,4 +1,4 @@
-//! Decisions on users, their sessions, and their sign-in links.
+//! Decisions on users, their passwords, sessions and sign-in links.
 
 use super::{PasswordHash, Role, Session, TokenHash, User};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
@@ -8,7 +8,7 @@ use crate::ports::{AuditEntry, SessionsToEnd};
 /// Stores a new user.
 ///
 /// # Errors
-/// A user with the same name or identity exists.
+/// Returns an error if a user with the same name or identity exists.
 pub fn create(state: &AdminState, user: User, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
     if state.name_is_taken {
         return Err(AdminRefusal::UserExists);
@@ -16,11 +16,11 @@ pub fn create(state: &AdminState, user: User, audit: AuditEntry) -> Result<Admin
     Ok(AdminChange::new([AdminRow::User(User { version: 1, ..user })], audit))
 }
 
-/// Gives a user another role. Keys that may do more than the role are revoked: all keys of a viewer, and those for all
-/// projects of a member.
+/// Changes a user's role, and revokes keys that exceed the new role: all keys of a viewer, and those keys of a member
+/// that are for all projects.
 ///
 /// # Errors
-/// The user does not exist, has another version, or is the last administrator.
+/// Returns an error if the user does not exist, has another version, or is the last administrator.
 pub fn set_role(
     state: &AdminState,
     precondition: &Precondition,
@@ -40,10 +40,10 @@ pub fn set_role(
     Ok(AdminChange::new(rows, audit))
 }
 
-/// Disables a user, which ends the sessions, deletes the links and revokes the keys; or enables the user again.
+/// Disables or enables a user. Disabling ends the user's sessions, deletes the links, and revokes the keys.
 ///
 /// # Errors
-/// The user does not exist, has another version, or is the last administrator.
+/// Returns an error if the user does not exist, has another version, or is the last administrator.
 pub fn set_disabled(
     state: &AdminState,
     precondition: &Precondition,
@@ -62,21 +62,21 @@ pub fn set_disabled(
     Ok(AdminChange::new(rows, audit))
 }
 
-/// A new password.
+/// A change of a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PasswordChange {
-    /// The hash of the current password, which the user has proved to know.
+    /// The hash of the current password, which the user has entered correctly; `None` if the user has none.
     pub from: Option<PasswordHash>,
     /// The hash of the new password.
     pub to: PasswordHash,
-    /// The session that continues; all others end.
+    /// The session that continues; all other sessions end.
     pub keep: TokenHash,
 }
 
-/// Changes a password. The user's links and all sessions but one end.
+/// Changes a password, deletes the user's links, and ends all sessions but one.
 ///
 /// # Errors
-/// The password has changed, or the user may not sign in.
+/// Returns an error if the password was changed meanwhile, or if the user may not sign in.
 pub fn set_password(
     state: &AdminState,
     change: PasswordChange,
@@ -94,7 +94,7 @@ pub fn set_password(
 /// Starts a session.
 ///
 /// # Errors
-/// The password has changed since it was checked, or the user may not sign in.
+/// Returns an error if the password was changed after it was checked, or if the user may not sign in.
 pub fn start_session(
     state: &AdminState,
     session: Session,
@@ -106,11 +106,12 @@ pub fn start_session(
     Ok(AdminChange::new([AdminRow::User(signed_in), AdminRow::Session(session)], audit))
 }
 
-/// Uses a link. `user` has the new password. For a user's link, only the password is stored, and the user's sessions and
-/// other links end. For the link of the first administrator, `user` is stored as a new administrator.
+/// Uses a link to set a password; `user` has the new password. The link of an existing user changes only the password,
+/// ends the user's sessions, and deletes the user's other links. The link of the first administrator stores `user` as a
+/// new administrator.
 ///
 /// # Errors
-/// The link cannot be used (any more), or the name is in use.
+/// Returns an error if the link is not valid or no longer valid, or if the name is in use.
 pub fn use_link(state: &AdminState, user: &User, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
     let link = state.link.as_ref().filter(|link| link.expires_at > audit.at).ok_or(AdminRefusal::LinkExpired)?;
     let used = AdminRow::LinkDeleted(link.hash);
@@ -146,7 +147,7 @@ fn unchanged<'a>(state: &'a AdminState, password: Option<&PasswordHash>) -> Resu
     user.ok_or(AdminRefusal::UserChanged)
 }
 
-/// Refuses a change after which no administrator may sign in.
+/// Checks that an administrator who may sign in remains after a change.
 fn keep_an_administrator(state: &AdminState, user: &User, stays: bool) -> Result<(), AdminRefusal> {
     let is_administrator = user.role == Role::Administrator && user.disabled_at.is_none();
     if is_administrator && !stays && !state.has_other_administrator {

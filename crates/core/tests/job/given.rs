@@ -28,7 +28,14 @@ pub(crate) struct Case {
 
 pub(crate) fn message(number: u128, delivery: DeliveryMode) -> NewMessage {
     let id = MessageId::from_uuid(Uuid::from_u128(number));
-    NewMessage { id, prompt: format!("prompt {number}"), origin: Origin::Api, author: None, delivery }
+    NewMessage {
+        id,
+        prompt: format!("prompt {number}"),
+        origin: Origin::Api,
+        author: None,
+        delivery,
+        traceparent: None,
+    }
 }
 
 pub(crate) fn msg(number: u128) -> MessageId {

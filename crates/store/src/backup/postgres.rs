@@ -122,7 +122,7 @@ pub async fn import_postgres(url: &str, from: &Path, backup: &Exported) -> Resul
             read_table(&target, table, from).await?;
         }
     }
-    for table in NUMBERED {
+    for table in NUMBERED.iter().filter(|name| existing.contains(name)) {
         target.query(&next_number(table), &[]).await?;
     }
     target.commit().await?;

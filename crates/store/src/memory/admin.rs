@@ -1,4 +1,4 @@
-//! Changes of projects, keys and users.
+//! Administrative changes: of projects, keys and users.
 
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject};
@@ -23,6 +23,11 @@ impl AdminStore for MemoryStore {
         mut decide: DecideAdmin,
     ) -> Result<Administered, AdminError> {
         administer(&mut *self.tables(), &Answers::Plain, &subject, once.as_ref(), now, &mut decide)
+    }
+
+    async fn answered(&self, claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError> {
+        let known = self.tables().remembered(&claim)?;
+        Answers::Plain.replay(&claim, known, now)
     }
 }
 
@@ -62,7 +67,7 @@ impl AdminTables for Tables {
     fn write(&mut self, row: &AdminRow) -> Result<(), AdminError> {
         match row.clone() {
             AdminRow::Project(project, secrets) => self.put_project(*project, secrets),
-            AdminRow::ProjectDeleted(id) => self.delete_project(&id),
+            AdminRow::ProjectDeleted { id, at } => self.delete_project(&id, at),
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => drop(self.users.insert(user.id, user)),
             AdminRow::Session(session) => drop(self.sessions.insert(session.hash, session)),
@@ -104,9 +109,9 @@ impl Tables {
         self.projects.insert(project.id.clone(), project);
     }
 
-    fn delete_project(&mut self, id: &ProjectId) {
+    fn delete_project(&mut self, id: &ProjectId, at: Timestamp) {
         let jobs: Vec<JobId> = self.jobs.values().filter(|job| job.project == *id).map(|job| job.id).collect();
-        self.remove(&jobs);
+        self.remove(&jobs, at);
         self.idempotency.retain(|(scope, _), _| scope != id.as_str());
         self.rates.retain(|(project, _), _| project != id);
         self.spending.retain(|(project, ..), _| project != id);

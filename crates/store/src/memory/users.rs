@@ -1,4 +1,4 @@
-//! Users of the dashboard, their sessions and links.
+//! Users of the dashboard, their sessions and their sign-in links.
 
 use async_trait::async_trait;
 use journeyman_core::ids::UserId;

@@ -2,8 +2,8 @@
 //! need, the second writes all changes and commits.
 //!
 //! All processes take locks in the same order, which prevents deadlocks: projects, then idempotency keys, rate limits
-//! and branches (with advisory locks, because there may be no row yet), then jobs. Locks of one kind are taken in the
-//! order of their keys.
+//! and branches (with advisory locks, because there may be no row yet), then jobs. Locks of one kind are taken in
+//! ascending order.
 
 use std::collections::{BTreeMap, BTreeSet};
 

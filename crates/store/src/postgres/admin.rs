@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use journeyman_core::admin::{AdminChange, AdminError, AdminRow, AdminState, Once, Subject};
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, UserId};
+use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, SessionsToEnd, StoreError};
 use journeyman_core::project::Project;
@@ -27,6 +28,8 @@ use crate::vault;
 
 /// The lock for all changes of users, because the rule that an administrator always exists concerns all users.
 const USERS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('users', 0))";
+
+const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
 
 #[async_trait]
 impl AdminStore for PostgresStore {
@@ -65,11 +68,18 @@ impl AdminStore for PostgresStore {
             calls.push(remember(&once.claim, answers.seal(once, now)?));
         }
         calls.push(call!("COMMIT"));
-        let deletes = change.rows.iter().any(|row| matches!(row, AdminRow::ProjectDeleted(_)));
+        let deletes = change.rows.iter().any(|row| matches!(row, AdminRow::ProjectDeleted { .. }));
         let written = if deletes { session.run_long(&calls).await } else { session.run(&calls).await };
         written.map_err(|error| StoreError::from(PgError::of_commit(error)))?;
         session.release();
         Ok(Administered::Done(change))
+    }
+
+    async fn answered(&self, claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError> {
+        let (scope, key) = (claim.scope().to_owned(), claim.stored_key());
+        let found = self.read(call!(REMEMBERED, scope, key)).await.map_err(StoreError::from)?;
+        let known = found.first().map(rows::remembered).transpose().map_err(StoreError::from)?;
+        Answers::Sealed { key: &self.master_key, ids: &*self.ids }.replay(&claim, known, now)
     }
 }
 
@@ -79,7 +89,7 @@ async fn begin_once(session: &Session, claim: &Claim) -> Result<Option<Remembere
     let calls = [
         call!("BEGIN"),
         call!("SELECT pg_advisory_xact_lock($1)", lock_number("idempotency", &scope, &key)),
-        call!("SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2", scope, key),
+        call!(REMEMBERED, scope, key),
     ];
     let answers = session.run(&calls).await?;
     Ok(answers.last().and_then(|rows| rows.first()).map(rows::remembered).transpose()?)
@@ -175,7 +185,7 @@ impl PostgresStore {
                     let sealed = vault::seal_all(&self.master_key, &*self.ids, &project.id, secrets.clone())?;
                     calls.extend(sealed.into_iter().map(|(name, value)| put_secret(&project.id, name, value)));
                 }
-                AdminRow::ProjectDeleted(id) => calls.extend(delete_project(id)),
+                AdminRow::ProjectDeleted { id, at } => calls.extend(delete_project(id, *at)),
                 AdminRow::Key(key) => calls.push(put_key(key)?),
                 AdminRow::User(user) => calls.push(put_user(user)),
                 AdminRow::Session(session) => calls.push(put_session(session)),
@@ -238,7 +248,7 @@ fn put_secret(project: &ProjectId, name: String, value: Option<Vec<u8>>) -> Call
     }
 }
 
-fn delete_project(id: &ProjectId) -> Vec<Call> {
+fn delete_project(id: &ProjectId, at: Timestamp) -> Vec<Call> {
     let id = || id.to_string();
     vec![
         // A project may have many rows, so the deletion may take long.
@@ -248,6 +258,14 @@ fn delete_project(id: &ProjectId) -> Vec<Call> {
         call!("DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
         call!("DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
         call!("DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
+        call!(
+            "INSERT INTO tasks (kind, effect, created_at, due_at)
+             SELECT $2::text, json_build_object('kind', $2::text, 'job', id)::text, $3::bigint, $3::bigint
+             FROM jobs WHERE project = $1",
+            id(),
+            Effect::REMOVE_BLOBS,
+            at.as_micros()
+        ),
         call!("DELETE FROM jobs WHERE project = $1", id()),
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),

@@ -1,4 +1,4 @@
-//! Connections to the database of a URL.
+//! Connections to the database that a URL describes.
 //!
 //! The URL has the format of PostgreSQL's own programs. `sslmode=prefer` (the default) and `sslmode=require` encrypt
 //! without verifying the server. `sslmode=verify-full` verifies the certificate against the system's roots, or against
@@ -105,7 +105,8 @@ impl Connector {
             let text = format!("{SET_UP};{DURABLE}");
             Box::pin(async move { client.batch_execute(&text).await.map_err(HookError::Backend) })
         });
-        let timeouts = Timeouts { wait: Some(CONNECT_TIMEOUT), create: Some(CONNECT_TIMEOUT), recycle: Some(CONNECT_TIMEOUT) };
+        let timeouts =
+            Timeouts { wait: Some(CONNECT_TIMEOUT), create: Some(CONNECT_TIMEOUT), recycle: Some(CONNECT_TIMEOUT) };
         let pool = Pool::builder(manager).max_size(size).timeouts(timeouts).post_create(set_up);
         let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
         pool.map_err(|error| UrlError::Malformed(error.to_string()))

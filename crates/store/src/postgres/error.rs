@@ -64,7 +64,9 @@ impl From<deadpool_postgres::PoolError> for PgError {
     fn from(error: deadpool_postgres::PoolError) -> Self {
         match error {
             deadpool_postgres::PoolError::Backend(error) => error.into(),
-            deadpool_postgres::PoolError::Timeout(_) => Self::Lost("timed out while waiting for a connection".to_owned()),
+            deadpool_postgres::PoolError::Timeout(_) => {
+                Self::Lost("timed out while waiting for a connection".to_owned())
+            }
             other => Self::Lost(other.to_string()),
         }
     }

@@ -10,8 +10,8 @@ use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
-    UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch, PATIENCE, Picked,
+    StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -172,10 +172,12 @@ impl JobStore for PostgresStore {
         Ok(found.iter().map(rows::job).collect::<Result<_, PgError>>()?)
     }
 
-    async fn active_jobs(&self) -> Result<u64, StoreError> {
-        let found = self.read(call!("SELECT count(*) AS active FROM jobs WHERE due_at IS NOT NULL")).await?;
-        let count = found.first().map(|row| row.try_get::<_, i64>("active")).transpose().map_err(PgError::from)?;
-        Ok(u64::try_from(count.unwrap_or(0)).unwrap_or(0))
+    async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {
+        let text = "SELECT count(*) AS active, count(*) FILTER (WHERE due_at > $1 AND worker IS NOT NULL) AS running,
+                        count(*) FILTER (WHERE due_at <= $1) AS due, min(due_at) FILTER (WHERE due_at <= $1) AS oldest
+                    FROM jobs WHERE due_at IS NOT NULL";
+        let found = self.read(call!(text, now.as_micros())).await?;
+        Ok(found.first().map(rows::job_counts).transpose()?.unwrap_or_default())
     }
 
     async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
@@ -258,9 +260,9 @@ pub(super) const LIST: &str = concat!(list!("id, state", " AND $7 = ''"), " LIMI
 /// A separate query, because PostgreSQL would not use the index by status otherwise.
 pub(super) const LIST_OF_STATUS: &str = concat!(list!("id, state", " AND status = $7"), " LIMIT $6");
 
-/// The first part needs only the index; the second part reads the jobs that it finds, one after the other. `LIMIT $8`
-/// limits nothing: it keeps the first part separate and in the order of the index, because the planner expects to read
-/// only a fraction of it.
+/// Selects the newest jobs that match a search. The inner query needs only the index; the outer query reads the found
+/// jobs, one after the other. `LIMIT $8` limits nothing: it keeps the inner query separate and in the order of the
+/// index, because the planner expects to read only a fraction of it.
 pub(super) const SEARCH: &str = concat!(
     "SELECT job.id, job.state FROM (",
     list!("id, created_at", ""),

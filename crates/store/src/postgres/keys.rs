@@ -42,7 +42,7 @@ impl KeyStore for PostgresStore {
     }
 }
 
-/// Writes a line of the audit log.
+/// Returns the statement that inserts an entry into the audit log.
 pub(super) fn audit(entry: &AuditEntry) -> Call {
     call!(
         "INSERT INTO audit (at, actor, action, subject, address) VALUES ($1, $2, $3, $4, $5)",

@@ -1,8 +1,9 @@
-//! Brings the schema up to date, and says whether this program can work with the one that is there.
+//! Migrations of the schema, and the check whether this program is compatible with an existing schema.
 //!
-//! Machines are upgraded one after the other, so a program meets a schema that is newer than it knows. A migration says
-//! which program it needs: one that only adds ("expand") leaves the number as it was, and programs of before go on
-//! beside; one that takes away what they use ("contract") raises it, and is released when they are gone.
+//! Machines are upgraded one after the other, so a program may encounter a schema that is newer than it knows. Each
+//! migration states the oldest program that it needs. A migration that only adds something ("expand") keeps that
+//! number, and older programs continue to run. A migration that removes something that older programs use ("contract")
+//! raises the number, and is released after these programs are no longer in use.
 
 use tokio_postgres::Client;
 use tokio_util::task::AbortOnDropHandle;
@@ -11,14 +12,14 @@ use super::OpenError;
 use super::connect::Connector;
 use super::error::PgError;
 
-/// A step of the schema.
+/// A migration of the schema.
 pub(super) struct Migration {
     pub(super) sql: &'static str,
-    /// The oldest program that can work with the schema after it, as the number of migrations that it knows.
+    /// The oldest program that can use the migrated schema, as the number of migrations that the program knows.
     pub(super) needs: i64,
 }
 
-/// In order; a migration that was released is never changed.
+/// All migrations, in order. A released migration never changes.
 pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0001_start.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0002_claims.sql"), needs: 2 },
@@ -33,9 +34,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0011_answers.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0012_branches.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0013_versions.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0014_outbox.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0015_traces.sql"), needs: 5 },
 ];
 
-/// Whoever migrates holds this lock, so that processes that start together do it once.
+/// Takes the lock for migrations, so that processes that start together do not migrate twice.
 const LOCK: &str = "SELECT pg_advisory_lock(hashtextextended('journeyman/migrate', 0))";
 
 const SCHEMA: &str = "
@@ -54,8 +57,8 @@ pub(super) fn known() -> i64 {
 
 /// Applies the missing migrations, up to number `only_to` if it is given, and returns how many it applied.
 pub(super) async fn migrate(connector: &Connector, only_to: Option<i64>) -> Result<usize, OpenError> {
-    // A connection of its own without limits of time: others may be migrating, and a large table takes its time. The
-    // lock goes with it.
+    // A separate connection without statement timeouts: another process may be migrating, and the migration of a large
+    // table takes time. Closing the connection releases the lock.
     let (client, connection) = connector.config.connect(connector.tls.clone()).await.map_err(PgError::from)?;
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     client.batch_execute(LOCK).await.map_err(PgError::from)?;
@@ -75,7 +78,7 @@ async fn run(client: &Client, only_to: Option<i64>) -> Result<usize, OpenError> 
         if newest(client).await?.is_some_and(|(newest, _)| newest >= number) {
             continue;
         }
-        // One transaction: a process that is killed half-way leaves the schema of before.
+        // One transaction, so that a killed process leaves the previous schema.
         let note = format!("INSERT INTO migrations (number, needs) VALUES ({number}, {})", migration.needs);
         let text = format!("BEGIN; {}; {note}; COMMIT", migration.sql);
         client.batch_execute(&text).await.map_err(PgError::from)?;
@@ -87,7 +90,7 @@ async fn run(client: &Client, only_to: Option<i64>) -> Result<usize, OpenError> 
     Ok(made)
 }
 
-/// Whether the schema is one that this program can work with.
+/// Checks that this program can use the schema.
 pub(super) async fn check(client: &Client) -> Result<(), OpenError> {
     let known = known();
     match newest(client).await? {
@@ -100,8 +103,8 @@ pub(super) async fn check(client: &Client) -> Result<(), OpenError> {
 /// Returns the number of the last applied migration and the program version that the schema needs; `None` without a
 /// schema.
 pub(crate) async fn newest(client: &Client) -> Result<Option<(i64, i64)>, PgError> {
-    let there = "SELECT to_regclass('journeyman.migrations') IS NOT NULL AS there";
-    if !client.query_one(there, &[]).await?.try_get::<_, bool>("there")? {
+    let exists = "SELECT to_regclass('journeyman.migrations') IS NOT NULL AS there";
+    if !client.query_one(exists, &[]).await?.try_get::<_, bool>("there")? {
         return Ok(None);
     }
     let text = "SELECT max(number) AS number, max(needs) AS needs FROM journeyman.migrations";

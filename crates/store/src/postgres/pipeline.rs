@@ -1,4 +1,4 @@
-//! Statements that are sent together: the server gets all of them in one go, and we wait once for all answers.
+//! Pipelines: statements that are sent together, so that the client waits only once for all results.
 
 use futures::future::join_all;
 use tokio_postgres::Row;
@@ -6,16 +6,16 @@ use tokio_postgres::types::ToSql;
 
 use super::error::PgError;
 
-/// A value for a statement.
+/// A parameter of a statement.
 pub(super) type Value = Box<dyn ToSql + Send + Sync>;
 
-/// A statement with its values.
+/// A statement with its parameters.
 pub(super) struct Call {
     pub(super) sql: &'static str,
     pub(super) values: Vec<Value>,
 }
 
-/// A [`Call`].
+/// Creates a [`Call`].
 macro_rules! call {
     ($sql:expr $(, $value:expr)* $(,)?) => {
         $crate::postgres::pipeline::Call { sql: $sql, values: vec![$(Box::new($value)),*] }
@@ -23,17 +23,17 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// Runs the statements in order; the rows of each. The first that fails stands for all: inside a transaction those
-/// after it did nothing.
+/// Runs the statements in order, and returns the rows of each. Returns the first error; inside a transaction, the
+/// statements after it have no effect.
 pub(super) async fn run(client: &deadpool_postgres::Client, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
     let mut prepared = Vec::with_capacity(calls.len());
     for call in calls {
-        // Known to the connection after its first use.
+        // Needs a round trip only when the connection uses the statement for the first time.
         prepared.push(client.prepare_cached(call.sql).await?);
     }
     let values: Vec<Vec<&(dyn ToSql + Sync)>> =
         calls.iter().map(|call| call.values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect()).collect();
-    // Each is sent when it is first polled, and `join_all` polls so few in their order.
+    // A statement is sent when it is first polled, and `join_all` polls such a small number in order.
     let sent = prepared.iter().zip(&values).map(|(statement, values)| client.query(statement, values));
     let answers = join_all(sent).await;
     answers.into_iter().map(|answer| answer.map_err(PgError::from)).collect()

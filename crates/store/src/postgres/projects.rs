@@ -1,4 +1,4 @@
-//! Projects and their sealed secrets.
+//! Projects and their encrypted secrets.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl ProjectStore for PostgresStore {
     }
 }
 
-/// Projects with the names of their secrets.
+/// Selects projects with the names of their secrets.
 macro_rules! projects {
     ($which:literal) => {
         concat!(
@@ -51,7 +51,7 @@ macro_rules! projects {
 pub(super) const PROJECT: &str = projects!("WHERE id = $1");
 const PROJECTS: &str = projects!("ORDER BY id");
 
-/// The projects in the answer to the last statement.
+/// Reads the projects from the rows of the last statement.
 fn projects(answers: &[Vec<Row>]) -> Result<Vec<Project>, PgError> {
     answers.last().into_iter().flatten().map(rows::project).collect()
 }

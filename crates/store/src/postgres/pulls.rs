@@ -20,8 +20,8 @@ impl PullStore for PostgresStore {
         new: NewPull,
         now: Timestamp,
     ) -> Result<Option<LocalPull>, StoreError> {
-        // Numbers are given one after the other: the lock is the repository's. The unique index over open ones refuses
-        // a second for the branch, and the insert then does nothing.
+        // The lock of the repository serializes the assignment of numbers. If the branch already has an open pull
+        // request, the insert violates a unique index and does nothing.
         let lock = call!("SELECT pg_advisory_xact_lock(hashtextextended('pulls/' || $1, 0))", repository.clone());
         let insert = call!(
             "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
@@ -98,7 +98,7 @@ impl PullStore for PostgresStore {
         );
         let answers = self.write(vec![lock, insert]).await?;
         let stored = answers.last().and_then(|rows| rows.first()).map(rows::comment).transpose()?;
-        stored.ok_or_else(|| StoreError::Unavailable("a comment was not stored".to_owned()))
+        stored.ok_or_else(|| StoreError::Unavailable("the comment was not stored".to_owned()))
     }
 
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {

@@ -1,4 +1,4 @@
-//! Rows of PostgreSQL.
+//! Access to the columns of a PostgreSQL row.
 
 use tokio_postgres::Row;
 

@@ -1,5 +1,6 @@
-//! A connection for a transaction. It goes back to the pool only when the transaction is known to be over: one that was
-//! left in the middle, by an error or because whoever waited has gone, is closed, and the server undoes what it had done.
+//! A connection for a transaction. It returns to the pool only after the transaction has ended. If the transaction was
+//! abandoned, because of an error or because its request was dropped, the connection is closed, and the server rolls
+//! the transaction back.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use tokio_postgres::Row;
 use super::error::PgError;
 use super::pipeline::{self, Call};
 
-/// A little longer than the server lets a statement run: after that it is the network that does not answer.
+/// The timeout for a response, slightly longer than the server's statement timeout. Exceeding it indicates a network
+/// failure.
 const ANSWER: Duration = Duration::from_secs(12);
 
 /// A connection that is closed unless it is [released](Session::release).
@@ -20,27 +22,27 @@ impl Session {
         Ok(Self(Some(pool.get().await?)))
     }
 
-    /// Runs statements in one go; see [`pipeline::run`].
+    /// Runs statements in one round trip; see [`pipeline::run`].
     pub(super) async fn run(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
-        let Some(client) = &self.0 else { return Err(given_back()) };
+        let Some(client) = &self.0 else { return Err(released()) };
         let silent = |_| PgError::Lost("the server did not answer in time".to_owned());
         tokio::time::timeout(ANSWER, pipeline::run(client, calls)).await.map_err(silent)?
     }
 
-    /// As [`Session::run`], for what takes as long as it takes.
+    /// Runs statements like [`Session::run`], without a timeout for the response.
     pub(super) async fn run_long(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
-        let Some(client) = &self.0 else { return Err(given_back()) };
+        let Some(client) = &self.0 else { return Err(released()) };
         pipeline::run(client, calls).await
     }
 
-    /// No transaction is open: the connection may be used by others.
+    /// Returns the connection to the pool. No transaction may be open.
     pub(super) fn release(mut self) {
         self.0 = None;
     }
 }
 
-fn given_back() -> PgError {
-    PgError::Lost("the connection was given back".to_owned())
+fn released() -> PgError {
+    PgError::Lost("the connection was already released".to_owned())
 }
 
 impl Drop for Session {

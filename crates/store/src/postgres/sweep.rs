@@ -1,5 +1,6 @@
-//! Removes what is over, a bounded piece at a time. Of processes that sweep at the same time each takes other rows.
+//! Removal of expired rows, in batches of limited size. Processes that sweep at the same time take different rows.
 
+use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::TRANSCRIPT;
 use journeyman_core::ports::Swept;
 use tokio_postgres::Row;
@@ -7,7 +8,7 @@ use tokio_postgres::Row;
 use super::pipeline::{Call, call};
 use crate::retention::Ends;
 
-/// The statements of one sweep; [`swept`] reads what they answer.
+/// Returns the statements of one sweep. [`swept`] reads their results.
 pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     vec![
@@ -50,10 +51,16 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
              ), money AS (
                  DELETE FROM spending USING resting
                  WHERE spending.project = resting.project AND kind = 'job' AND subject = resting.id
+             ), effects AS (
+                 INSERT INTO tasks (kind, effect, created_at, due_at)
+                 SELECT $3::text, json_build_object('kind', $3::text, 'job', id)::text, $4::bigint, $4::bigint
+                 FROM resting
              )
              DELETE FROM jobs USING resting WHERE jobs.id = resting.id RETURNING 1",
             ends.jobs,
-            limit
+            limit,
+            Effect::REMOVE_BLOBS,
+            ends.now
         ),
         call!(
             "DELETE FROM audit WHERE number IN
@@ -67,8 +74,8 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
     ]
 }
 
-/// How much each statement has removed.
+/// Returns the number of rows of each kind that the statements have removed.
 pub(super) fn swept(answers: &[Vec<Row>]) -> Swept {
-    let count = |place: usize| answers.get(place).map_or(0, Vec::len);
+    let count = |index: usize| answers.get(index).map_or(0, Vec::len);
     Swept { idempotency_keys: count(0), rate_windows: count(1), transcripts: count(2), jobs: count(3), audit: count(4) }
 }

@@ -1,4 +1,4 @@
-//! Users of the dashboard, their sessions and links.
+//! Users of the dashboard, their sessions and their sign-in links.
 
 use async_trait::async_trait;
 use journeyman_core::ids::UserId;
@@ -38,7 +38,7 @@ impl UserStore for PostgresStore {
             call!("SELECT users.* FROM users JOIN sessions ON owner = id WHERE hash = $1", hash.0.to_vec()),
         ];
         let found = self.read_all(&calls).await?;
-        let first = |place: usize| found.get(place).and_then(|rows| rows.first());
+        let first = |index: usize| found.get(index).and_then(|rows| rows.first());
         let session = first(0).map(rows::session).transpose()?;
         Ok(session.zip(first(1).map(rows::user).transpose()?))
     }

@@ -1,10 +1,11 @@
-//! Changes of jobs as statements: one for each kind of row, however many rows there are.
+//! The statements that write changes of jobs: one for each kind of row, for any number of rows.
 
 use std::collections::BTreeMap;
 
 use journeyman_core::idempotency::Remembered;
 use journeyman_core::ids::{JobId, ProjectId, RunId};
 use journeyman_core::job::change::{Change, Row};
+use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::{Job, JobRecord};
 use journeyman_core::message::{Message, MessageStatus};
@@ -16,12 +17,12 @@ use journeyman_core::time::Timestamp;
 use super::pipeline::{Call, call};
 use crate::rows::{name_of, to_json};
 
-/// What a transaction writes.
+/// The rows that a transaction writes.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    /// Jobs that are new.
+    /// The new jobs.
     inserted: Vec<Job>,
-    /// Jobs as they are at the end.
+    /// The final states of changed jobs.
     updated: BTreeMap<JobId, Job>,
     messages: Vec<(u64, Message)>,
     delivered: Vec<Delivered>,
@@ -31,6 +32,7 @@ pub(super) struct Writes {
     finished: Vec<Finished>,
     /// The usage to add to finished runs.
     used: BTreeMap<RunId, Usage>,
+    tasks: Vec<(Effect, Timestamp)>,
     log: Vec<(JobId, LogEntry)>,
     windows: BTreeMap<(ProjectId, &'static str), Window>,
     keys: BTreeMap<(String, String), Remembered<JobRecord>>,
@@ -93,7 +95,7 @@ impl Writes {
     fn rows(&mut self, change: &Change) -> Result<(), StoreError> {
         for row in &change.rows {
             match row {
-                // With its number in the log, which the row does not know.
+                // Added below, with the sequence number in the log, which the row does not have.
                 Row::InsertMessage(_) => {}
                 Row::MessageDelivered { id, run, at } => {
                     let (id, run) = (id.to_string(), run.to_string());
@@ -114,6 +116,7 @@ impl Writes {
                     pr_link: pr_link.clone(),
                 }),
                 Row::InsertRun(run) => self.runs.push(run.clone()),
+                Row::InsertTask { effect, at } => self.tasks.push((effect.clone(), *at)),
                 Row::RunUsed { id, usage } => {
                     let sum = self.used.entry(*id).or_default();
                     *sum = sum.plus(usage);
@@ -133,15 +136,15 @@ impl Writes {
         Ok(())
     }
 
-    /// A query that finds something if, and only if, this was committed: a transaction is there with all of its rows or
-    /// with none. `None` where nothing is written but states that may be written again: a heartbeat, a turn that began
-    /// or ended.
+    /// Returns a query that finds a row if and only if the transaction was committed. Returns `None` if the transaction
+    /// only writes states that can safely be written again: a heartbeat, or a turn that began or ended.
     pub(super) fn evidence(&self) -> Option<Call> {
         if let Some((_, message)) = self.messages.first() {
             return Some(call!("SELECT 1 FROM messages WHERE id = $1", message.id.to_string()));
         }
         let (job, entry) = self.log.first()?;
-        // Another may have taken the number of a line that was lost; it has not the same line at the same microsecond.
+        // Another transaction may have reused the sequence number of a lost entry, but not for the same entry at the
+        // same microsecond.
         Some(call!(
             "SELECT 1 FROM log WHERE job = $1 AND seq = $2 AND type = $3 AND at = $4 AND data = $5",
             job.to_string(),
@@ -152,8 +155,8 @@ impl Writes {
         ))
     }
 
-    /// The statements, in an order in which rows are there before they are changed; none where there is nothing to
-    /// write.
+    /// Returns the statements that write the rows, in an order in which rows are inserted before they are updated;
+    /// none if there is nothing to write.
     pub(super) fn calls(&self) -> Result<Vec<Call>, StoreError> {
         let mut calls = Vec::new();
         if !self.inserted.is_empty() {
@@ -183,6 +186,9 @@ impl Writes {
         if !self.used.is_empty() {
             calls.push(add_usage(&self.used)?);
         }
+        if !self.tasks.is_empty() {
+            calls.push(insert_tasks(&self.tasks)?);
+        }
         if !self.log.is_empty() {
             calls.push(insert_log(&self.log));
         }
@@ -196,12 +202,12 @@ impl Writes {
     }
 }
 
-/// One column of many rows, as an array.
+/// Returns a column of many rows, for an array parameter.
 fn column<'a, R: 'a, T>(rows: impl IntoIterator<Item = &'a R>, value: impl Fn(&R) -> T) -> Vec<T> {
     rows.into_iter().map(value).collect()
 }
 
-/// As [`column`], for values that may have no form.
+/// Returns a column like [`column`], for values whose conversion may fail.
 fn try_column<'a, R: 'a, T>(
     rows: impl IntoIterator<Item = &'a R>,
     value: impl Fn(&R) -> Result<T, StoreError>,
@@ -270,10 +276,10 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
 
 fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
     Ok(call!(
-        "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, seq, commits)
+        "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, seq, traceparent, commits)
          SELECT *, '[]'
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-                     $9::bigint[])",
+                     $9::bigint[], $10::text[])",
         column(messages, |(_, message)| message.id.to_string()),
         column(messages, |(_, message)| message.job.to_string()),
         column(messages, |(_, message)| message.prompt.clone()),
@@ -283,6 +289,7 @@ fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
         try_column(messages, |(_, message)| name_of(&message.status))?,
         column(messages, |(_, message)| message.created_at.as_micros()),
         column(messages, |(seq, _)| i64::try_from(*seq).unwrap_or(i64::MAX)),
+        column(messages, |(_, message)| message.traceparent.as_ref().map(ToString::to_string)),
     ))
 }
 
@@ -362,6 +369,19 @@ fn finish_runs(finished: &[Finished]) -> Call {
         column(finished, |row| row.usage.clone()),
         column(finished, |row| row.commits.clone()),
     )
+}
+
+/// Returns the statement that inserts the tasks of effects, which are due immediately.
+fn insert_tasks(tasks: &[(Effect, Timestamp)]) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO tasks (kind, effect, created_at, due_at)
+         SELECT kind, effect, at, at
+         FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS new (kind, effect, at, place)
+         ORDER BY place",
+        column(tasks, |(effect, _)| effect.kind()),
+        try_column(tasks, |(effect, _)| to_json(effect))?,
+        column(tasks, |(_, at)| at.as_micros()),
+    ))
 }
 
 /// Adds usage to runs as [`Usage::plus`] does: the cost is known if both costs are known, or if the run has used

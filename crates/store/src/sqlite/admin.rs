@@ -1,4 +1,4 @@
-//! Changes of projects, keys and users, as statements.
+//! The statements of administrative changes: of projects, keys and users.
 
 use std::sync::Arc;
 
@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject};
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, UserId};
+use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::Project;
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::SqliteStore;
 use super::keys::audit;
@@ -49,9 +50,20 @@ impl AdminStore for SqliteStore {
             })
             .await
     }
+
+    async fn answered(&self, claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError> {
+        let known = self.readers.find(|db| remembered(db, &claim))?;
+        Answers::Sealed { key: &self.master_key, ids: &*self.ids }.replay(&claim, known, now)
+    }
 }
 
-/// The tables, inside a transaction. SQLite has one writer, which is the lock of every subject.
+fn remembered(db: &Connection, claim: &Claim) -> Result<Option<Remembered<String>>, ReadError> {
+    let mut query = db.prepare_cached("SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2")?;
+    let mut found = query.query([claim.scope(), &claim.stored_key()])?;
+    found.next()?.map(rows::remembered).transpose()
+}
+
+/// The tables, inside a transaction. A subject needs no lock, because SQLite has only one writer.
 struct Tables<'a> {
     db: &'a Session<'a>,
     key: &'a MasterKey,
@@ -62,9 +74,7 @@ impl AdminTables for Tables<'_> {
     type Error = OpError<AdminError>;
 
     fn remembered(&mut self, claim: &Claim) -> Op<Option<Remembered<String>>> {
-        let mut query = self.db.prepare_cached("SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2")?;
-        let mut found = query.query([claim.scope(), &claim.stored_key()])?;
-        Ok(found.next()?.map(rows::remembered).transpose()?)
+        Ok(remembered(self.db, claim)?)
     }
 
     fn load(&mut self, subject: &Subject) -> Op<AdminState> {
@@ -108,7 +118,7 @@ impl AdminTables for Tables<'_> {
                 let sealed = vault::seal_all(self.key, self.ids, &project.id, secrets.clone())?;
                 self.put_project(project, &sealed)
             }
-            AdminRow::ProjectDeleted(id) => self.delete_project(id),
+            AdminRow::ProjectDeleted { id, at } => self.delete_project(id, *at),
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => self.put_user(user),
             AdminRow::Session(session) => self.put_session(session),
@@ -204,7 +214,12 @@ impl Tables<'_> {
         Ok(())
     }
 
-    fn delete_project(&self, id: &ProjectId) -> Op<()> {
+    fn delete_project(&self, id: &ProjectId, at: Timestamp) -> Op<()> {
+        self.execute(
+            "INSERT INTO tasks (kind, effect, created_at, due_at)
+             SELECT ?2, json_object('kind', ?2, 'job', id), ?3, ?3 FROM jobs WHERE project = ?1",
+            params![id.as_str(), Effect::REMOVE_BLOBS, at.as_micros()],
+        )?;
         for delete in [
             "DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
             "DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",

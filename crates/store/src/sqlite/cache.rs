@@ -1,10 +1,9 @@
-//! Jobs as they were last committed, for the reads and decisions of this process: a job that is polled or written again
-//! is not parsed again.
+//! A cache of committed jobs, so that a job that is polled or written repeatedly is not parsed each time.
 //!
-//! The writer puts every job here that it has committed, before it takes the next batch: what it decides on is never
-//! older than the file, because nobody else writes jobs while the service runs. What other processes do beside it (the
-//! command line deletes a project) the writer sees by SQLite's `data_version`, and forgets everything; readers believe an
-//! entry for [`FRESH`] and then look at the file again.
+//! The writer stores every committed job here before it starts the next batch, so that its decisions are never based on
+//! outdated jobs. If another process changes the database (the command line deletes a project), the writer notices it
+//! by SQLite's `data_version`, and clears the cache. Readers trust an entry for [`FRESH`], and then read the database
+//! again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,11 +12,12 @@ use std::time::{Duration, Instant};
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
 
-/// How long a reader believes an entry.
+/// The time for which readers trust an entry.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Entries of a generation: when the young one has so many it becomes the old one, and what the old one had is forgotten,
-/// so that what is used again and again stays. A job has about 2 KB, one with a full queue 4 KB.
+/// The number of entries in a generation. When the young generation is full, it replaces the old one, whose entries are
+/// dropped; an entry of the old generation that is used moves to the young one. A job takes about 2 KB, and 4 KB with a
+/// full queue.
 const GENERATION: usize = 3000;
 
 #[derive(Debug, Default)]
@@ -27,42 +27,42 @@ pub(super) struct JobCache(Mutex<Inner>);
 struct Inner {
     young: HashMap<JobId, (Instant, Job)>,
     old: HashMap<JobId, (Instant, Job)>,
-    /// Grows with every commit.
+    /// Grows with each commit.
     commits: u64,
 }
 
-/// A moment in the history of commits.
+/// The number of commits when a reader looked up a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment(u64);
+pub(super) struct CacheVersion(u64);
 
 impl JobCache {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For readers: the job, if it was looked at a moment ago, else the moment at which to look.
-    pub(super) fn look(&self, id: JobId, now: Instant) -> Result<Job, Moment> {
+    /// Returns a job to a reader if the entry is fresh; otherwise the version to pass to [`JobCache::put_read`].
+    pub(super) fn look_up(&self, id: JobId, now: Instant) -> Result<Job, CacheVersion> {
         let mut inner = self.inner();
         match inner.get(id) {
             Some((at, job)) if now.saturating_duration_since(*at) < FRESH => Ok(job.clone()),
-            _ => Err(Moment(inner.commits)),
+            _ => Err(CacheVersion(inner.commits)),
         }
     }
 
-    /// For readers: what was read after `moment`. Something that was committed since may be newer.
-    pub(super) fn read(&self, moment: Moment, job: &Job, now: Instant) {
+    /// Stores a job that a reader has read after `version`, unless a later commit may have changed it.
+    pub(super) fn put_read(&self, version: CacheVersion, job: &Job, now: Instant) {
         let mut inner = self.inner();
-        if inner.commits == moment.0 {
+        if inner.commits == version.0 {
             inner.put(job.clone(), now);
         }
     }
 
-    /// For the writer: the job as it was committed last, if it is here.
+    /// Returns the last committed state of a job to the writer, if it is cached.
     pub(super) fn committed(&self, id: JobId) -> Option<Job> {
         self.inner().get(id).map(|(_, job)| job.clone())
     }
 
-    /// For the writer: these were committed.
+    /// Stores the jobs that the writer has committed.
     pub(super) fn commit(&self, jobs: impl IntoIterator<Item = Job>, now: Instant) {
         let mut inner = self.inner();
         inner.commits += 1;
@@ -71,8 +71,8 @@ impl JobCache {
         }
     }
 
-    /// For the writer: somebody else has written, or a job is gone.
-    pub(super) fn forget(&self) {
+    /// Removes all entries, after another process has written to the database or jobs were deleted.
+    pub(super) fn clear(&self) {
         let mut inner = self.inner();
         inner.commits += 1;
         inner.young.clear();
@@ -92,7 +92,7 @@ impl Inner {
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
-        // The other generation may have it as it was before.
+        // The old generation may have a previous state of the job.
         self.old.remove(&job.id);
         self.young.insert(job.id, (now, job));
     }
@@ -136,32 +136,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays_and_is_never_as_it_was_before() {
+    fn used_entries_stay_and_are_replaced_by_commits() {
         let (cache, now) = (JobCache::default(), Instant::now());
-        let favourite = job(0, 1);
-        cache.commit([favourite.clone()], now);
+        let popular = job(0, 1);
+        cache.commit([popular.clone()], now);
         for number in 1..4 * GENERATION {
             cache.commit([job(number, 1)], now);
             if number % 100 == 0 {
-                assert!(cache.look(favourite.id, now).is_ok(), "after {number} others");
+                assert!(cache.look_up(popular.id, now).is_ok(), "after {number} others");
             }
         }
-        assert!(cache.look(job(1, 1).id, now).is_err(), "nobody asked for it");
+        assert!(cache.look_up(job(1, 1).id, now).is_err(), "it was not used");
         cache.commit([job(0, 2)], now);
-        assert_eq!(cache.committed(favourite.id).map(|job| job.last_seq), Some(2));
+        assert_eq!(cache.committed(popular.id).map(|job| job.last_seq), Some(2));
         let inner = cache.inner();
         assert!(inner.young.len() + inner.old.len() <= 2 * GENERATION);
     }
 
     #[test]
-    fn what_was_read_before_a_commit_is_not_kept_after_it() {
+    fn a_job_read_before_a_commit_is_not_cached_after_it() {
         let (cache, now) = (JobCache::default(), Instant::now());
-        let Err(moment) = cache.look(job(0, 1).id, now) else { panic!("nothing is known yet") };
+        let Err(version) = cache.look_up(job(0, 1).id, now) else { panic!("nothing is known yet") };
         cache.commit([job(0, 2)], now);
-        cache.read(moment, &job(0, 1), now);
+        cache.put_read(version, &job(0, 1), now);
         assert_eq!(cache.committed(job(0, 1).id).map(|job| job.last_seq), Some(2));
-        assert!(cache.look(job(0, 1).id, now + FRESH).is_err(), "after a while the file is looked at");
-        cache.forget();
+        assert!(cache.look_up(job(0, 1).id, now + FRESH).is_err(), "the entry is no longer fresh");
+        cache.clear();
         assert_eq!(cache.committed(job(0, 1).id), None);
     }
 }

@@ -11,10 +11,10 @@ use rusqlite::{Connection, OpenFlags};
 use super::write::OpError;
 use super::{BUSY_TIMEOUT, OpenError, SqliteStore};
 
-/// Pages to release in one transaction: 256 KiB. Requests wait while SQLite moves them.
+/// The number of pages to release in one transaction: 256 KiB. Requests wait while SQLite moves them.
 const PIECE: i64 = 64;
 
-/// Free pages to keep for new data, so that the file does not shrink and grow all the time: 4 MiB.
+/// The number of free pages to keep for new data, so that the file does not shrink and grow all the time: 4 MiB.
 const KEPT: i64 = 1024;
 
 impl SqliteStore {
@@ -68,7 +68,7 @@ fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
     db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 
-/// Rewrites the whole file.
+/// Rewrites the whole file, and returns its sizes before and after.
 pub(super) fn compact(path: &Path) -> Result<[u64; 2], OpenError> {
     let rewrite = || {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

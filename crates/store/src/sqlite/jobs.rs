@@ -10,8 +10,8 @@ use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobFilter, JobStore, JobWatch, PATIENCE, Picked, StoreError,
-    UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch, PATIENCE, Picked,
+    StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -56,7 +56,7 @@ impl JobStore for SqliteStore {
             .writer
             .write(move |db| {
                 let Some(job) = due_job(db, query)? else { return Ok(None) };
-                // What was picked is due; a refusal can only mean that there is nothing to do after all.
+                // The job is due, so a refusal can only mean that there is nothing to do.
                 let Ok(change) = claim(&job) else { return Ok::<_, OpError<StoreError>>(None) };
                 let hold = holds::begin_probe(db, &change.job.project, query.now)?;
                 let message = write(db, &change)?;
@@ -72,13 +72,13 @@ impl JobStore for SqliteStore {
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         self.fault.check()?;
         let now = Instant::now();
-        let moment = match self.cache.look(id, now) {
+        let version = match self.cache.look_up(id, now) {
             Ok(job) => return Ok(Some(job)),
-            Err(moment) => moment,
+            Err(version) => version,
         };
         let found = self.readers.find(|db| job_by_id(db, id))?;
         if let Some(job) = &found {
-            self.cache.read(moment, job, now);
+            self.cache.put_read(version, job, now);
         }
         Ok(found)
     }
@@ -87,11 +87,18 @@ impl JobStore for SqliteStore {
         self.readers.read(move |db| list(db, &filter)).await
     }
 
-    async fn active_jobs(&self) -> Result<u64, StoreError> {
-        let count = "SELECT count(*) FROM jobs WHERE due_at IS NOT NULL";
-        let count =
-            self.readers.read(move |db| Ok(db.prepare_cached(count)?.query_row([], |row| row.get::<_, i64>(0))?));
-        Ok(u64::try_from(count.await?).unwrap_or(0))
+    async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {
+        let count = move |db: &Connection| {
+            let text =
+                "SELECT count(*) AS active, count(*) FILTER (WHERE due_at > ?1 AND worker IS NOT NULL) AS running,
+                            count(*) FILTER (WHERE due_at <= ?1) AS due,
+                            min(due_at) FILTER (WHERE due_at <= ?1) AS oldest
+                        FROM jobs WHERE due_at IS NOT NULL";
+            let mut query = db.prepare_cached(text)?;
+            let mut found = query.query([now.as_micros()])?;
+            Ok(found.next()?.map(rows::job_counts).transpose()?.unwrap_or_default())
+        };
+        self.readers.read(count).await
     }
 
     async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError> {
@@ -149,7 +156,8 @@ impl JobStore for SqliteStore {
         let read = self.readers.read(move |db| {
             let after = i64::try_from(after).unwrap_or(i64::MAX);
             let values = params![job.to_string(), after, i64::try_from(limit).unwrap_or(i64::MAX)];
-            // Both in one state of the file: a line must not be passed over because its table was read too early.
+            // One snapshot for both tables; otherwise an entry that is committed between the two queries could be
+            // skipped.
             let _state = db.unchecked_transaction()?;
             let mut query = db.prepare_cached(LOG)?;
             let lines = collect(&mut query.query(values)?, |row| rows::log_entry(row))?;
@@ -180,7 +188,8 @@ pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadE
     rows.next()?.map(rows::job).transpose()
 }
 
-/// A job's log is in two tables: lines of messages are made of the messages.
+/// Selects entries of a job's log. The table `log` has all entries except those of accepted messages, which
+/// [`rows::accepted_line`] derives from the messages that [`ACCEPTED`] selects.
 const LOG: &str = "SELECT * FROM log WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 const ACCEPTED: &str = "SELECT * FROM messages WHERE job = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 
@@ -253,7 +262,7 @@ const LIST: &str = list!("jobs_of_project", "?7 IN ('', status)");
 const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
 
 fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
-    let (place_at, place_id) = lists::beginning(filter);
+    let (before_at, before_id) = lists::beginning(filter);
     let mut query = db.prepare_cached(match Listing::of(filter) {
         Listing::All | Listing::Search => LIST,
         Listing::OfStatus => LIST_OF_STATUS,
@@ -261,8 +270,8 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
     let mut rows = query.query(params![
         filter.project.as_str(),
         filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
-        place_at,
-        place_id,
+        before_at,
+        before_id,
         filter.title_contains.as_deref().unwrap_or_default(),
         i64::try_from(filter.limit).unwrap_or(i64::MAX),
         filter.status.map(|status| status.name()).unwrap_or_default()
@@ -274,7 +283,7 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
 mod tests {
     use super::*;
 
-    /// What SQLite would do for a query.
+    /// Returns SQLite's plan for a query.
     fn plan(db: &Connection, query: &str) -> Vec<String> {
         let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
         let values: Vec<rusqlite::types::Value> = vec![rusqlite::types::Value::Null; plan.parameter_count()];
@@ -283,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_queries_look_into_indexes_and_go_through_no_table() {
+    fn hot_queries_use_indexes_and_never_scan_a_table() {
         let mut db = Connection::open_in_memory().unwrap();
         super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
         let hot = [
@@ -302,13 +311,14 @@ mod tests {
         ];
         for (name, query) in hot {
             let plan = plan(&db, query);
-            // A scan of what the query has made itself is none of a table, nor is one of the index over due jobs alone.
+            // Scans of the query's own intermediate results are allowed, and so are scans of the small partial indexes.
             let own = |line: &str| ["owners", "shares", "heads", "CONSTANT ROW"].iter().any(|name| line.contains(name));
             let small = |line: &str| line.contains("INDEX jobs_due") || line.contains("INDEX jobs_waiting");
             let scans = |line: &&String| line.starts_with("SCAN") && !own(line) && !small(line);
             assert_eq!(plan.iter().filter(scans).count(), 0, "{name}: {plan:#?}");
             let sorts = plan.iter().any(|line| line.contains("TEMP B-TREE"));
-            // The heads of projects are ordered by hand; a list must come ordered out of its index.
+            // Only the claim may sort, because it orders the first jobs of all projects; a list must have the order of
+            // its index.
             assert!(!sorts || name == "claim", "{name}: {plan:#?}");
             let by = format!("SEARCH jobs USING INDEX {name} (");
             assert!(!name.starts_with("jobs_of_") || plan[0].starts_with(&by), "{name}: {plan:#?}");
@@ -325,16 +335,16 @@ mod tests {
     }
 
     #[test]
-    fn a_search_reads_of_the_jobs_only_those_that_it_finds() {
+    fn a_search_reads_only_the_jobs_that_match() {
         let mut db = Connection::open_in_memory().unwrap();
         super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
         let program = program(&db, LIST);
-        let place = |name: &str| program.iter().position(|(own, _)| own == name).unwrap();
+        let index = |name: &str| program.iter().position(|(own, _)| own == name).unwrap();
         // SQLite seeks in the table only when it needs a column that the index does not have.
-        let table = program[place("DeferredSeek") + 1..].iter().find(|(name, cursor)| name == "Column" && *cursor == 0);
+        let table = program[index("DeferredSeek") + 1..].iter().find(|(name, cursor)| name == "Column" && *cursor == 0);
         assert!(table.is_some(), "{program:#?}");
         let first = program.iter().position(|(name, cursor)| name == "Column" && *cursor == 0).unwrap();
         let compared = program.iter().rposition(|(name, _)| name == "Function").unwrap();
-        assert!(compared < first, "the title is compared before anything of the job is read: {program:#?}");
+        assert!(compared < first, "the title is compared before any other column is read: {program:#?}");
     }
 }

@@ -59,7 +59,7 @@ impl KeyStore for SqliteStore {
     }
 }
 
-/// Writes a line of the audit log.
+/// Inserts an entry into the audit log.
 pub(super) fn audit(db: &Connection, entry: &AuditEntry) -> rusqlite::Result<()> {
     db.prepare_cached("INSERT INTO audit (at, actor, action, subject, address) VALUES (?1, ?2, ?3, ?4, ?5)")?
         .execute(params![entry.at.as_micros(), entry.actor, entry.action, entry.subject, entry.address])?;

@@ -1,4 +1,4 @@
-//! What accepting reads and writes, as statements.
+//! The statements that accept requests.
 
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
@@ -10,9 +10,11 @@ use journeyman_core::ports::{RateCharge, UpdateError};
 use journeyman_core::rate::Window;
 use journeyman_core::run::{ReasonCode, Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
+use journeyman_core::trace::TraceParent;
 use rusqlite::{Connection, params};
 
 use super::jobs::job_by_id;
+use super::outbox::insert_task;
 use super::rows::ReadError;
 use super::write::{OpError, Session};
 use crate::accept::Ledger;
@@ -114,12 +116,11 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Writes a job that exists, with the rows and lines that come with the change; the message that is delivered with it,
-/// if one is.
+/// Writes a change of an existing job, and returns the message that the change delivers, if any.
 pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<Option<Message>, ReadError> {
     let before = db.known(change.job.id);
     if before.is_some_and(|before| searched(&before) == searched(&change.job)) {
-        // What is not named is not touched: an index is written where one of its columns is named, also with what it had.
+        // SQLite rewrites an index if the statement names one of its columns, even if the value stays the same.
         let text = "UPDATE jobs SET state = ?2 WHERE id = ?1";
         db.prepare_cached(text)?.execute(params![change.job.id.to_string(), to_json(&change.job)?])?;
     } else {
@@ -129,7 +130,7 @@ pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<Option<Message>
     write_rows(db, change)
 }
 
-/// What is kept in columns of its own.
+/// Returns the fields of a job that have a separate column besides `state`.
 fn searched(job: &Job) -> Searched {
     Searched {
         status: job.status(),
@@ -176,7 +177,7 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
     }
     for row in &change.rows {
         match row {
-            // With its number in the log, which the row does not know.
+            // Inserted above, with the sequence number in the log, which the row does not have.
             Row::InsertMessage(_) => {}
             Row::MessageDelivered { id, run, at } => delivered = deliver_message(db, *id, *run, *at)?,
             Row::MessageEnded { id, status, at, commits, pr_link, answer } => {
@@ -197,6 +198,7 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
                     .execute(params![id.to_string(), with.to_string(), to_json(commits)?, pr_link])?;
             }
             Row::InsertRun(run) => insert_run(db, run)?,
+            Row::InsertTask { effect, at } => insert_task(db, effect, *at)?,
             Row::RunUsed { id, usage } => add_usage(db, id, usage)?,
             Row::RunEnded { id, status, reason, at, usage, commits } => {
                 let reason = reason.as_ref().map(to_json).transpose()?;
@@ -212,7 +214,7 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
     Ok(delivered)
 }
 
-/// All lines in one statement.
+/// Inserts all log entries in one statement.
 fn insert_lines(db: &Connection, change: &Change) -> Result<(), ReadError> {
     let lines: Vec<&LogEntry> = change.other_lines().collect();
     if lines.is_empty() {
@@ -220,8 +222,8 @@ fn insert_lines(db: &Connection, change: &Change) -> Result<(), ReadError> {
     }
     let rows = vec!["(?, ?, ?, ?, ?, ?)"; lines.len()].join(", ");
     let mut insert = db.prepare_cached(&format!("INSERT INTO log (job, seq, type, at, run, data) VALUES {rows}"))?;
-    for (place, entry) in lines.iter().enumerate() {
-        let first = place * 6 + 1;
+    for (index, entry) in lines.iter().enumerate() {
+        let first = index * 6 + 1;
         insert.raw_bind_parameter(first, change.job.id.to_string())?;
         insert.raw_bind_parameter(first + 1, i64::try_from(entry.seq).unwrap_or(i64::MAX))?;
         insert.raw_bind_parameter(first + 2, &entry.kind)?;
@@ -235,8 +237,9 @@ fn insert_lines(db: &Connection, change: &Change) -> Result<(), ReadError> {
 
 fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), ReadError> {
     db.prepare_cached(
-        "INSERT INTO messages (id, job, seq, prompt, origin, author, delivery, status, created_at, commits)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]')",
+        "INSERT INTO messages (id, job, seq, prompt, origin, author, delivery, status, created_at, commits,
+                               traceparent)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]', ?10)",
     )?
     .execute(params![
         message.id.to_string(),
@@ -247,12 +250,13 @@ fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), Re
         message.author,
         name_of(&message.delivery)?,
         name_of(&message.status)?,
-        message.created_at.as_micros()
+        message.created_at.as_micros(),
+        message.traceparent.as_ref().map(TraceParent::as_str)
     ])?;
     Ok(())
 }
 
-/// The message as it is then.
+/// Marks a message as delivered, and returns its new state.
 fn deliver_message(db: &Connection, id: MessageId, run: RunId, at: Timestamp) -> Result<Option<Message>, ReadError> {
     let mut update = db.prepare_cached(
         "UPDATE messages SET status = ?2, run = ?3, delivered_at = coalesce(delivered_at, ?4) WHERE id = ?1
@@ -261,7 +265,7 @@ fn deliver_message(db: &Connection, id: MessageId, run: RunId, at: Timestamp) ->
     let status = name_of(&MessageStatus::Delivered)?;
     let mut rows = update.query(params![id.to_string(), status, run.to_string(), at.as_micros()])?;
     let message = rows.next()?.map(rows::message).transpose()?;
-    // To its end: the statement is not done before.
+    // SQLite finishes the statement only after its last row was read.
     while rows.next()?.is_some() {}
     Ok(message)
 }

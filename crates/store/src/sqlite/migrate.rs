@@ -1,5 +1,5 @@
-//! Brings the schema up to date. Each migration and the note that it was made are one transaction, so a process that is
-//! killed half-way leaves the schema of before, and the next start goes on from there.
+//! Migrations of the schema. A migration and its version number are one transaction, so that a killed process leaves
+//! the previous schema, and the next start continues from there.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::OpenError;
 
-/// In order; a migration that was released is never changed.
+/// All migrations, in order. A released migration never changes.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_start.sql"),
     include_str!("../../migrations/sqlite/0002_claims.sql"),
@@ -22,9 +22,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0011_answers.sql"),
     include_str!("../../migrations/sqlite/0012_branches.sql"),
     include_str!("../../migrations/sqlite/0013_versions.sql"),
+    include_str!("../../migrations/sqlite/0014_outbox.sql"),
+    include_str!("../../migrations/sqlite/0015_traces.sql"),
 ];
 
-/// The version of a schema that is up to date.
+/// The current schema version.
 #[expect(clippy::cast_possible_wrap, reason = "there are a few")]
 pub(crate) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
@@ -32,7 +34,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
     let known = SCHEMA_VERSION;
     loop {
-        // The lock is taken before the version is read: two processes that start together do not migrate twice.
+        // Taking the lock before reading the version prevents two processes that start together from migrating twice.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
         if version > known {

@@ -1,4 +1,4 @@
-//! Projects and their sealed secrets.
+//! Projects and their encrypted secrets.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl ProjectStore for SqliteStore {
     }
 }
 
-/// Projects with the names of their secrets.
+/// Selects projects with the names of their secrets.
 macro_rules! projects {
     ($which:literal) => {
         concat!(

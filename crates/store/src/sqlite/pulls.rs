@@ -23,8 +23,8 @@ impl PullStore for SqliteStore {
     ) -> Result<Option<LocalPull>, StoreError> {
         self.writer
             .write(move |db| {
-                // The number is taken and the row written in one transaction; the unique index over open ones
-                // refuses a second for the branch, and the insert then does nothing.
+                // One statement takes the next number and inserts the row. If the branch already has an open pull
+                // request, the insert violates a unique index and does nothing.
                 let text =
                     "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
                      SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8

@@ -1,4 +1,5 @@
-//! Readers: connections that only read; lookups by key where they are asked, the rest on the runtime's blocking threads.
+//! Read-only connections. Lookups by key run on the calling thread, other queries on the blocking threads of the
+//! runtime.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +12,10 @@ use super::fault::{Fault, leave_as_it_is};
 use super::open_reader;
 use super::rows::{ReadError, unavailable};
 
-/// Reads at a time; each has a connection, with about 2 MB of cache at most.
+/// The maximum number of concurrent reads. Each has a connection, with a cache of at most 2 MB or so.
 const READERS: usize = 8;
 
-/// Connections that only read.
+/// The pool of read-only connections.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
@@ -28,15 +29,15 @@ impl Readers {
         Self { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(READERS)), fault }
     }
 
-    /// Looks up one thing by its key, where it is asked: so short a read that a hop to another thread and back would be a
-    /// good part of it (docs/decisions/0008-point-reads.md).
+    /// Looks up a row by its key, on the calling thread: a switch to another thread and back would make up a large part
+    /// of such a short read (docs/decisions/0008-point-reads.md).
     pub(super) fn find<T>(&self, query: impl FnOnce(&Connection) -> Result<T, ReadError>) -> Result<T, StoreError> {
         self.fault.check()?;
         let found = with_connection(&self.idle, &self.path, query)?;
         self.fault.check().map(|()| found)
     }
 
-    /// Runs a query that may take long.
+    /// Runs a query that may take long, on a blocking thread.
     pub(super) async fn read<T, F>(&self, query: F) -> Result<T, StoreError>
     where
         F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
@@ -51,7 +52,7 @@ impl Readers {
             with_connection(&idle, &path, query)
         });
         let found =
-            task.await.map_err(|error| StoreError::Unavailable(format!("a read was not finished: {error}")))??;
+            task.await.map_err(|error| StoreError::Unavailable(format!("a read did not finish: {error}")))??;
         self.fault.check().map(|()| found)
     }
 }

@@ -15,7 +15,7 @@ use rusqlite::config::DbConfig;
 
 use super::{BUSY_TIMEOUT, OpenError};
 
-/// Bytes of the log to rewrite at a time.
+/// The number of bytes of the log to rewrite at a time.
 const PIECE: usize = 1 << 20;
 
 /// Ensures that all transactions that SQLite finds in the log of the database at `path` are on disk.

@@ -1,16 +1,16 @@
-//! Rows of SQLite, and what can go wrong with them.
+//! Access to the columns of a SQLite row, and errors from queries.
 
 use journeyman_core::ports::StoreError;
 use rusqlite::Row;
 
 use crate::rows::Columns;
 
-/// Why a query gave nothing.
+/// An error from a query.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// SQLite said no.
+    /// SQLite returned an error.
     Sql(rusqlite::Error),
-    /// A row holds what this version does not know.
+    /// A row cannot be decoded.
     Corrupt(StoreError),
 }
 
@@ -60,7 +60,7 @@ impl Columns for Row<'_> {
     }
 }
 
-/// All rows of a query.
+/// Decodes all rows of a query.
 pub(super) fn collect<T>(
     rows: &mut rusqlite::Rows<'_>,
     read: impl Fn(&Row<'_>) -> Result<T, ReadError>,
@@ -72,7 +72,7 @@ pub(super) fn collect<T>(
     Ok(found)
 }
 
-/// What SQLite said, for the log and for `/readyz`.
+/// Converts an error of SQLite. Its text appears in the log and in `/readyz`.
 pub(super) fn unavailable(error: &rusqlite::Error) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }

@@ -1,5 +1,6 @@
-//! Removes what is over, a bounded piece at a time, because other writes wait meanwhile.
+//! Removal of expired rows, in batches of limited size, because other writes wait meanwhile.
 
+use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::TRANSCRIPT;
 use journeyman_core::ports::Swept;
 use rusqlite::params;
@@ -29,7 +30,7 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
     db.prepare_cached("DELETE FROM links WHERE expires_at <= ?1")?.execute([ends.links])?;
     let transcripts = at_rest(db, "trimmed = 0", ends.transcripts, limit)?;
     for id in &transcripts {
-        // `_` and `%` are none of ours: the kinds are a fixed set.
+        // The prefix needs no escaping: it contains neither `_` nor `%`.
         let text = "DELETE FROM log WHERE job = ?1 AND type LIKE ?2 || '%'";
         db.prepare_cached(text)?.execute(params![id, TRANSCRIPT])?;
         db.prepare_cached("UPDATE jobs SET trimmed = 1 WHERE id = ?1")?.execute([id])?;
@@ -44,13 +45,18 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
              (SELECT project, 'job', id FROM jobs WHERE id = ?1)",
         )?
         .execute([id])?;
+        db.prepare_cached(
+            "INSERT INTO tasks (kind, effect, created_at, due_at)
+             VALUES (?1, json_object('kind', ?1, 'job', ?2), ?3, ?3)",
+        )?
+        .execute(params![Effect::REMOVE_BLOBS, id, ends.now])?;
         db.prepare_cached("DELETE FROM jobs WHERE id = ?1")?.execute([id])?;
         db.removed_jobs();
     }
     Ok(Swept { idempotency_keys, rate_windows, transcripts: transcripts.len(), jobs: jobs.len(), audit })
 }
 
-/// Jobs that have rested until `end` or longer.
+/// Returns jobs that have been inactive since `end` or earlier.
 fn at_rest(db: &Session<'_>, which: &str, end: i64, limit: i64) -> rusqlite::Result<Vec<String>> {
     let text = format!("SELECT id FROM jobs WHERE {which} AND rests_since <= ?1 LIMIT ?2");
     let mut query = db.prepare_cached(&text)?;

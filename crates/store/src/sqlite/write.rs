@@ -1,11 +1,11 @@
-//! The writer: a thread that takes everything that waits as one transaction, so that many requests share one fsync.
+//! The writer: a thread that runs all waiting writes in one transaction, so that many requests share one fsync.
 //!
-//! A write that SQLite refuses takes nothing of its neighbours with it: the transaction is taken back, and each is done
-//! again in one of its own. (Savepoints would do it too, and copy every page that is about to change: a sixth of the
-//! writer's time.) Nobody is answered before the commit.
+//! If SQLite rejects a write, the transaction is rolled back, and each of its writes runs again in a separate
+//! transaction, so that the others succeed. (Savepoints would serve the same purpose, but they copy every page that is
+//! about to change, which took a sixth of the writer's time.) No request is answered before the commit.
 //!
-//! A COMMIT that fails with an I/O error may still have stored the transaction. The answers to its requests say so, and
-//! it is the last transaction of this process: [`Fault`].
+//! A COMMIT that fails with an I/O error may still have stored the transaction. Its requests then fail with
+//! [`StoreError::Unknown`], and the process makes no further transaction: see [`Fault`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,18 +25,18 @@ use super::fault::{Fault, leave_as_it_is, stored_nothing};
 use super::rows::unavailable;
 use crate::ticket::Ticket;
 
-/// Writes that may wait. Beyond that the store is busy and says so.
+/// The maximum number of waiting writes. Further writes fail with [`StoreError::Busy`].
 const QUEUE: usize = 4096;
 
-/// Writes that share a transaction at most: bounds how long the first waits for the last.
+/// The maximum number of writes that share a transaction, which limits how long the first one waits for the last.
 const BATCH: usize = 256;
 
-/// Why a write did not happen.
+/// The reason why a write failed.
 #[derive(Debug)]
 pub(super) enum OpError<E> {
-    /// SQLite said no.
+    /// SQLite returned an error.
     Sql(rusqlite::Error),
-    /// It was refused by what it found, and had not written anything.
+    /// The operation refused the write, without having written anything.
     Refused(E),
 }
 
@@ -58,17 +58,17 @@ impl<E> From<rusqlite::Error> for OpError<E> {
     }
 }
 
-/// Sends writes to the thread.
+/// The queue of writes for the writer thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: SyncSender<Box<dyn Write>>,
 }
 
-/// A write whose types the thread need not know.
+/// A queued write, independent of its result type.
 trait Write: Send {
-    /// Runs it; false if what it did must be undone. May be called again after that.
+    /// Runs the write. Returns false if the transaction must be rolled back; the write may then run again.
     fn run(&mut self, session: &Session<'_>) -> bool;
-    /// Answers whoever waits. An error is that of the commit.
+    /// Sends the result to the caller, or the error of the commit.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
@@ -99,12 +99,12 @@ where
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
-        let stopped = || Err(E::from(StoreError::Unavailable("the write was not run".to_owned())));
+        let stopped = || Err(E::from(StoreError::Unavailable("the write was not executed".to_owned())));
         let result = match committed {
             Ok(()) => self.result.unwrap_or_else(stopped),
             Err(error) => Err(E::from(error)),
         };
-        // Nobody waits any more if the request was dropped; the write stands all the same.
+        // The receiver may have been dropped with its request; the write remains valid.
         let _ = self.reply.send(result);
     }
 }
@@ -127,7 +127,7 @@ impl Writer {
         Ok(Self { queue })
     }
 
-    /// Runs `operation` in a transaction. What it returns is on disk when this returns.
+    /// Runs `operation` in a transaction. Its changes are on disk when this returns.
     pub(super) async fn write<F, T, E>(&self, operation: F) -> Result<T, E>
     where
         F: FnMut(&Session<'_>) -> Result<T, OpError<E>> + Send + 'static,
@@ -144,7 +144,7 @@ impl Writer {
     }
 }
 
-/// A function that commits a transaction. Tests use one that fails like a disk.
+/// A function that commits a transaction. Tests replace it to simulate a failing disk.
 type Commit = fn(&Connection) -> rusqlite::Result<()>;
 
 fn commit(connection: &Connection) -> rusqlite::Result<()> {
@@ -153,7 +153,7 @@ fn commit(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn stopped() -> StoreError {
-    StoreError::Unavailable("the writer has stopped".to_owned())
+    StoreError::Unavailable("the writer thread has stopped".to_owned())
 }
 
 /// The connection inside a batch, with the jobs that the batch has written so far.
@@ -161,7 +161,7 @@ pub(super) struct Session<'a> {
     connection: &'a Connection,
     cache: &'a JobCache,
     written: RefCell<HashMap<JobId, Job>>,
-    /// Whether jobs were removed.
+    /// Set if jobs were deleted.
     removed: Cell<bool>,
 }
 
@@ -174,87 +174,88 @@ impl Deref for Session<'_> {
 }
 
 impl Session<'_> {
-    /// The job as it is now, if it is known without looking into the file.
+    /// Returns the current state of a job, if it is known without reading the database.
     pub(super) fn known(&self, id: JobId) -> Option<Job> {
         self.written.borrow().get(&id).cloned().or_else(|| self.cache.committed(id))
     }
 
-    /// The job was written.
+    /// Records the new state of a job.
     pub(super) fn wrote(&self, job: Job) {
         self.written.borrow_mut().insert(job.id, job);
     }
 
-    /// Jobs were removed.
+    /// Records that jobs were deleted.
     pub(super) fn removed_jobs(&self) {
         self.removed.set(true);
     }
 }
 
-/// The file, as its one writer sees it.
+/// The database file, with the state of its writer.
 struct File {
     connection: Connection,
     cache: Arc<JobCache>,
     fault: Arc<Fault>,
     commit: Commit,
-    /// SQLite's number of the last change by somebody else.
+    /// The last `data_version`, which SQLite changes when another connection writes.
     version: Option<i64>,
 }
 
-/// How a batch ended that was not committed.
-enum Undone {
-    /// By one of several writes; without it the others may go through.
-    ByOne,
+/// The failure of a batch.
+enum BatchFailure {
+    /// One of several writes failed; the others may succeed without it.
+    OneWrite,
+    /// The whole transaction failed.
     All(StoreError),
 }
 
-impl From<rusqlite::Error> for Undone {
+impl From<rusqlite::Error> for BatchFailure {
     fn from(error: rusqlite::Error) -> Self {
         Self::All(unavailable(&error))
     }
 }
 
 impl File {
-    fn carry_out(&mut self, mut batch: Vec<Box<dyn Write>>) {
-        let committed = match self.fault.check().map_err(Undone::All).and_then(|()| self.commit(&mut batch)) {
+    fn run_batch(&mut self, mut batch: Vec<Box<dyn Write>>) {
+        let committed = match self.fault.check().map_err(BatchFailure::All).and_then(|()| self.commit(&mut batch)) {
             Ok(()) => Ok(()),
-            Err(Undone::All(error)) => Err(error),
-            Err(Undone::ByOne) => {
+            Err(BatchFailure::All(error)) => Err(error),
+            Err(BatchFailure::OneWrite) => {
                 for one in batch {
-                    self.carry_out(vec![one]);
+                    self.run_batch(vec![one]);
                 }
                 return;
             }
         };
         if let Err(error) = &committed {
-            tracing::error!(%error, writes = batch.len(), "a transaction was not committed");
+            tracing::error!(%error, writes = batch.len(), "a transaction failed; its requests return this error");
         }
         for write in batch {
             write.answer(committed.clone());
         }
     }
 
-    fn commit(&mut self, batch: &mut [Box<dyn Write>]) -> Result<(), Undone> {
+    fn commit(&mut self, batch: &mut [Box<dyn Write>]) -> Result<(), BatchFailure> {
         let result = self.transact(batch);
         if !self.connection.is_autocommit() {
-            // Where even this fails the next BEGIN will, and say so.
+            // If this fails, the next BEGIN fails too and reports it.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         match result {
-            // A single write that failed is answered with its own error.
-            Ok(through) if through || batch.len() == 1 => Ok(()),
-            Ok(_) => Err(Undone::ByOne),
+            // A single failed write has its own error as its result.
+            Ok(complete) if complete || batch.len() == 1 => Ok(()),
+            Ok(_) => Err(BatchFailure::OneWrite),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether all writes went through and are committed.
-    fn transact(&mut self, batch: &mut [Box<dyn Write>]) -> Result<bool, Undone> {
+    /// Runs the writes and commits them. Returns false, without a commit, if one of them failed.
+    fn transact(&mut self, batch: &mut [Box<dyn Write>]) -> Result<bool, BatchFailure> {
         let Self { connection, cache, fault, commit, version } = self;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        // Differs from before if, and only if, another connection has written.
+        // The number changes if and only if another connection has written.
         let found = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if version.replace(found) != Some(found) {
-            cache.forget();
+            cache.clear();
         }
         let (written, removed) = (RefCell::default(), Cell::new(false));
         let session = Session { connection, cache, written, removed };
@@ -267,14 +268,14 @@ impl File {
             if stored_nothing(&error) {
                 return Err(error.into());
             }
-            // Before any request is answered: a client that then checks whether its request was stored must not read
-            // that it was not.
+            // Set the fault before answering any request: a client that then checks whether its request was stored must
+            // not find that it was not.
             fault.set(&error);
             leave_as_it_is(connection);
-            return Err(Undone::All(StoreError::Unknown(error.to_string())));
+            return Err(BatchFailure::All(StoreError::Unknown(error.to_string())));
         }
         if session.removed.get() {
-            cache.forget();
+            cache.clear();
         } else {
             cache.commit(session.written.take().into_values(), Instant::now());
         }
@@ -283,11 +284,11 @@ impl File {
 }
 
 fn run(mut file: File, waiting: &Receiver<Box<dyn Write>>) {
-    // Ends when the store is dropped and the last write is done.
+    // Ends after the store was dropped and the last write has finished.
     while let Ok(first) = waiting.recv() {
         let mut batch = vec![first];
         batch.extend(waiting.try_iter().take(BATCH - 1));
-        file.carry_out(batch);
+        file.run_batch(batch);
     }
 }
 
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_io_error_at_commit_is_an_unknown_outcome_and_the_end_of_the_store() {
+    async fn an_io_error_at_commit_has_an_unknown_outcome_and_stops_the_store() {
         let commits: [Commit; 4] = [
             |_| Err(failure(ffi::SQLITE_IOERR_FSYNC)),
             |_| Err(failure(ffi::SQLITE_IOERR_WRITE)),
@@ -334,13 +335,13 @@ mod tests {
             assert!(matches!(both.0, Err(StoreError::Unknown(_))), "{code}: {both:?}");
             assert!(both.1.is_err(), "{code}: {both:?}");
             fault.happened().await;
-            let Err(StoreError::Unavailable(text)) = insert(&writer, 3).await else { panic!("{code}: it goes on") };
+            let Err(StoreError::Unavailable(text)) = insert(&writer, 3).await else { panic!("{code}: not refused") };
             assert!(text.contains("no longer be trusted"), "{text}");
         }
     }
 
     #[tokio::test]
-    async fn a_full_disk_at_commit_stores_nothing_and_passes() {
+    async fn a_full_disk_at_commit_stores_nothing_and_later_writes_succeed() {
         let (writer, fault) = writer(|db| {
             // Reports a full disk for only one transaction, which contains the number 7.
             if db.query_row("SELECT count(*) FROM numbers WHERE number = 7", [], |row| row.get::<_, i64>(0))? == 0 {
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_before_commit_stores_nothing_and_passes() {
+    async fn a_failure_before_commit_stores_nothing_and_does_not_stop_the_store() {
         let (writer, fault) = writer(commit);
         let full = |db: &Session<'_>| -> Result<(), OpError<StoreError>> {
             db.execute("INSERT INTO numbers VALUES (1)", [])?;

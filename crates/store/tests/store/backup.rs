@@ -13,12 +13,12 @@ use journeyman_testkit::{Postgres, World};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::conformance::work_off;
+use crate::conformance::complete_next_job;
 use crate::copy::{contents, fill};
 use crate::given::{House, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
 
 /// Returns a PostgreSQL store with data, and its URL.
-async fn lived_in() -> (House, String) {
+async fn populated() -> (House, String) {
     let url = Postgres::shared().database();
     let house = postgres_at(&url).await;
     fill(&house).await;
@@ -44,7 +44,7 @@ async fn queued(house: &House) -> JobId {
     id
 }
 
-/// A client that sends without pauses.
+/// A client that sends messages without pauses.
 struct Sending {
     stop: CancellationToken,
     client: JoinHandle<Vec<JobId>>,
@@ -76,7 +76,7 @@ impl Sending {
 }
 
 /// Asserts that each job is consistent with its messages and its log.
-async fn are_of_one_moment(house: &House, jobs: &[JobId]) {
+async fn assert_consistent(house: &House, jobs: &[JobId]) {
     for id in jobs {
         let Some(job) = house.store.job(*id).await.unwrap() else { continue };
         let messages = house.store.messages(*id).await.unwrap();
@@ -89,17 +89,17 @@ async fn are_of_one_moment(house: &House, jobs: &[JobId]) {
 
 /// Asserts that work continues in a restored database: idempotency keys are known, numbering continues, and earlier
 /// leases expire.
-async fn goes_on(house: &House) {
+async fn assert_usable(house: &House) {
     house.world.advance(Duration::from_secs(60));
-    work_off(house).await;
+    complete_next_job(house).await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     assert!(house.engine.add_message(&shop(), id, prompt("b"), keyed("0", "b")).await.unwrap().replayed);
 }
 
 #[tokio::test]
-async fn what_postgresql_held_is_there_after_a_restore_and_work_goes_on() {
-    let (old, url) = lived_in().await;
-    // Text that a careless format would not preserve.
+async fn a_restored_postgresql_database_is_complete_and_usable() {
+    let (old, url) = populated().await;
+    // Text with characters that the `COPY` format must escape.
     for text in ["\\.", "a\n\\.\nb", "tab\there, \\N, \"quoted\", ''", "Grüße 🦀\r\n"] {
         old.engine.create_job(&project("shop"), new_job(text), free()).await.unwrap();
     }
@@ -112,12 +112,12 @@ async fn what_postgresql_held_is_there_after_a_restore_and_work_goes_on() {
     import_postgres(&target, dir.path(), &exported).await.unwrap();
     let new = opened(&target, &old.world).await;
     assert_eq!(contents(&new).await, contents(&old).await);
-    goes_on(&new).await;
+    assert_usable(&new).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_made_while_messages_come_is_one_state_and_has_all_that_came_before() {
-    let (old, url) = lived_in().await;
+async fn a_backup_during_writes_is_consistent_and_has_all_earlier_data() {
+    let (old, url) = populated().await;
     let (before, sending) = (queued(&old).await, Sending::begin(&old));
     let mut backups = Vec::new();
     for _ in 0..5 {
@@ -129,13 +129,13 @@ async fn a_backup_made_while_messages_come_is_one_state_and_has_all_that_came_be
         import_postgres(&target, dir.path(), &exported).await.unwrap();
         let new = opened(&target, &old.world).await;
         assert_eq!(new.store.messages(before).await.unwrap().len(), 2);
-        are_of_one_moment(&new, &sent).await;
+        assert_consistent(&new, &sent).await;
     }
 }
 
 #[tokio::test]
-async fn a_database_that_holds_something_or_is_later_is_not_restored_into() {
-    let (_, url) = lived_in().await;
+async fn a_restore_needs_an_empty_database_and_a_matching_schema() {
+    let (_, url) = populated().await;
     let (dir, mut exported, _) = export(&url).await;
     let refused = import_postgres(&url, dir.path(), &exported).await;
     assert!(matches!(&refused, Err(BackupError::NotEmpty(table)) if table == "meta"), "{refused:?}");
@@ -155,7 +155,7 @@ async fn a_database_that_holds_something_or_is_later_is_not_restored_into() {
 }
 
 #[tokio::test]
-async fn a_backup_of_an_earlier_schema_is_brought_up_to_date() {
+async fn a_backup_with_an_earlier_schema_is_migrated() {
     let server = Postgres::shared();
     let url = server.database();
     let database = url.rsplit('/').next().unwrap();
@@ -187,8 +187,8 @@ async fn a_backup_of_an_earlier_schema_is_brought_up_to_date() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_cut_restores_nothing() {
-    let (_, url) = lived_in().await;
+async fn a_truncated_file_restores_nothing() {
+    let (_, url) = populated().await;
     let (dir, exported, _) = export(&url).await;
     let path = dir.path().join("messages.copy");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -201,9 +201,9 @@ async fn a_file_that_is_cut_restores_nothing() {
 }
 
 #[tokio::test]
-async fn another_master_key_makes_no_backup() {
+async fn a_backup_with_another_master_key_is_refused() {
     let (dir, other) = (tempfile::tempdir().unwrap(), MasterKey::new([1; 32]));
-    let (_, url) = lived_in().await;
+    let (_, url) = populated().await;
     let refused = export_postgres(&url, dir.path(), &other, &mut drop).await;
     assert!(matches!(refused, Err(BackupError::Key(VaultError::OtherKey))), "{refused:?}");
     let house = sqlite().await;
@@ -213,7 +213,7 @@ async fn another_master_key_makes_no_backup() {
 }
 
 #[tokio::test]
-async fn a_database_without_a_schema_is_not_backed_up_and_an_absent_server_is_named() {
+async fn a_backup_needs_a_schema_and_a_reachable_server() {
     let dir = tempfile::tempdir().unwrap();
     let refused = export_postgres(&Postgres::shared().database(), dir.path(), &master_key(), &mut drop).await;
     assert!(matches!(refused, Err(BackupError::Unused(_))), "{refused:?}");
@@ -225,7 +225,7 @@ async fn a_database_without_a_schema_is_not_backed_up_and_an_absent_server_is_na
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_is_copied_beside_its_writer_and_the_copy_is_a_database() {
+async fn sqlite_is_copied_during_writes_and_the_copy_is_usable() {
     let old = sqlite().await;
     fill(&old).await;
     let (before, sending) = (queued(&old).await, Sending::begin(&old));
@@ -237,16 +237,16 @@ async fn sqlite_is_copied_beside_its_writer_and_the_copy_is_a_database() {
     let sent = sending.end().await;
     assert!(jobs.contains(&before) && exported.tables.is_empty());
     assert_eq!(check_sqlite(&copy).unwrap(), exported.schema_version);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "looking at it makes no file beside it");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "the check creates no other file");
     let store = SqliteStore::open(&copy, master_key(), old.world.clone()).unwrap();
     let new = House::over("sqlite", old.world.clone(), Arc::new(store));
     assert_eq!(new.store.messages(before).await.unwrap().len(), 2);
-    are_of_one_moment(&new, &sent).await;
-    goes_on(&new).await;
+    assert_consistent(&new, &sent).await;
+    assert_usable(&new).await;
 }
 
 #[tokio::test]
-async fn a_damaged_copy_of_sqlite_is_found() {
+async fn a_damaged_sqlite_copy_is_detected() {
     let old = sqlite().await;
     fill(&old).await;
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What every store promises. Each test runs on all of them.
+//! Tests of the properties that all stores have. Each test runs on all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::price::{Budgets, OverBudget, Scope as Purse};
 use journeyman_core::ports::{
-    AuditEntry, Cursor, JobFilter, PATIENCE, Retention, Spend, SpendError, Swept, UpdateError,
+    AuditEntry, Cursor, JobCounts, JobFilter, PATIENCE, Retention, Spend, SpendError, Swept, UpdateError,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{NewPull, PullState};
@@ -31,11 +31,11 @@ fn sha(digit: char) -> Sha {
     String::from(digit).repeat(40).parse().unwrap()
 }
 
-/// Claims the job and reports a whole turn with one commit.
-pub(crate) async fn work_off(house: &House) {
+/// Claims the next job, and reports a complete turn with one commit.
+pub(crate) async fn complete_next_job(house: &House) {
     let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
     let (job, token) = (claimed.job.id, claimed.lease.token);
-    assert_eq!(house.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "as it is now");
+    assert_eq!(house.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "up to date");
     let begun = TurnBegun {
         branch: "journeyman/x".into(),
         generation: 1,
@@ -49,20 +49,20 @@ pub(crate) async fn work_off(house: &House) {
     let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], artifacts, ending: Ending::Done };
     house.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
-    // A provider may report any number.
+    // A provider may report any token counts.
     let usage =
         Usage { input_tokens: 5, output_tokens: u64::MAX, cached_tokens: u64::MAX, cost_micros: Some(u64::MAX) };
     house.engine.report(job, token, Report::Finished { outcome, usage }).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_job_goes_its_way_and_every_table_tells_the_same() {
+async fn a_completed_job_is_consistent_in_all_tables() {
     for house in all().await {
         let name = house.name;
         let accepted = house.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap();
         assert_eq!(accepted.record.status, JobStatus::Active, "{name}");
         let id = accepted.record.id;
-        work_off(&house).await;
+        complete_next_job(&house).await;
         let job = house.store.job(id).await.unwrap().unwrap();
         assert_eq!(job.status(), JobStatus::Completed, "{name}");
         let messages = house.store.messages(id).await.unwrap();
@@ -91,12 +91,31 @@ async fn a_job_goes_its_way_and_every_table_tells_the_same() {
         assert_eq!(kinds, expected, "{name}");
         assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7], "{name}");
         assert_eq!(house.store.log(id, 2, 2).await.unwrap(), log[2..4], "{name}: a page of the log");
-        assert_eq!(house.store.active_jobs().await.unwrap(), 0, "{name}");
+        let counts = house.store.job_counts(house.world.now()).await.unwrap();
+        assert_eq!(counts, JobCounts::default(), "{name}: no job is active");
     }
 }
 
 #[tokio::test]
-async fn a_refused_command_leaves_no_trace() {
+async fn jobs_are_counted_by_whether_they_run() {
+    for house in all().await {
+        let begun = house.world.now();
+        for _ in 0..3 {
+            house.engine.create_job(&project("shop"), new_job("x"), free()).await.unwrap();
+            house.world.advance(Duration::from_secs(1));
+        }
+        house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        let counts = house.store.job_counts(house.world.now()).await.unwrap();
+        let second = Some(begun + Duration::from_secs(1));
+        assert_eq!(counts, JobCounts { active: 3, running: 1, due: 2, oldest_due: second }, "{}", house.name);
+        house.world.advance(LEASE);
+        let counts = house.store.job_counts(house.world.now()).await.unwrap();
+        assert_eq!((counts.running, counts.due), (0, 3), "{}: the lease has expired", house.name);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_command_stores_nothing() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         house.engine.archive(&shop(), id).await.unwrap();
@@ -107,7 +126,7 @@ async fn a_refused_command_leaves_no_trace() {
         assert_eq!(house.store.messages(id).await.unwrap().len(), 1, "{}", house.name);
         house.engine.unarchive(&shop(), id).await.unwrap();
         let taken = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
-        assert!(!taken.replayed, "{}: the key of the refused request was not kept", house.name);
+        assert!(!taken.replayed, "{}: the key of the refused request was not stored", house.name);
     }
 }
 
@@ -122,7 +141,7 @@ async fn a_job_is_found_only_in_its_project() {
 }
 
 #[tokio::test]
-async fn the_same_key_is_answered_as_the_first_time_and_stores_nothing() {
+async fn a_repeated_key_gets_the_first_answer_and_stores_nothing() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let first = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
@@ -132,7 +151,7 @@ async fn the_same_key_is_answered_as_the_first_time_and_stores_nothing() {
         assert_eq!(
             serde_json::to_string(&again.record).unwrap(),
             serde_json::to_string(&first.record).unwrap(),
-            "{}: although the job was archived since",
+            "{}: although the job has been archived since",
             house.name
         );
         assert_eq!(house.store.messages(id).await.unwrap().len(), 2, "{}", house.name);
@@ -142,12 +161,12 @@ async fn the_same_key_is_answered_as_the_first_time_and_stores_nothing() {
         house.store.sweep(house.world.now(), Retention::default(), 100).await.unwrap();
         house.engine.unarchive(&shop(), id).await.unwrap();
         let fresh = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await.unwrap();
-        assert!(!fresh.replayed, "{}: a day later the key is free", house.name);
+        assert!(!fresh.replayed, "{}: the key expires after a day", house.name);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_duplicates_are_one_message() {
+async fn concurrent_duplicates_store_one_message() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let mut sent = tokio::task::JoinSet::new();
@@ -164,7 +183,7 @@ async fn concurrent_duplicates_are_one_message() {
 }
 
 #[tokio::test]
-async fn the_limit_counts_what_was_accepted_and_opens_after_an_hour() {
+async fn the_rate_limit_counts_accepted_requests_and_resets_after_an_hour() {
     for house in all().await {
         let limited = || Admission { idempotency: None, limit: 2 };
         let id = house.engine.create_job(&project("shop"), new_job("a"), limited()).await.unwrap().record.id;
@@ -205,17 +224,17 @@ async fn each_job_is_claimed_by_one_worker() {
 }
 
 #[tokio::test]
-async fn who_waits_longest_is_served_first() {
+async fn the_longest_waiting_job_is_claimed_first() {
     for house in all().await {
         let mut made = Vec::new();
         for title in ["a", "b"] {
             made.push(house.engine.create_job(&project("shop"), new_job(title), free()).await.unwrap().record.id);
             house.world.advance(Duration::from_secs(1));
         }
-        work_off(&house).await;
+        complete_next_job(&house).await;
         house.engine.add_message(&shop(), made[0], prompt("more"), free()).await.unwrap();
         let next = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        assert_eq!(next.job.id, made[1], "{}: the older job's follow-up came later", house.name);
+        assert_eq!(next.job.id, made[1], "{}: the follow-up of the older job came later", house.name);
         house.world.advance(Duration::from_secs(1));
         house.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap();
         let next = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
@@ -224,7 +243,7 @@ async fn who_waits_longest_is_served_first() {
 }
 
 #[tokio::test]
-async fn a_project_with_many_jobs_does_not_keep_others_waiting() {
+async fn a_project_with_many_jobs_does_not_delay_others() {
     for house in all().await {
         house.store.create_project(project("quiet"), [].into()).await.unwrap();
         for _ in 0..5 {
@@ -254,10 +273,10 @@ async fn a_project_has_no_more_runs_than_its_limit() {
             house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
         }
         let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: one runs");
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: one run is live");
         house.world.advance(LEASE);
         let again = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
-        assert_ne!(again.job.id, first.job.id, "{name}: the one that waits goes before the one that was lost");
+        assert_ne!(again.job.id, first.job.id, "{name}: the waiting job comes before the lost one");
         house.engine.cancel(&shop(), again.job.id).await.unwrap();
         let lost = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert_eq!(lost.job.id, first.job.id, "{name}");
@@ -265,14 +284,14 @@ async fn a_project_has_no_more_runs_than_its_limit() {
 }
 
 #[tokio::test]
-async fn a_follow_up_waits_a_little_for_the_worker_that_has_the_workspace() {
+async fn a_follow_up_waits_briefly_for_the_worker_that_has_the_workspace() {
     for house in all().await {
         let name = house.name;
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        work_off(&house).await;
+        complete_next_job(&house).await;
         house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: worker 1 has it");
-        work_off(&house).await;
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: worker 1 has the workspace");
+        complete_next_job(&house).await;
         house.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
         house.world.advance(PATIENCE);
         let taken = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
@@ -281,14 +300,14 @@ async fn a_follow_up_waits_a_little_for_the_worker_that_has_the_workspace() {
 }
 
 #[tokio::test]
-async fn no_job_waits_for_an_hour_that_is_over_when_the_clock_is_set_back() {
+async fn no_job_waits_longer_because_the_clock_was_set_back() {
     const HOUR: Duration = Duration::from_secs(3600);
     for house in all().await {
         let name = house.name;
         // One job waits for a worker that does not come, one waits for its next attempt, one is new, and one is
         // running.
         let warm = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        work_off(&house).await;
+        complete_next_job(&house).await;
         house.engine.add_message(&shop(), warm, prompt("b"), free()).await.unwrap();
         let retried = house.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap().record.id;
         let claimed = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
@@ -316,11 +335,11 @@ async fn no_job_waits_for_an_hour_that_is_over_when_the_clock_is_set_back() {
 }
 
 #[tokio::test]
-async fn clocks_that_differ_a_little_change_nothing() {
+async fn small_clock_differences_do_not_affect_claims() {
     for house in all().await {
         let name = house.name;
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        work_off(&house).await;
+        complete_next_job(&house).await;
         house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
         house.world.set_back(Duration::from_millis(300));
         assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: it waits for worker 1");
@@ -328,12 +347,12 @@ async fn clocks_that_differ_a_little_change_nothing() {
         let failed = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "x"), retry: Some(999) };
         let failed = Report::Finished { outcome: failed, usage: Usage::default() };
         house.engine.report(id, claimed.lease.token, failed).await.unwrap();
-        assert_eq!(house.engine.claim(worker(1), LEASE).await.unwrap(), None, "{name}: the wait holds");
+        assert_eq!(house.engine.claim(worker(1), LEASE).await.unwrap(), None, "{name}: the next attempt is not due");
     }
 }
 
 #[tokio::test]
-async fn calls_that_ended_after_their_run_are_added_to_its_usage() {
+async fn calls_that_end_after_their_run_are_added_to_its_usage() {
     let call = |input: u64, cost: Option<u64>| TranscriptEntry {
         kind: TranscriptKind::ModelCalled,
         data: serde_json::json!({ "inputTokens": input, "cachedTokens": 1, "outputTokens": 2, "costMicros": cost }),
@@ -359,14 +378,14 @@ async fn calls_that_ended_after_their_run_are_added_to_its_usage() {
         late(vec![call(1, None)]).await;
         assert_eq!(usage().await, sum(4, 32, None), "{name}: the cost of one call is unknown");
         late(vec![call(u64::MAX, Some(1))]).await;
-        assert_eq!(usage().await, sum(5, u64::MAX, None), "{name}: a sum stops at the largest number");
+        assert_eq!(usage().await, sum(5, u64::MAX, None), "{name}: a sum saturates at the largest number");
         let page = house.store.log(id, 0, 100).await.unwrap();
         assert_eq!(page.iter().filter(|line| line.run_id == Some(run) && line.kind == "agent.model_call").count(), 5);
     }
 }
 
 #[tokio::test]
-async fn a_branch_is_taken_while_a_job_that_is_not_archived_works_on_it() {
+async fn a_branch_is_taken_until_its_job_is_archived() {
     for house in all().await {
         let name = house.name;
         let on = |branch: &str| {
@@ -386,7 +405,7 @@ async fn a_branch_is_taken_while_a_job_that_is_not_archived_works_on_it() {
         assert!(matches!(create(&generated).await, Err(UpdateError::BranchTaken(..))), "{name}");
         assert!(create("other").await.is_ok(), "{name}");
         house.store.create_project(project("blog"), [].into()).await.unwrap();
-        assert!(engine.create_job(&project("blog"), on("fix"), free()).await.is_ok(), "{name}: of another project");
+        assert!(engine.create_job(&project("blog"), on("fix"), free()).await.is_ok(), "{name}: in another project");
 
         engine.archive(&shop(), first).await.unwrap();
         let second = create("fix").await.unwrap();
@@ -430,7 +449,7 @@ async fn idempotency_keys_belong_to_their_callers() {
 }
 
 #[tokio::test]
-async fn a_request_that_the_previous_version_has_done_is_not_done_again() {
+async fn a_request_accepted_by_the_previous_version_is_replayed() {
     let house = sqlite().await;
     let first = house.engine.create_job(&project("shop"), new_job("a"), keyed("k", "body")).await.unwrap().record.id;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
@@ -440,11 +459,11 @@ async fn a_request_that_the_previous_version_has_done_is_not_done_again() {
     let again = house.engine.create_job(&project("shop"), new_job("a"), keyed("k", "body")).await.unwrap();
     assert_eq!((again.record.id, again.replayed), (first, true));
     let other = house.engine.create_job(&project("shop"), new_job("b"), keyed("k", "other")).await.unwrap();
-    assert!(!other.replayed, "it may be another caller's key");
+    assert!(!other.replayed, "the key may belong to another caller");
 }
 
 #[tokio::test]
-async fn the_times_of_messages_have_the_order_of_the_messages() {
+async fn message_times_never_decrease_within_a_job() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         house.world.set_back(Duration::from_secs(2));
@@ -459,11 +478,11 @@ async fn the_times_of_messages_have_the_order_of_the_messages() {
 }
 
 #[tokio::test]
-async fn a_lost_lease_is_taken_over_and_its_token_is_worth_nothing() {
+async fn an_expired_lease_is_taken_over_and_its_token_is_rejected() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{}: the lease holds", house.name);
+        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{}: the lease is valid", house.name);
         house.world.advance(LEASE);
         let second = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert!(second.lease.token > first.lease.token, "{}", house.name);
@@ -480,7 +499,7 @@ async fn a_lost_lease_is_taken_over_and_its_token_is_worth_nothing() {
 }
 
 #[tokio::test]
-async fn what_rests_goes_after_its_time_and_nothing_else() {
+async fn only_inactive_jobs_are_removed_after_their_retention() {
     for house in all().await {
         let name = house.name;
         let create = async || house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -513,26 +532,26 @@ async fn what_rests_goes_after_its_time_and_nothing_else() {
         assert!(has_transcript(old).await && has_transcript(busy).await, "{name}");
         let transcripts = Retention { transcripts: minute, ..Retention::default() };
         assert_eq!(sweep(transcripts).await.unwrap(), Swept { transcripts: 1, ..Swept::default() }, "{name}");
-        assert_eq!(sweep(transcripts).await.unwrap(), Swept::default(), "{name}: once");
+        assert_eq!(sweep(transcripts).await.unwrap(), Swept::default(), "{name}: only once");
         assert!(!has_transcript(old).await && has_transcript(busy).await, "{name}");
         let kinds: Vec<String> =
             house.store.log(old, 0, 100).await.unwrap().into_iter().map(|line| line.kind).collect();
         let expected =
             ["job.created", "message.accepted", "run.started", "run.finished", "message.finished", "job.failed"];
-        assert_eq!(kinds, expected, "{name}: the rest stays");
+        assert_eq!(kinds, expected, "{name}: the other entries stay");
         house.engine.add_message(&shop(), old, prompt("more"), free()).await.unwrap();
         house.engine.cancel(&shop(), old).await.unwrap();
         house.store.spend(spend(old, 7, 5, Budgets::default())).await.unwrap();
         let jobs = Retention { jobs: minute, ..Retention::default() };
-        assert_eq!(sweep(jobs).await.unwrap(), Swept::default(), "{name}: it has come to rest just now");
+        assert_eq!(sweep(jobs).await.unwrap(), Swept::default(), "{name}: the job has just become inactive");
         house.world.advance(Duration::from_secs(60));
         assert_eq!(sweep(jobs).await.unwrap(), Swept { jobs: 2, ..Swept::default() }, "{name}");
-        for gone in [old, young] {
-            assert_eq!(house.store.job(gone).await.unwrap(), None, "{name}");
-            assert_eq!(house.store.spent(shop(), gone, 7).await.unwrap(), [0, 5, 5], "{name}");
-            assert!(house.store.messages(gone).await.unwrap().is_empty(), "{name}");
-            assert!(house.store.runs(gone).await.unwrap().is_empty(), "{name}");
-            assert!(house.store.log(gone, 0, 100).await.unwrap().is_empty(), "{name}");
+        for removed in [old, young] {
+            assert_eq!(house.store.job(removed).await.unwrap(), None, "{name}");
+            assert_eq!(house.store.spent(shop(), removed, 7).await.unwrap(), [0, 5, 5], "{name}");
+            assert!(house.store.messages(removed).await.unwrap().is_empty(), "{name}");
+            assert!(house.store.runs(removed).await.unwrap().is_empty(), "{name}");
+            assert!(house.store.log(removed, 0, 100).await.unwrap().is_empty(), "{name}");
         }
         assert!(house.store.job(busy).await.unwrap().is_some(), "{name}");
     }
@@ -554,8 +573,8 @@ async fn lists_are_stable_while_jobs_are_added() {
         let page = house.store.jobs(filter(None, 2)).await.unwrap();
         house.engine.create_job(&project("shop"), new_job("new"), free()).await.unwrap();
         let last = page.last().unwrap();
-        let place = Cursor { created_at: last.created_at, id: last.id };
-        let rest = house.store.jobs(filter(Some(place), 10)).await.unwrap();
+        let cursor = Cursor { created_at: last.created_at, id: last.id };
+        let rest = house.store.jobs(filter(Some(cursor), 10)).await.unwrap();
         let seen: Vec<_> = page.iter().chain(&rest).map(|job| job.id).collect();
         assert_eq!(seen, made, "{}", house.name);
         let search = |text: &str| JobFilter { title_contains: Some(text.to_owned()), ..filter(None, 10) };
@@ -568,7 +587,7 @@ async fn lists_are_stable_while_jobs_are_added() {
 }
 
 #[tokio::test]
-async fn lists_of_a_status_and_searches_have_the_same_order_and_the_same_bounds() {
+async fn all_filters_give_lists_with_the_same_order_and_bounds() {
     for house in all().await {
         let name = house.name;
         house.store.create_project(project("other"), [].into()).await.unwrap();
@@ -613,47 +632,47 @@ async fn lists_of_a_status_and_searches_have_the_same_order_and_the_same_bounds(
 }
 
 #[tokio::test]
-async fn waiters_hear_of_work_and_of_news() {
+async fn waiters_wake_up_for_work_and_for_log_entries() {
     for house in all().await {
         let seen = house.store.work_version();
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let soon = Duration::from_secs(5);
         tokio::time::timeout(soon, house.store.work_changed(seen)).await.expect("work");
-        tokio::time::timeout(soon, house.store.watch(id).changed(1)).await.expect("news that is there already");
+        tokio::time::timeout(soon, house.store.watch(id).changed(1)).await.expect("an entry that exists already");
         let store = Arc::clone(&house.store);
         let waiting = tokio::spawn(async move { store.watch(id).changed(2).await });
         tokio::task::yield_now().await;
         house.engine.cancel(&shop(), id).await.unwrap();
-        tokio::time::timeout(soon, waiting).await.expect("news").unwrap();
+        tokio::time::timeout(soon, waiting).await.expect("a new entry").unwrap();
         let quiet = tokio::time::timeout(Duration::from_millis(20), house.store.watch(id).changed(99)).await;
-        assert!(quiet.is_err(), "{}: no news", house.name);
+        assert!(quiet.is_err(), "{}: no new entry", house.name);
     }
 }
 
 #[tokio::test]
-async fn a_watch_misses_nothing_between_two_looks() {
+async fn a_watch_misses_nothing_between_two_reads() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let mut watch = house.store.watch(id);
         let mut seen = house.store.job(id).await.unwrap().unwrap().last_seq;
         for number in 0..3 {
             house.engine.add_message(&shop(), id, prompt(&number.to_string()), free()).await.unwrap();
-            tokio::time::timeout(Duration::from_secs(4), watch.changed(seen)).await.expect("news");
+            tokio::time::timeout(Duration::from_secs(4), watch.changed(seen)).await.expect("a new entry");
             seen = house.store.job(id).await.unwrap().unwrap().last_seq;
         }
         let quiet = tokio::time::timeout(Duration::from_millis(50), watch.changed(seen)).await;
-        assert!(quiet.is_err(), "{}: no news", house.name);
+        assert!(quiet.is_err(), "{}: no new entry", house.name);
     }
 }
 
 #[tokio::test]
-async fn a_run_that_is_taken_over_brings_its_message_too() {
+async fn taking_over_a_run_returns_its_message() {
     for house in all().await {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let lost = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
         house.world.advance(LEASE + Duration::from_secs(1));
         let mut next = None;
-        // The first claim may only clear the lost run away; the next attempt waits a moment.
+        // The first claim may only end the lost run; the next attempt is due a little later.
         for _ in 0..5 {
             next = house.engine.claim(worker(2), LEASE).await.unwrap();
             if next.is_some() {
@@ -668,7 +687,7 @@ async fn a_run_that_is_taken_over_brings_its_message_too() {
 }
 
 #[tokio::test]
-async fn projects_and_their_secrets() {
+async fn projects_and_secrets_are_created_changed_and_deleted() {
     for house in all().await {
         let name = house.name;
         let library = || "library".parse().unwrap();
@@ -704,7 +723,7 @@ async fn projects_and_their_secrets() {
 }
 
 #[tokio::test]
-async fn keys_and_their_audit_log() {
+async fn keys_and_audit_entries_are_stored() {
     for house in all().await {
         let name = house.name;
         let key = ApiKey {
@@ -741,8 +760,8 @@ async fn keys_and_their_audit_log() {
         let unknown = KeyId::from_uuid(Uuid::from_u128(8));
         let missing = house.store.revoke_key(unknown, line(50, "key.revoked")).await;
         assert_eq!(missing, Err(AdminRefusal::NoKey.into()), "{name}");
-        let kept = house.store.keys().await.unwrap().remove(0);
-        let times = (kept.last_used_at.map(Timestamp::as_micros), kept.revoked_at.map(Timestamp::as_micros));
+        let stored = house.store.keys().await.unwrap().remove(0);
+        let times = (stored.last_used_at.map(Timestamp::as_micros), stored.revoked_at.map(Timestamp::as_micros));
         assert_eq!(times, (Some(20), Some(30)), "{name}");
         let lines = house.store.audit(None, 9).await.unwrap();
         let entries: Vec<_> = lines.iter().map(|line| line.entry.clone()).collect();
@@ -774,12 +793,12 @@ async fn a_branch_has_at_most_one_open_pull_request() {
         let open_of = |head: &str| house.store.open_pull_of("shop".to_owned(), head.to_owned());
         assert_eq!(open_of("a").await.unwrap(), Some(first), "{name}");
         assert_eq!(open_of("b").await.unwrap(), None, "{name}");
-        assert_eq!(open("other", "a").await.unwrap().unwrap().number, 1, "{name}: numbers are each repository's");
+        assert_eq!(open("other", "a").await.unwrap().unwrap().number, 1, "{name}: each repository counts separately");
         assert_eq!(open("shop", "b").await.unwrap().unwrap().number, 2, "{name}");
         let between = Some((sha('a'), sha('b')));
         let end = |state| house.store.end_pull("shop".into(), 1, state, between.clone(), at(9));
         assert!(end(PullState::Merged).await.unwrap(), "{name}");
-        assert!(!end(PullState::Closed).await.unwrap(), "{name}: it is merged already");
+        assert!(!end(PullState::Closed).await.unwrap(), "{name}: it is already merged");
         assert_eq!(open_of("a").await.unwrap(), None, "{name}");
         let merged = house.store.pull("shop".into(), 1).await.unwrap().unwrap();
         assert_eq!(
@@ -799,7 +818,7 @@ fn spend(job: JobId, day: i64, micros: i64, budgets: Budgets) -> Spend {
 }
 
 #[tokio::test]
-async fn money_is_added_to_all_sums_or_to_none() {
+async fn a_cost_is_added_to_all_sums_or_to_none() {
     for house in all().await {
         let name = house.name;
         let [one, two] = [1, 2].map(|number| JobId::from_uuid(Uuid::from_u128(number)));
@@ -823,18 +842,18 @@ async fn money_is_added_to_all_sums_or_to_none() {
         let just_enough = Budgets { run: Some(0), job: Some(120), day: Some(160), project: Some(170) };
         house.store.spend(spend(one, 7, 10, just_enough)).await.unwrap();
         house.store.spend(spend(one, 7, -1000, just_enough)).await.unwrap();
-        assert_eq!(spent(one, 7).await, [0, 0, 0], "{name}: less than nothing is nothing");
+        assert_eq!(spent(one, 7).await, [0, 0, 0], "{name}: a sum is never negative");
         let other: ProjectId = "other".parse().unwrap();
         house.store.spend(Spend { project: other.clone(), ..spend(one, 7, 5, free) }).await.unwrap();
-        assert_eq!(house.store.spent(other, one, 7).await.unwrap(), [0; 3], "{name}: a project that is not there");
+        assert_eq!(house.store.spent(other, one, 7).await.unwrap(), [0; 3], "{name}: an unknown project");
         house.store.spend(spend(one, 7, 5, free)).await.unwrap();
         house.store.delete_project(shop()).await.unwrap();
-        assert_eq!(spent(one, 7).await, [0; 3], "{name}: it goes with its project");
+        assert_eq!(spent(one, 7).await, [0; 3], "{name}: deleted with the project");
     }
 }
 
 #[tokio::test]
-async fn a_sum_of_money_stops_at_the_largest_number() {
+async fn a_sum_of_costs_saturates_at_the_largest_number() {
     for house in all().await {
         let (name, job) = (house.name, JobId::from_uuid(Uuid::from_u128(1)));
         let most = u64::try_from(i64::MAX).unwrap();
@@ -852,18 +871,18 @@ async fn a_sum_of_money_stops_at_the_largest_number() {
         let refused = house.store.spend(spend(job, 7, 5, budgets)).await;
         assert_eq!(refused, Err(SpendError::OverBudget(over)), "{name}");
         house.store.spend(spend(job, 7, -i64::MAX, Budgets::default())).await.unwrap();
-        assert_eq!(spent().await, [0; 3], "{name}: and it can be corrected");
+        assert_eq!(spent().await, [0; 3], "{name}: the sum can be corrected");
     }
 }
 
 #[tokio::test]
-async fn calls_at_the_same_time_do_not_spend_more_than_there_is() {
+async fn concurrent_calls_do_not_exceed_a_budget() {
     for house in all().await {
         let job = JobId::from_uuid(Uuid::from_u128(1));
         let budgets = Budgets { day: Some(100), ..Budgets::default() };
         let calls = (0..20).map(|_| house.store.spend(spend(job, 7, 9, budgets)));
-        let went = futures::future::join_all(calls).await.into_iter().filter(Result::is_ok).count();
+        let accepted = futures::future::join_all(calls).await.into_iter().filter(Result::is_ok).count();
         let spent = house.store.spent(shop(), job, 7).await.unwrap();
-        assert_eq!((went, spent), (11, [99; 3]), "{}", house.name);
+        assert_eq!((accepted, spent), (11, [99; 3]), "{}", house.name);
     }
 }

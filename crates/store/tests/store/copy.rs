@@ -1,4 +1,4 @@
-//! Moving from SQLite to PostgreSQL.
+//! Tests of copying a database from SQLite to PostgreSQL.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use journeyman_core::project::SecretValue;
 use journeyman_store::{CopyError, PostgresStore, Schema, copy_to_postgres};
 use journeyman_testkit::{Postgres, Seeds as _};
 
-use crate::conformance::work_off;
+use crate::conformance::complete_next_job;
 use crate::given::{House, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
 
-/// A store with something in every table.
-async fn lived_in() -> House {
+/// Returns a SQLite store with secrets and finished jobs.
+async fn populated() -> House {
     let house = sqlite().await;
     fill(&house).await;
     house
@@ -23,11 +23,11 @@ pub(crate) async fn fill(house: &House) {
     for number in 0..3 {
         let id = house.engine.create_job(&project("shop"), new_job("Schön"), free()).await.unwrap().record.id;
         house.engine.add_message(&shop(), id, prompt("b"), keyed(&number.to_string(), "b")).await.unwrap();
-        work_off(house).await;
+        complete_next_job(house).await;
     }
 }
 
-/// Returns everything that the API shows of jobs.
+/// Returns the projects, secrets and jobs of a store as text, to compare stores.
 pub(crate) async fn contents(house: &House) -> Vec<String> {
     let mut seen = vec![format!("{:?}", house.store.projects().await.unwrap())];
     seen.push(format!("{:?}", house.store.secrets(shop()).await.unwrap()));
@@ -50,8 +50,8 @@ pub(crate) async fn contents(house: &House) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn everything_is_there_and_work_goes_on() {
-    let (old, url) = (lived_in().await, Postgres::shared().database());
+async fn a_copied_database_is_complete_and_usable() {
+    let (old, url) = (populated().await, Postgres::shared().database());
     let file = old.dir.as_ref().unwrap().path().join("journeyman.db");
     let copied = copy_to_postgres(&file, &url).await.unwrap();
     let rows = |table: &str| copied.iter().find(|(name, _)| *name == table).unwrap().1;
@@ -59,25 +59,25 @@ async fn everything_is_there_and_work_goes_on() {
     let store = PostgresStore::open(&url, 4, Schema::Check, master_key(), old.world.clone()).await.unwrap();
     let new = House::over("postgres", old.world.clone(), std::sync::Arc::new(store));
     assert_eq!(contents(&new).await, contents(&old).await);
-    // Numbers go on behind those that were copied, and a key is known again.
+    // The numbers of new rows follow the copied ones, and an idempotency key is still known.
     new.world.advance(Duration::from_secs(60));
-    work_off(&new).await;
+    complete_next_job(&new).await;
     let id = new.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let again = new.engine.add_message(&shop(), id, prompt("b"), keyed("0", "b")).await.unwrap();
     assert!(again.replayed);
 }
 
 #[tokio::test]
-async fn a_target_that_holds_something_is_refused() {
-    let (old, url) = (lived_in().await, Postgres::shared().database());
+async fn a_target_that_is_not_empty_is_refused() {
+    let (old, url) = (populated().await, Postgres::shared().database());
     let file = old.dir.as_ref().unwrap().path().join("journeyman.db");
     copy_to_postgres(&file, &url).await.unwrap();
     assert!(matches!(copy_to_postgres(&file, &url).await, Err(CopyError::NotEmpty("meta"))));
 }
 
 #[tokio::test]
-async fn a_row_that_comes_out_different_is_found_and_nothing_is_copied() {
-    let (old, server) = (lived_in().await, Postgres::shared());
+async fn a_row_that_differs_is_detected_and_nothing_is_copied() {
+    let (old, server) = (populated().await, Postgres::shared());
     let url = server.database();
     let database = url.rsplit('/').next().unwrap();
     PostgresStore::migrate(&url).await.unwrap();

@@ -1,4 +1,4 @@
-//! One generated plan on every store gives equal results: the same answers, the same rows.
+//! Generated plans, which must give the same answers and the same rows in every store.
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Carries out a plan and writes down everything that can be seen.
-async fn carry_out(house: &House, plan: &[Step]) -> Vec<String> {
+/// Runs a plan, and returns all answers and all resulting rows as text.
+async fn run_plan(house: &House, plan: &[Step]) -> Vec<String> {
     let mut seen = Vec::new();
     let (mut jobs, mut claims): (Vec<JobId>, Vec<(JobId, Token)>) = (Vec::new(), Vec::new());
     let admit = |key: Option<u8>, body: &str| match key {
@@ -59,7 +59,7 @@ async fn carry_out(house: &House, plan: &[Step]) -> Vec<String> {
         None => Admission { idempotency: None, limit: 12 },
     };
     for step in plan {
-        // Claims from the end: the newest is the likeliest to be live, older ones are stale.
+        // Counts from the newest claim, because older claims are more likely to be stale.
         let claim = |number: usize| claims.iter().rev().nth(number).copied();
         let job = |number: usize| jobs.get(number).copied().unwrap_or(JobId::from_uuid(Uuid::nil()));
         let outcome = match step {
@@ -158,14 +158,14 @@ async fn turn(house: &House, job: JobId, token: Token, publish: bool) -> Vec<Str
 }
 
 #[test]
-fn every_store_answers_a_plan_alike() {
+fn every_store_gives_the_same_results_for_a_plan() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let config = ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
     let plans = proptest::collection::vec(step(), 1..60);
     TestRunner::new(config)
         .run(&plans, |plan| {
             let houses = runtime.block_on(all());
-            let seen: Vec<_> = houses.iter().map(|house| runtime.block_on(carry_out(house, &plan))).collect();
+            let seen: Vec<_> = houses.iter().map(|house| runtime.block_on(run_plan(house, &plan))).collect();
             for (house, other) in houses.iter().zip(&seen).skip(1) {
                 prop_assert_eq!(&seen[0], other, "memory and {} differ", house.name);
             }

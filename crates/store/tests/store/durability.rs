@@ -1,4 +1,4 @@
-//! What SQLite alone must hold: it is on disk, of a known version, and says clearly what is wrong with it.
+//! Tests of properties that only SQLite has: durability, schema versions, disk space, and clear errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use crate::given::{House, free, master_key, new_job, project, prompt, shop, sqlite, worker};
 
 #[tokio::test]
-async fn what_was_accepted_is_there_after_reopening_beside_the_open_store() {
+async fn accepted_jobs_are_visible_to_another_store_on_the_same_file() {
     let house = sqlite().await;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -44,7 +44,7 @@ async fn many_requests_share_transactions() {
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_left_alone() {
+fn a_newer_schema_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 999).unwrap();
@@ -54,7 +54,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused() {
+fn a_file_that_is_not_a_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
     std::fs::write(&path, "this is a text file, and longer than the header of a database would be").unwrap();
@@ -74,7 +74,7 @@ async fn an_unreadable_row_is_named() {
         panic!("an unknown status was read");
     };
     assert!(detail.contains("dreaming"), "{detail}");
-    // The store that wrote the job believes what it wrote for a moment.
+    // The store that wrote the job still has it in its cache, so another store reads it.
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
     let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
     let Err(StoreError::Corrupt { table: "jobs", row, .. }) = other.job(id).await else {
@@ -84,7 +84,7 @@ async fn an_unreadable_row_is_named() {
 }
 
 #[tokio::test]
-async fn no_secret_is_in_the_file_and_another_key_opens_none() {
+async fn secrets_are_encrypted_in_the_files_and_another_key_is_refused() {
     let house = sqlite().await;
     let secrets = [("TOKEN".to_owned(), Some(SecretValue("s3cr3t-v4lue".to_owned())))].into();
     house.store.update_project(project("shop"), secrets).await.unwrap();
@@ -98,24 +98,24 @@ async fn no_secret_is_in_the_file_and_another_key_opens_none() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_an_error_and_nothing_is_half_written() {
+async fn a_full_disk_is_an_error_and_leaves_no_partial_write() {
     let house = sqlite().await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
-    // A trigger that fails stands in for a disk that refuses the message's row after the job's was written.
+    // A failing trigger simulates a disk that is full when the message is written, after the job.
     let fail =
         "CREATE TRIGGER full BEFORE INSERT ON messages BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END";
     Connection::open(&path).unwrap().execute_batch(fail).unwrap();
     let refused = house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap_err();
     assert!(refused.to_string().contains("full"), "{refused}");
     let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
-    assert_eq!(other.job(id).await.unwrap().unwrap().queue.len(), 1, "the job was taken back with the message");
+    assert_eq!(other.job(id).await.unwrap().unwrap().queue.len(), 1, "the write of the job was rolled back too");
     Connection::open(&path).unwrap().execute_batch("DROP TRIGGER full").unwrap();
     house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_another_process_wrote_is_decided_upon() {
+async fn decisions_see_the_writes_of_other_processes() {
     let house = sqlite().await;
     let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -131,16 +131,16 @@ async fn what_another_process_wrote_is_decided_upon() {
     assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     engine.cancel(&shop(), id).await.unwrap();
     other.delete_project(shop()).await.unwrap();
-    let gone = house.engine.add_message(&shop(), id, prompt("f"), free()).await;
-    assert_eq!(gone, Err(UpdateError::NotFound));
+    let late = house.engine.add_message(&shop(), id, prompt("f"), free()).await;
+    assert_eq!(late, Err(UpdateError::NotFound));
     assert_eq!(house.store.job(id).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn a_disk_that_does_not_answer_is_an_error_in_time_and_nothing_is_stored_later() {
+async fn a_hanging_disk_is_an_error_in_time_and_nothing_is_stored_later() {
     let house = sqlite().await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-    // Somebody who holds the file's lock stands in for a disk that hangs.
+    // Another connection that holds the lock of the file simulates a hanging disk.
     let holder = Connection::open(house.dir.as_ref().unwrap().path().join("journeyman.db")).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let shop = shop();
@@ -153,7 +153,7 @@ async fn a_disk_that_does_not_answer_is_an_error_in_time_and_nothing_is_stored_l
     assert_eq!(prompts, ["a", "c"]);
 }
 
-/// Returns the size of the database file in bytes after a checkpoint, which also happens by itself after a while.
+/// Runs a checkpoint, which otherwise happens after enough writes, and returns the size of the database file in bytes.
 fn size(house: &House) -> u64 {
     Connection::open(file(house)).unwrap().query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).unwrap();
     std::fs::metadata(file(house)).unwrap().len()
@@ -163,8 +163,8 @@ fn file(house: &House) -> std::path::PathBuf {
     house.dir.as_ref().unwrap().path().join("journeyman.db")
 }
 
-/// Creates finished jobs with transcripts of 8 MiB in all.
-async fn talkative(house: &House) {
+/// Creates inactive jobs with transcripts of 8 MiB in total.
+async fn add_transcripts(house: &House) {
     for _ in 0..32 {
         let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let claimed = house.engine.claim(worker(1), Duration::from_secs(30)).await.unwrap().unwrap();
@@ -177,18 +177,18 @@ async fn talkative(house: &House) {
 }
 
 #[tokio::test]
-async fn a_sweep_gives_room_back_to_the_disk() {
+async fn a_sweep_returns_free_space_to_the_disk() {
     let house = sqlite().await;
-    talkative(&house).await;
+    add_transcripts(&house).await;
     let before = size(&house);
     assert!(before > 8 << 20, "{before}");
     house.world.advance(Duration::from_secs(3600));
     let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
     let swept = house.store.sweep(house.world.now(), retention, 100).await.unwrap();
     assert_eq!(swept.transcripts, 32);
-    // Without a further checkpoint.
+    // The size without another checkpoint.
     let after = std::fs::metadata(file(&house)).unwrap().len();
-    // Some free pages are kept for new data.
+    // The database keeps some free pages for new data.
     assert!(after < 5 << 20, "{after} of {before}");
     let healthy: String =
         Connection::open(file(&house)).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -196,20 +196,20 @@ async fn a_sweep_gives_room_back_to_the_disk() {
 }
 
 #[tokio::test]
-async fn a_database_of_an_earlier_version_gives_room_back_once_it_was_compacted() {
+async fn an_earlier_database_returns_free_space_only_after_it_was_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
-    // Like a file from an earlier version: without the setting that must come before the first table.
+    // Like a file from an earlier version, without `auto_vacuum`, which must be set before the first table is created.
     Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE old (a)").unwrap();
     let world = World::new();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), world.clone()).unwrap());
     store.create_project(project("shop"), [].into()).await.unwrap();
     let house = House { dir: Some(dir), ..House::over("sqlite", world, store) };
-    talkative(&house).await;
+    add_transcripts(&house).await;
     house.world.advance(Duration::from_secs(3600));
     let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
     house.store.sweep(house.world.now(), retention, 100).await.unwrap();
-    assert!(size(&house) > 8 << 20, "it cannot give anything back yet");
+    assert!(size(&house) > 8 << 20, "it cannot return space yet");
     let id = house.engine.create_job(&project("shop"), new_job("kept"), free()).await.unwrap().record.id;
     house.engine.cancel(&shop(), id).await.unwrap();
     let House { store, engine, dir, world, .. } = house;
@@ -219,14 +219,14 @@ async fn a_database_of_an_earlier_version_gives_room_back_once_it_was_compacted(
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), world.clone()).unwrap());
     let house = House { dir, ..House::over("sqlite", world, store) };
     assert_eq!(house.store.job(id).await.unwrap().unwrap().title, "kept");
-    talkative(&house).await;
+    add_transcripts(&house).await;
     house.world.advance(Duration::from_secs(3600));
     house.store.sweep(house.world.now(), retention, 100).await.unwrap();
     assert!(size(&house) < 5 << 20, "{}", size(&house));
 }
 
 #[tokio::test]
-async fn what_a_process_that_died_left_in_the_log_is_in_the_database_before_it_is_served() {
+async fn recovery_moves_the_log_of_a_killed_process_into_the_database() {
     let house = sqlite().await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     // A copy of the files equals what a killed process leaves behind.
@@ -237,7 +237,7 @@ async fn what_a_process_that_died_left_in_the_log_is_in_the_database_before_it_i
     std::fs::copy(file(&house).with_extension("db-wal"), &log).unwrap();
     assert!(std::fs::metadata(&log).unwrap().len() > 0);
     SqliteStore::recover(&path).unwrap();
-    assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "nothing of it is left in the log");
+    assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "the log is empty");
     let store = SqliteStore::open(&path, master_key(), World::new()).unwrap();
     assert_eq!(store.job(id).await.unwrap(), house.store.job(id).await.unwrap());
     // Recovery also works while another program uses the database, and without a database.
@@ -247,18 +247,18 @@ async fn what_a_process_that_died_left_in_the_log_is_in_the_database_before_it_i
 }
 
 #[test]
-fn a_log_that_cannot_be_read_keeps_a_service_from_starting_and_says_which() {
+fn an_unreadable_log_is_an_error_that_names_the_database() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
     Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE old (a)").unwrap();
-    // A folder stands in for a file that cannot be read.
+    // A folder in place of the log simulates an unreadable file.
     std::fs::create_dir(dir.path().join("journeyman.db-wal")).unwrap();
     let error = SqliteStore::recover(&path).err().unwrap().to_string();
     assert!(error.contains("journeyman.db"), "{error}");
 }
 
 #[test]
-fn a_database_that_cannot_be_compacted_is_left_as_it_was() {
+fn a_missing_database_is_not_created_by_compacting() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
     let error = SqliteStore::compact(&path).err().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Things that tests begin with.
+//! Initial data and helpers for the tests.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStor
 use journeyman_testkit::{Postgres, Seeds as _, World};
 use uuid::Uuid;
 
-/// A store with the engine over it.
+/// A store with an engine on top of it.
 pub(crate) struct House {
     pub(crate) name: &'static str,
     pub(crate) world: Arc<World>,
@@ -24,13 +24,13 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// Over a store as it is.
+    /// Wraps a store without changing it.
     pub(crate) fn over(name: &'static str, world: Arc<World>, store: Arc<dyn Store>) -> Self {
         let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
         Self { name, world, store, engine, dir: None }
     }
 
-    /// With the project [`shop`] in it.
+    /// Wraps a store, and creates the project [`shop`] in it.
     async fn new(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Option<tempfile::TempDir>) -> Self {
         store.create_project(project("shop"), [].into()).await.unwrap();
         Self { dir, ..Self::over(name, world, store) }
@@ -53,7 +53,7 @@ pub(crate) async fn postgres_at(url: &str) -> House {
     House::new("postgres", world, Arc::new(store), None).await
 }
 
-/// One of each kind.
+/// Returns a store of each kind.
 pub(crate) async fn all() -> Vec<House> {
     vec![memory().await, sqlite().await, postgres_at(&Postgres::shared().database()).await]
 }
@@ -71,7 +71,13 @@ pub(crate) fn shop() -> ProjectId {
 }
 
 pub(crate) fn prompt(text: &str) -> Prompt {
-    Prompt { text: text.to_owned(), origin: Origin::Api, author: Some("ci".to_owned()), delivery: DeliveryMode::Queue }
+    Prompt {
+        text: text.to_owned(),
+        origin: Origin::Api,
+        author: Some("ci".to_owned()),
+        delivery: DeliveryMode::Queue,
+        traceparent: None,
+    }
 }
 
 pub(crate) fn new_job(text: &str) -> NewJob {
@@ -82,7 +88,7 @@ pub(crate) fn worker(number: u128) -> WorkerId {
     WorkerId::from_uuid(Uuid::from_u128(number))
 }
 
-/// No idempotency key, no limit.
+/// Returns an admission without an idempotency key or a rate limit.
 pub(crate) fn free() -> Admission {
     Admission::default()
 }

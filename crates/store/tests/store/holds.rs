@@ -61,15 +61,15 @@ async fn one_job_at_a_time_probes_a_project_on_hold() {
         house.world.advance(Duration::from_secs(2));
         let probe = claim(&house, 2).await.expect("the probe is due");
         assert_eq!(probe.hold.as_ref().map(|hold| hold.reason.code), Some(ReasonCode::RepositoryUnreachable), "{name}");
-        assert!(claim(&house, 1).await.is_none(), "{name}: one is enough");
-        // The machine that runs the probe dies: another one may probe later.
+        assert!(claim(&house, 1).await.is_none(), "{name}: only one job probes");
+        // The machine that runs the probe fails; another one may probe later.
         house.world.advance(PROBE_TIME);
         let probe = claim(&house, 1).await.expect("the next probe");
         hold(&house, &probe).await;
         assert_eq!(house.store.holds().await.unwrap()[&shop()].attempts, 2, "{name}");
 
         house.store.probe_project(shop(), house.world.now()).await.unwrap();
-        assert!(claim(&house, 1).await.is_some(), "{name}: people want it now");
+        assert!(claim(&house, 1).await.is_some(), "{name}: a probe was requested");
         house.store.release_project(shop()).await.unwrap();
         house.store.release_project(shop()).await.unwrap();
         assert!(claim(&house, 1).await.is_some() && claim(&house, 1).await.is_some(), "{name}: all are due");
@@ -78,19 +78,19 @@ async fn one_job_at_a_time_probes_a_project_on_hold() {
 }
 
 #[tokio::test]
-async fn a_hold_goes_with_its_project() {
+async fn a_hold_is_deleted_with_its_project() {
     for house in all().await {
         let at = house.world.now();
         let failure = HoldFailure { reason: away(), cause: HoldCause::Push, started_at: at, at, permille: 0 };
         assert!(house.store.hold_project(shop(), failure.clone()).await.unwrap().is_some(), "{}", house.name);
         house.store.delete_project(shop()).await.unwrap();
         assert!(house.store.holds().await.unwrap().is_empty(), "{}", house.name);
-        assert!(house.store.hold_project(shop(), failure).await.unwrap().is_none(), "{}: it is gone", house.name);
+        assert!(house.store.hold_project(shop(), failure).await.unwrap().is_none(), "{}: it was deleted", house.name);
     }
 }
 
 #[tokio::test]
-async fn what_waits_is_counted_and_can_be_tried_at_once() {
+async fn waiting_jobs_are_counted_and_can_be_retried_at_once() {
     for house in all().await {
         let name = house.name;
         let job = create(&house).await;
@@ -101,12 +101,12 @@ async fn what_waits_is_counted_and_can_be_tried_at_once() {
         assert!(claim(&house, 1).await.is_none(), "{name}");
         house.engine.retry(&shop(), job).await.unwrap();
         assert!(claim(&house, 1).await.is_some(), "{name}");
-        assert!(house.store.waiting_jobs().await.unwrap().is_empty(), "{name}: it is tried");
+        assert!(house.store.waiting_jobs().await.unwrap().is_empty(), "{name}: the job is running");
     }
 }
 
 #[tokio::test]
-async fn a_machine_that_may_be_the_cause_gets_the_job_only_when_no_other_takes_it() {
+async fn an_avoided_worker_gets_the_job_only_if_no_other_takes_it() {
     for house in all().await {
         let name = house.name;
         create(&house).await;
@@ -119,12 +119,12 @@ async fn a_machine_that_may_be_the_cause_gets_the_job_only_when_no_other_takes_i
         house.world.advance(Duration::from_secs(2) + PATIENCE);
         assert!(claim(&house, 2).await.is_none(), "{name}: another machine may be busy");
         house.world.advance(AVOIDANCE);
-        assert!(claim(&house, 2).await.is_some(), "{name}: no other is there");
+        assert!(claim(&house, 2).await.is_some(), "{name}: no other machine took it");
     }
 }
 
 #[tokio::test]
-async fn a_worker_that_restarts_ends_its_own_leases_and_no_others() {
+async fn a_restarted_worker_releases_only_its_own_leases() {
     for house in all().await {
         let name = house.name;
         let (mine, other) = (create(&house).await, create(&house).await);
@@ -133,17 +133,17 @@ async fn a_worker_that_restarts_ends_its_own_leases_and_no_others() {
         assert_eq!(house.store.leased_jobs(worker(1)).await.unwrap(), [mine], "{name}");
         assert_eq!(house.engine.release_leases(worker(1)).await.unwrap(), 1, "{name}");
         assert_eq!(claim(&house, 1).await.unwrap().job.id, mine, "{name}: at once");
-        assert!(claim(&house, 1).await.is_none(), "{name}: the other goes on");
+        assert!(claim(&house, 1).await.is_none(), "{name}: the other lease is valid");
     }
 }
 
 #[tokio::test]
-async fn a_lease_of_a_clock_that_was_set_back_is_over() {
+async fn a_lease_expires_if_the_clock_is_set_back() {
     for house in all().await {
         create(&house).await;
         assert!(claim(&house, 1).await.is_some(), "{}", house.name);
         house.world.set_back(HOUR);
-        assert!(claim(&house, 2).await.is_some(), "{}: it need not wait for an hour that is over", house.name);
+        assert!(claim(&house, 2).await.is_some(), "{}: the job need not wait for an hour", house.name);
     }
 }
 

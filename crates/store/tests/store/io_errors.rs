@@ -1,9 +1,6 @@
 //! Tests of SQLite on a disk whose fsync fails. The part that uses the disk runs in a separate process.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test that runs in a process of its own is told where by its environment"
-)]
+#![expect(clippy::disallowed_methods, reason = "a test in a separate process gets its folder from the environment")]
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -32,12 +29,12 @@ fn on_disk(disk: &FailingDisk, folder: &Path, test: &str) -> Output {
 }
 
 #[test]
-fn an_io_error_at_commit_is_not_told_as_nothing_stored() {
+fn an_io_error_at_commit_has_an_unknown_outcome() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FailingDisk::new(dir.path());
     let met = on_disk(&disk, dir.path(), "meets_the_failing_disk");
     assert!(met.status.success(), "{}", String::from_utf8_lossy(&met.stderr));
-    // The failed process could not know it, but the transaction is in the log.
+    // The transaction is in the log, which the failed process could not know.
     let starts = on_disk(&disk, dir.path(), "starts_on_the_failing_disk");
     assert!(starts.status.success(), "{}", String::from_utf8_lossy(&starts.stderr));
     disk.work();
@@ -45,11 +42,11 @@ fn an_io_error_at_commit_is_not_told_as_nothing_stored() {
         let path = dir.path().join("journeyman.db");
         let house = open(&path);
         let log = dir.path().join("journeyman.db-wal");
-        assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "it went into the database");
+        assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "the log was moved into the database");
         let job = house.engine.create_job(&project("shop"), new_job("a"), keyed("job", "a")).await.unwrap();
-        assert!(job.replayed, "the job of before");
+        assert!(job.replayed, "the job exists already");
         let again = house.engine.add_message(&shop(), job.record.id, prompt("b"), keyed("k", "b")).await.unwrap();
-        assert!(again.replayed, "sent again with its key it is not stored twice");
+        assert!(again.replayed, "a repeated request with the same key is not stored twice");
         assert_eq!(house.store.messages(job.record.id).await.unwrap().len(), 2);
     });
 }
@@ -57,7 +54,7 @@ fn an_io_error_at_commit_is_not_told_as_nothing_stored() {
 #[tokio::test]
 #[ignore = "run by the test above, in a process whose disk fails"]
 async fn meets_the_failing_disk() {
-    // There is no such disk when all ignored tests run.
+    // The folder is not set if all ignored tests run.
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let house = open(&Path::new(&folder).join("journeyman.db"));
     house.store.create_project(project("shop"), [].into()).await.unwrap();
@@ -72,7 +69,7 @@ async fn meets_the_failing_disk() {
     let sent = house.engine.add_message(&shop(), made.record.id, prompt("c"), free()).await;
     assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unavailable(_)))), "{sent:?}");
     assert!(house.store.ready().await.is_err());
-    assert!(house.store.job(made.record.id).await.is_err(), "nobody is told that the message is not there");
+    assert!(house.store.job(made.record.id).await.is_err(), "a read must not claim that the message does not exist");
     assert!(house.store.messages(made.record.id).await.is_err());
     assert!(house.store.log(made.record.id, 0, 100).await.is_err());
     std::fs::write(&control, "").unwrap();

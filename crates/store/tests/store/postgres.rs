@@ -1,5 +1,5 @@
-//! What PostgreSQL alone must hold: many processes over one database, a server that comes and goes, schemas of other
-//! versions.
+//! Tests of properties that only PostgreSQL has: many processes that share a database, a server that fails, and schemas
+//! of other versions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::given::{House, free, keyed, master_key, new_job, postgres_at, project
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Two processes' stores over one database, with one clock.
+/// Returns two stores, as of two processes, that share a database and a clock.
 async fn two() -> (House, Engine, Arc<dyn Store>) {
     let url = Postgres::shared().database();
     let first = postgres_at(&url).await;
@@ -27,11 +27,11 @@ async fn two() -> (House, Engine, Arc<dyn Store>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_stored_by_one_process_wakes_those_who_wait_in_another() {
+async fn a_write_in_one_process_wakes_waiters_in_another() {
     let (here, _, there) = two().await;
     let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let job = there.job(id).await.unwrap().unwrap();
-    // Far below the time after which waiters look without being told.
+    // Shorter than the time after which waiters check the store without a notification.
     let soon = Duration::from_secs(3);
     let (waiting, seen) = (Arc::clone(&there), there.work_version());
     let work = tokio::spawn(async move { waiting.work_changed(seen).await });
@@ -44,7 +44,7 @@ async fn what_is_stored_by_one_process_wakes_those_who_wait_in_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_limit_is_exact_on_two_machines_whose_clocks_differ() {
+async fn the_rate_limit_is_exact_on_two_machines_with_different_clocks() {
     let (here, _, there) = two().await;
     let behind = World::new();
     behind.set_back(Duration::from_secs(10));
@@ -68,7 +68,7 @@ async fn the_limit_is_exact_on_two_machines_whose_clocks_differ() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn duplicates_sent_to_two_processes_at_once_are_one_message() {
+async fn concurrent_duplicates_in_two_processes_store_one_message() {
     let (here, engine, _) = two().await;
     let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     for round in 0..10 {
@@ -86,7 +86,7 @@ async fn duplicates_sent_to_two_processes_at_once_are_one_message() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limit_holds_over_two_processes() {
+async fn two_processes_share_a_rate_limit() {
     let (here, engine, _) = two().await;
     let limited = || Admission { idempotency: None, limit: 20 };
     let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -101,7 +101,7 @@ async fn a_limit_holds_over_two_processes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_processes_never_begin_more_runs_than_a_project_may_have() {
+async fn two_processes_do_not_exceed_the_run_limit_of_a_project() {
     let (here, engine, _) = two().await;
     let mut limited = project("shop");
     limited.settings.limits.concurrent_runs = Some(3);
@@ -119,10 +119,10 @@ async fn two_processes_never_begin_more_runs_than_a_project_may_have() {
 }
 
 #[tokio::test]
-async fn a_request_that_the_server_does_not_take_leaves_its_neighbours_alone() {
+async fn a_request_that_the_server_rejects_does_not_fail_others() {
     let house = postgres_at(&Postgres::shared().database()).await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-    // PostgreSQL keeps no text with a NUL in it; the interface refuses it long before.
+    // PostgreSQL cannot store text with a NUL character, which the HTTP interface would refuse earlier.
     let shop = shop();
     let (good, bad, last) = tokio::join!(
         house.engine.add_message(&shop, id, prompt("b"), free()),
@@ -136,10 +136,10 @@ async fn a_request_that_the_server_does_not_take_leaves_its_neighbours_alone() {
     assert_eq!(prompts, ["a", "b", "c"]);
 }
 
-/// While the server crashes and comes back, clients send, and send again where they are told that nothing was stored;
-/// every other one has no idempotency key to save it. Every message is there once.
+/// Crashes and restarts the server while clients send messages, and repeat those that failed because nothing was
+/// stored. Half of the clients use no idempotency keys. Every message must be stored exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_crashes_in_the_middle_of_commits_loses_and_doubles_nothing() {
+async fn crashes_during_commits_neither_lose_nor_duplicate_messages() {
     let server = Arc::new(Postgres::durable());
     let url = server.database();
     let house = Arc::new(postgres_at(&url).await);
@@ -181,7 +181,7 @@ async fn a_server_that_crashes_in_the_middle_of_commits_loses_and_doubles_nothin
 }
 
 #[tokio::test]
-async fn an_absent_server_is_an_error_that_says_so_and_passes() {
+async fn an_unreachable_server_is_an_error_until_it_is_back() {
     let server = Postgres::durable();
     let house = postgres_at(&server.database()).await;
     let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -197,7 +197,7 @@ async fn an_absent_server_is_an_error_that_says_so_and_passes() {
 }
 
 #[tokio::test]
-async fn a_schema_is_made_once_and_those_of_other_versions_are_told_apart() {
+async fn a_schema_is_created_once_and_incompatible_schemas_are_refused() {
     let server = Postgres::shared();
     let url = server.database();
     let database = url.rsplit('/').next().unwrap();
@@ -207,18 +207,18 @@ async fn a_schema_is_made_once_and_those_of_other_versions_are_told_apart() {
     assert!(error.to_string().contains("journeyman migrate"), "{error}");
     let made = tokio::join!(PostgresStore::migrate(&url), PostgresStore::migrate(&url), PostgresStore::migrate(&url));
     let made = [made.0.unwrap(), made.1.unwrap(), made.2.unwrap()];
-    assert_eq!(made.iter().filter(|made| **made > 0).count(), 1, "one of three makes it: {made:?}");
+    assert_eq!(made.iter().filter(|made| **made > 0).count(), 1, "one of three creates it: {made:?}");
     open(Schema::Check).await.unwrap();
     let next = made.iter().sum::<usize>() + 1;
     server.sql(database, &format!("INSERT INTO journeyman.migrations (number, needs) VALUES ({next}, 1)"));
-    open(Schema::Migrate).await.expect("a later version has only added something");
+    open(Schema::Migrate).await.expect("the later version is compatible");
     server.sql(database, &format!("UPDATE journeyman.migrations SET needs = {next} WHERE number = {next}"));
     let error = open(Schema::Migrate).await.err().unwrap();
     assert!(matches!(error, PostgresOpenError::Newer { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_database_is_said_without_its_password() {
+async fn errors_from_opening_a_database_do_not_reveal_the_password() {
     let server = Postgres::shared();
     let cases = [
         (server.url("nowhere").replace("journeyman@", "journeyman:hush@"), "does not exist"),
@@ -233,7 +233,8 @@ async fn what_is_wrong_with_the_database_is_said_without_its_password() {
     }
 }
 
-/// Stands between a store and its server, and cuts the connection in the place of the answer to a commit.
+/// Starts a proxy between a store and its server, and returns its port. When `cut` is set, the proxy closes a
+/// connection instead of forwarding the response to a commit.
 async fn cutting_proxy(to: String, cut: Arc<AtomicBool>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -249,7 +250,7 @@ async fn cutting_proxy(to: String, cut: Arc<AtomicBool>) -> u16 {
                     let mut bytes = vec![0; 1 << 16];
                     while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
                         let answer = &bytes[..count];
-                        // The tag of a committed transaction; that of one without writes is the same.
+                        // The tag of a committed transaction, with or without writes.
                         let commit = answer.windows(7).any(|part| part == b"COMMIT\0");
                         if commit && cut.swap(false, Ordering::SeqCst) {
                             return;
@@ -268,7 +269,7 @@ async fn cutting_proxy(to: String, cut: Arc<AtomicBool>) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_whose_answer_is_lost_is_not_done_again() {
+async fn a_commit_whose_response_is_lost_is_not_repeated() {
     let url = Postgres::shared().database();
     let (cut, server) = (Arc::new(AtomicBool::new(false)), url.split(['@', '/']).nth(3).unwrap().to_owned());
     let port = cutting_proxy(server.clone(), Arc::clone(&cut)).await;
@@ -277,13 +278,13 @@ async fn a_commit_whose_answer_is_lost_is_not_done_again() {
     for round in 0..5 {
         cut.store(true, Ordering::SeqCst);
         house.engine.add_message(&shop(), id, prompt(&format!("b{round}")), free()).await.unwrap();
-        assert!(!cut.load(Ordering::SeqCst), "an answer was lost");
+        assert!(!cut.load(Ordering::SeqCst), "a response was lost");
         assert_eq!(house.store.messages(id).await.unwrap().len(), round + 2);
     }
 }
 
 #[tokio::test]
-async fn a_process_with_another_master_key_does_not_start() {
+async fn a_store_does_not_open_with_another_master_key() {
     let url = Postgres::shared().database();
     postgres_at(&url).await;
     let other = PostgresStore::open(&url, 2, Schema::Migrate, MasterKey::new([1; 32]), World::new()).await;

@@ -1,4 +1,4 @@
-//! Failover from a primary that is lost to its standby: the standby must have all acknowledged writes.
+//! Tests of failover from a lost primary to its standby, which must have all acknowledged writes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::given::{House, free, new_job, postgres_at, project, prompt, shop};
 
-/// Returns a primary, its standby, and a store that knows both.
+/// Returns a primary, its standby, and a store whose URL names both.
 async fn pair() -> (Postgres, Postgres, House) {
     let primary = Postgres::durable();
     let url = primary.database();
@@ -22,7 +22,7 @@ async fn pair() -> (Postgres, Postgres, House) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_synchronous_standby_has_what_was_acknowledged_and_the_store_goes_on_with_it() {
+async fn a_synchronous_standby_has_all_acknowledged_writes_and_the_store_uses_it() {
     let (primary, standby, house) = pair().await;
     let house = Arc::new(house);
     // Several jobs, because the number of messages that may wait on one job is limited.
@@ -73,7 +73,7 @@ async fn a_synchronous_standby_has_what_was_acknowledged_and_the_store_goes_on_w
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_synchronous_standby_nothing_is_acknowledged() {
+async fn nothing_is_acknowledged_without_the_synchronous_standby() {
     let (_primary, standby, house) = pair().await;
     let id = house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
     standby.stop();
@@ -81,9 +81,9 @@ async fn without_its_synchronous_standby_nothing_is_acknowledged() {
     assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unknown(_)))), "{sent:?}");
 }
 
-/// The control case: asynchronous replication may lose acknowledged writes.
+/// Confirms, as a control case, that asynchronous replication may lose acknowledged writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_asynchronous_standby_may_lack_what_was_acknowledged() {
+async fn an_asynchronous_standby_may_lack_acknowledged_writes() {
     let (primary, standby, house) = pair().await;
     let id = house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
     primary.wait_for_standbys("");

@@ -1,4 +1,4 @@
-//! Users, sessions and links in every store.
+//! Tests of users, sessions, sign-in links and comments in every store.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn user(number: u128, role: Role) -> User {
 }
 
 fn line(seconds: u64, action: &str) -> AuditEntry {
-    let (actor, subject) = ("cli".to_owned(), "somebody".to_owned());
+    let (actor, subject) = ("cli".to_owned(), "person".to_owned());
     AuditEntry { at: at(seconds), actor, action: action.to_owned(), subject, address: Some("192.0.2.1".to_owned()) }
 }
 
@@ -54,7 +54,7 @@ fn session(byte: u8, owner: u128, seconds: u64) -> Session {
 }
 
 #[tokio::test]
-async fn a_user_is_found_by_id_name_and_identity_and_each_is_there_once() {
+async fn a_user_is_found_by_id_name_and_identity_which_are_unique() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
         let identity = Identity { issuer: "https://id.example.com".to_owned(), subject: "7".to_owned() };
@@ -72,16 +72,16 @@ async fn a_user_is_found_by_id_name_and_identity_and_each_is_there_once() {
             assert_eq!(again, Err(AdminRefusal::UserExists.into()), "{name}");
         }
         assert_eq!(store.users().await.unwrap(), [ada], "{name}");
-        assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: what was refused is not noted");
+        assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: refusals have no audit entry");
     }
 }
 
 #[tokio::test]
-async fn there_is_always_an_administrator() {
+async fn the_last_administrator_keeps_the_role_and_stays_enabled() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
         store.create_user(user(1, Role::Viewer), line(1, "user.created")).await.unwrap();
-        store.set_role(id(1), Role::Member, line(2, "user.role")).await.expect("none was there before");
+        store.set_role(id(1), Role::Member, line(2, "user.role")).await.expect("there was no administrator before");
         store.create_user(user(2, Role::Administrator), line(1, "user.created")).await.unwrap();
         let refused = store.set_role(id(2), Role::Member, line(3, "user.role")).await;
         assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}");
@@ -91,7 +91,7 @@ async fn there_is_always_an_administrator() {
         store.create_user(user(3, Role::Administrator), line(4, "user.created")).await.unwrap();
         store.set_disabled(id(3), true, line(4, "user.disabled")).await.unwrap();
         let refused = store.set_role(id(2), Role::Viewer, line(4, "user.role")).await;
-        assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}: the other may not sign in");
+        assert_eq!(refused, Err(AdminRefusal::LastAdministrator.into()), "{name}: the other one is disabled");
         store.set_disabled(id(3), false, line(4, "user.enabled")).await.unwrap();
         store.set_role(id(2), Role::Member, line(5, "user.role")).await.unwrap();
         assert_eq!(store.user(id(2)).await.unwrap().unwrap().role, Role::Member, "{name}");
@@ -102,12 +102,12 @@ async fn there_is_always_an_administrator() {
             assert_eq!(unknown, Err(AdminRefusal::NoUser.into()), "{name}");
         }
         let actions = store.audit(None, 20).await.unwrap().len();
-        assert_eq!(actions, 7, "{name}: what was refused is not noted");
+        assert_eq!(actions, 7, "{name}: refusals have no audit entry");
     }
 }
 
 #[tokio::test]
-async fn sessions_begin_are_seen_and_end() {
+async fn sessions_start_are_used_and_end() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
         for number in [1, 2] {
@@ -138,15 +138,15 @@ async fn sessions_begin_are_seen_and_end() {
             assert_eq!(done, ended, "{name}: {which:?}");
         }
         assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}");
-        assert!(store.session(TokenHash([4; 32])).await.unwrap().is_some(), "{name}: another's");
-        // What is over goes.
+        assert!(store.session(TokenHash([4; 32])).await.unwrap().is_some(), "{name}: the session of another user");
+        // A sweep removes expired sessions.
         store.sweep(at(41) + SESSION_IDLE, Retention::default(), 10).await.unwrap();
         assert_eq!(store.session(TokenHash([4; 32])).await.unwrap(), None, "{name}");
     }
 }
 
 #[tokio::test]
-async fn who_was_disabled_or_has_another_password_meanwhile_does_not_sign_in_nor_change_it() {
+async fn a_user_who_was_changed_meanwhile_cannot_sign_in_or_set_a_password() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
         let old = || Some(PasswordHash("hash-1".to_owned()));
@@ -160,13 +160,13 @@ async fn who_was_disabled_or_has_another_password_meanwhile_does_not_sign_in_nor
             |from, to: &str| PasswordChange { from, to: PasswordHash(to.to_owned()), keep: TokenHash([1; 32]) };
         store.set_password(id(1), change(old(), "new"), line(12, "user.password")).await.unwrap();
         let left: Vec<_> = store.sessions(id(1)).await.unwrap().iter().map(|one| one.hash.0[0]).collect();
-        assert_eq!(left, [1], "{name}: others have ended");
-        assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}: whoever has seen it has nothing");
+        assert_eq!(left, [1], "{name}: other sessions have ended");
+        assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}: the link was deleted");
 
         let late = store.start_session(session(3, 1, 20), old(), line(20, "session.started")).await;
-        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: with the password of before");
+        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: with the old password");
         let late = store.set_password(id(1), change(old(), "other"), line(20, "user.password")).await;
-        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: with the password of before");
+        assert_eq!(late, Err(AdminRefusal::UserChanged.into()), "{name}: with the old password");
         store.set_disabled(id(1), true, line(21, "user.disabled")).await.unwrap();
         let new = || Some(PasswordHash("new".to_owned()));
         let late = store.start_session(session(3, 1, 22), new(), line(22, "session.started")).await;
@@ -191,14 +191,14 @@ fn key(number: u8, owner: Option<UserId>, projects: bool) -> ApiKey {
         created_at: at(1),
         last_used_at: None,
         revoked_at: None,
-        creator: Some("somebody".to_owned()),
+        creator: Some("person".to_owned()),
         owner,
         version: 1,
     }
 }
 
 #[tokio::test]
-async fn keys_end_with_the_rights_of_their_owner() {
+async fn keys_are_revoked_when_their_owner_loses_the_rights() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
         for number in [1, 2] {
@@ -219,16 +219,16 @@ async fn keys_end_with_the_rights_of_their_owner() {
         store.set_role(id(1), Role::Administrator, line(3, "user.role")).await.unwrap();
         assert!(revoked().await.is_empty(), "{name}");
         store.set_role(id(1), Role::Member, line(4, "user.role")).await.unwrap();
-        assert_eq!(revoked().await, [1], "{name}: a member has none for all projects");
+        assert_eq!(revoked().await, [1], "{name}: a member has no key for all projects");
         store.set_role(id(1), Role::Viewer, line(5, "user.role")).await.unwrap();
-        assert_eq!(revoked().await, [1, 2], "{name}: a viewer has none");
+        assert_eq!(revoked().await, [1, 2], "{name}: a viewer has no keys");
         let refused = store.set_disabled(id(2), true, line(6, "user.disabled")).await;
         assert_eq!((refused, revoked().await), (Err(AdminRefusal::LastAdministrator.into()), vec![1, 2]), "{name}");
     }
 }
 
 #[tokio::test]
-async fn who_is_disabled_has_nothing_left() {
+async fn disabling_a_user_ends_sessions_links_and_keys() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
         let password = Some(PasswordHash("hash-1".to_owned()));
@@ -250,7 +250,7 @@ async fn who_is_disabled_has_nothing_left() {
 }
 
 #[tokio::test]
-async fn a_link_is_used_once() {
+async fn a_sign_in_link_works_once() {
     for house in all().await {
         let (store, name) = (&house.store, house.name);
         let link = |byte, user, end| SignInLink { hash: TokenHash([byte; 32]), user, expires_at: at(end) };
@@ -259,8 +259,8 @@ async fn a_link_is_used_once() {
             store.create_link(link(byte, None, end), line(10, "link.created")).await.unwrap();
         }
         assert_eq!(store.link(TokenHash([1; 32])).await.unwrap(), Some(link(1, None, 100)), "{name}");
-        let over = store.use_link(TokenHash([3; 32]), first(1), line(20, "user.created")).await;
-        assert_eq!(over, Err(AdminRefusal::LinkExpired.into()), "{name}: over");
+        let expired = store.use_link(TokenHash([3; 32]), first(1), line(20, "user.created")).await;
+        assert_eq!(expired, Err(AdminRefusal::LinkExpired.into()), "{name}: expired");
         store.use_link(TokenHash([1; 32]), first(1), line(20, "user.created")).await.unwrap();
         for (byte, why) in [(1, "used"), (2, "there is an administrator"), (9, "unknown")] {
             let again = store.use_link(TokenHash([byte; 32]), first(2), line(21, "user.created")).await;
@@ -272,15 +272,15 @@ async fn a_link_is_used_once() {
         store.start_session(session(1, 1, 30), password, line(30, "session.started")).await.unwrap();
         store.create_link(link(4, Some(id(1)), 100), line(40, "link.created")).await.unwrap();
         store.create_link(link(5, Some(id(1)), 100), line(41, "link.created")).await.unwrap();
-        assert_eq!(store.link(TokenHash([4; 32])).await.unwrap(), None, "{name}: a newer one takes its place");
+        assert_eq!(store.link(TokenHash([4; 32])).await.unwrap(), None, "{name}: a newer link replaced it");
         let other = store.use_link(TokenHash([5; 32]), user(2, Role::Viewer), line(49, "user.password")).await;
-        assert_eq!(other, Err(AdminRefusal::LinkExpired.into()), "{name}: of another");
-        assert!(store.link(TokenHash([5; 32])).await.unwrap().is_some(), "{name}: what is refused stays");
+        assert_eq!(other, Err(AdminRefusal::LinkExpired.into()), "{name}: the link of another user");
+        assert!(store.link(TokenHash([5; 32])).await.unwrap().is_some(), "{name}: a refused link stays");
         let new = Some(PasswordHash("new".to_owned()));
         let changed = User { password: new.clone(), role: Role::Viewer, ..first(1) };
         store.use_link(TokenHash([5; 32]), changed, line(50, "user.password")).await.unwrap();
         let found = store.user(id(1)).await.unwrap().unwrap();
-        assert_eq!((found.password, found.role), (new, Role::Administrator), "{name}: the password alone");
+        assert_eq!((found.password, found.role), (new, Role::Administrator), "{name}: only the password changes");
         assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}: a new password ends sessions");
     }
 }
@@ -295,8 +295,8 @@ async fn comments_stay_in_order() {
             store.comment("shop".into(), number, comment(text, of)).await.unwrap();
         }
         let found = store.comments("shop".into(), 1).await.unwrap();
-        let told: Vec<_> =
+        let seen: Vec<_> =
             found.iter().map(|one| (one.place, one.comment.body.as_str(), one.comment.message)).collect();
-        assert_eq!(told, [(1, "one", None), (2, "two", Some(message))], "{name}");
+        assert_eq!(seen, [(1, "one", None), (2, "two", Some(message))], "{name}");
     }
 }

@@ -1,15 +1,15 @@
-//! The forms in which providers answer.
+//! The response formats of the providers.
 
 use serde_json::{Value, json};
 
 use super::{Asked, TOKENS};
 
-/// How an answer is written.
+/// The format of an answer.
 pub(super) struct Form {
     dialect: Dialect,
     pub(super) streams: bool,
     model: Value,
-    /// Of the request: answers are told apart by their ids.
+    /// The number of the request, which makes the IDs in the answer unique.
     number: usize,
 }
 
@@ -22,7 +22,7 @@ enum Dialect {
     Ollama,
 }
 
-/// The form that was asked for; `None` for what is no call of a model.
+/// Returns the format that a request expects; `None` if it is not a model call.
 pub(super) fn of(asked: &Asked) -> Option<Form> {
     let path = asked.path.split('?').next().unwrap_or_default();
     let asks_stream = asked.body["stream"] == true;
@@ -47,7 +47,7 @@ impl Form {
         }
     }
 
-    /// A text and the end of the turn, in pieces.
+    /// Returns an answer with a text and the end of the turn, in pieces.
     pub(super) fn text(&self, text: &str) -> Vec<String> {
         let model = &self.model;
         let usage = self.usage();
@@ -71,7 +71,7 @@ impl Form {
         }
     }
 
-    /// The call of a tool, in pieces.
+    /// Returns an answer with a tool call, in pieces.
     pub(super) fn tool(&self, name: &str, arguments: &Value) -> Vec<String> {
         let id = self.id("call");
         let model = &self.model;
@@ -102,7 +102,7 @@ impl Form {
         }
     }
 
-    /// An error in a stream that had begun well.
+    /// Returns an error as it appears in a stream.
     pub(super) fn error(&self, text: &str) -> String {
         match self.dialect {
             Dialect::Messages => {
@@ -249,7 +249,7 @@ impl Form {
     }
 }
 
-/// A server-sent event; named as its type is, as Anthropic and OpenAI do.
+/// Returns a server-sent event. Its name is its type, as with Anthropic and OpenAI.
 fn event(data: Value) -> String {
     match data["type"].as_str() {
         Some(kind) => format!("event: {kind}\ndata: {data}\n\n"),

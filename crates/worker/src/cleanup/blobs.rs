@@ -13,24 +13,50 @@ use crate::workspace::home_archive::SESSIONS;
 /// The folders of the blob store.
 pub const BLOB_FOLDERS: [&str; 2] = [SESSIONS, BUNDLES];
 
-/// The maximum number of blobs of one job that are checked after its run. There are more than a few only after many
-/// takeovers.
-const JOB_BLOBS: usize = 1000;
+/// The number of blobs that are listed at once.
+const PAGE: usize = 1000;
 
 /// The age at which a blob that its job does not name is removed. A worker may have just written a younger blob, and
 /// not recorded it yet.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
 
-/// Removes the blobs that the job's leases up to `token` wrote and nothing needs. Blobs of newer leases are left alone.
-pub(crate) async fn remove_old_blobs(blobs: &dyn Blobs, job: &Job, token: Token) -> Result<(), BlobError> {
+/// Removes the blobs of a job that its leases up to `up_to` wrote and nothing needs, or all blobs of a deleted job.
+///
+/// # Errors
+/// The blob store or the store failed.
+pub(crate) async fn remove_blobs(
+    blobs: &dyn Blobs,
+    store: &dyn Store,
+    id: JobId,
+    up_to: Option<Token>,
+) -> Result<(), BlobError> {
+    let job = store.job(id).await.map_err(|error| BlobError(error.to_string()))?;
     for folder in BLOB_FOLDERS {
-        for blob in blobs.list(&format!("{folder}/{}", job.id), None, JOB_BLOBS).await? {
-            if is_leftover(job, &blob.key, token) {
-                blobs.delete(&blob.key).await?;
+        let (prefix, mut after) = (format!("{folder}/{id}"), None);
+        loop {
+            let page = blobs.list(&prefix, after.as_deref(), PAGE).await?;
+            for blob in &page {
+                if is_removable(job.as_ref(), up_to, &blob.key) {
+                    blobs.delete(&blob.key).await?;
+                }
+            }
+            after = page.last().filter(|_| page.len() == PAGE).map(|blob| blob.key.clone());
+            if after.is_none() {
+                break;
             }
         }
     }
     Ok(())
+}
+
+/// Returns whether nothing needs a blob. `up_to` is the newest lease that has ended; `None` if the job was deleted.
+pub(crate) fn is_removable(job: Option<&Job>, up_to: Option<Token>, key: &str) -> bool {
+    match (job, up_to) {
+        (None, _) => true,
+        (Some(job), Some(token)) => !is_named(job, key) && written_by(key).is_some_and(|by| by <= token),
+        // The job was restored from a backup.
+        (Some(_), None) => false,
+    }
 }
 
 /// Removes blobs of deleted jobs, blobs that their jobs do not name, and sessions of jobs that have been inactive for
@@ -78,11 +104,6 @@ async fn is_unneeded(store: &dyn Store, blob: &Blob, now: Timestamp, keep: Durat
 pub struct SweepPositions {
     sessions: Option<String>,
     bundles: Option<String>,
-}
-
-/// Returns whether a lease up to `token` wrote the blob, and the job does not name it.
-pub(crate) fn is_leftover(job: &Job, key: &str, token: Token) -> bool {
-    !is_named(job, key) && written_by(key).is_some_and(|by| by <= token)
 }
 
 fn is_named(job: &Job, key: &str) -> bool {

@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Published, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Branch, Job, Token};
-use journeyman_core::ports::{BlobError, FreeSpace};
+use journeyman_core::job::{Branch, Job};
+use journeyman_core::ports::FreeSpace;
 use journeyman_repository::push::Pushed;
 use tokio::sync::OwnedMutexGuard;
 
@@ -31,9 +31,6 @@ pub(crate) trait Machine: Send + Sync {
     /// Removes the job's workspace immediately, after a run that was stopped because of the disk and while its lock is
     /// held.
     async fn discard_workspace(&self, job: JobId);
-
-    /// Removes the blobs that the job's leases up to `token` wrote and nothing needs.
-    async fn remove_old_blobs(&self, job: &Job, token: Token) -> Result<(), BlobError>;
 }
 
 /// The steps of one run, in their order. The machine may crash after any of them; each except [`Steps::prompt`] may

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Published, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Branch, Job, Token};
-use journeyman_core::ports::{BlobError, Forge, FreeSpace, Image};
+use journeyman_core::job::{Branch, Job};
+use journeyman_core::ports::{Forge, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_repository::branch::choose_branch;
 use journeyman_repository::import::FILE_BYTES;
@@ -22,7 +22,6 @@ use super::setup::preparation::Preparation;
 use crate::claim::assignment::Assignment;
 use crate::claim::deadline;
 use crate::claim::redaction::Redactor;
-use crate::cleanup::blobs::remove_old_blobs;
 use crate::cleanup::discard::discard_workspace;
 use crate::commit::{CollectedCommits, CommitContext, collect};
 use crate::error::RunError;
@@ -76,10 +75,6 @@ impl Machine for Host {
 
     async fn discard_workspace(&self, job: JobId) {
         discard_workspace(&self.data, job).await;
-    }
-
-    async fn remove_old_blobs(&self, job: &Job, token: Token) -> Result<(), BlobError> {
-        remove_old_blobs(&*self.blobs, job, token).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use journeyman_core::ids::{MessageId, Sha};
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, MessageStatus};
-use journeyman_core::ports::JobStore;
+use journeyman_core::ports::{JobStore, OutboxStore};
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{ReasonCode, Run};
 use journeyman_store::MemoryStore;
@@ -30,6 +30,10 @@ pub(super) async fn violations(world: &World, store: &MemoryStore, records: &[Cl
         }
     }
     check_pulls(&world.host(), &mut violations);
+    let backlog = store.backlog().await.unwrap();
+    if backlog.tasks > 0 {
+        violations.push(format!("tasks are left in the outbox: {backlog:?}"));
+    }
     violations
 }
 

@@ -111,7 +111,7 @@ impl Client {
     fn prompt(&mut self, delivery: DeliveryMode) -> Prompt {
         self.count += 1;
         let author = Some(format!("c{}m{}", self.number, self.count));
-        Prompt { text: self.world.number(4).to_string(), origin: Origin::Api, author, delivery }
+        Prompt { text: self.world.number(4).to_string(), origin: Origin::Api, author, delivery, traceparent: None }
     }
 
     fn admission(&self) -> Admission {

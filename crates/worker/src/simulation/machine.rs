@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use journeyman_app::Outbox;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::{JobId, MessageId, Sha, WorkerId};
-use journeyman_core::ports::{Store, StoreError};
+use journeyman_core::ports::{EffectHandler, Store, StoreError};
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{Call, Tap, Tapped};
@@ -218,6 +219,19 @@ async fn run(process: &Arc<MachineProcess>, store: &Arc<MemoryStore>, over: &Can
     let engine = Engine::new(Arc::clone(&tapped), Arc::clone(process) as Arc<dyn Clock>, Arc::clone(&ids));
     let machine = Arc::new(SimulatedMachine::new(Arc::clone(process)));
     let id = WorkerId::from_uuid(Uuid::from_u128(process.number as u128));
+    let outbox = Outbox {
+        store: Arc::clone(&tapped),
+        clock: Arc::clone(process) as Arc<dyn Clock>,
+        ids: Arc::clone(&ids),
+        handler: Arc::clone(&machine) as Arc<dyn EffectHandler>,
+    };
+    let effects = tokio::spawn(async move {
+        loop {
+            // An error of the store passes.
+            let _ = outbox.carry_out_due().await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
     let worker = Worker::with_deps(WorkerDeps { engine, store: tapped, ids, machine }, id, LIMITS);
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
     let mut work = tokio::spawn({
@@ -248,4 +262,5 @@ async fn run(process: &Arc<MachineProcess>, store: &Arc<MemoryStore>, over: &Can
         }
     }
     work.abort();
+    effects.abort();
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::command::{Ending, Published, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Branch, Job, Pull, Token};
+use journeyman_core::job::effect::Effect;
+use journeyman_core::job::{Branch, Job, Pull};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::ports::{BlobError, Forge, ForgeError, FreeSpace, JobStore, Remote};
+use journeyman_core::ports::{EffectError, EffectHandler, Forge, ForgeError, FreeSpace, JobStore, Remote};
 use journeyman_core::pull::{NewPull, PullState};
 use journeyman_core::run::ReasonCode;
 use tokio::sync::OwnedMutexGuard;
@@ -23,7 +24,7 @@ use super::machine::{Disk, MachineProcess, Workspace};
 use super::world::{Line, MAIN};
 use crate::acp::Update;
 use crate::claim::assignment::Assignment;
-use crate::cleanup::blobs::is_leftover;
+use crate::cleanup::blobs::is_removable;
 use crate::error::RunError;
 use crate::run::port::{Collected, Machine, Steps};
 use crate::run::publish::pull_request;
@@ -65,12 +66,21 @@ impl Machine for SimulatedMachine {
     }
 
     async fn discard_workspace(&self, _job: JobId) {}
+}
 
-    async fn remove_old_blobs(&self, job: &Job, token: Token) -> Result<(), BlobError> {
+#[async_trait]
+impl EffectHandler for SimulatedMachine {
+    fn kinds(&self) -> &'static [&'static str] {
+        &[Effect::REMOVE_BLOBS]
+    }
+
+    async fn carry_out(&self, effect: &Effect) -> Result<(), EffectError> {
+        let Effect::RemoveBlobs { job: id, up_to } = effect;
         self.process.crash_point("before old blobs are removed").await;
+        let job = self.process.world.store.job(*id).await.unwrap();
         let mut blobs = self.process.world.blobs();
-        let of_job = format!("/{}/", job.id);
-        let stays = |key: &str| !key.contains(&of_job) || !is_leftover(job, key, token);
+        let of_job = format!("/{id}/");
+        let stays = |key: &str| !key.contains(&of_job) || !is_removable(job.as_ref(), *up_to, key);
         blobs.sessions.retain(|key, _| stays(key));
         blobs.bundles.retain(|key, _| stays(key));
         Ok(())

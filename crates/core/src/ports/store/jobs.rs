@@ -1,4 +1,4 @@
-//! The store of jobs: the port, and the rules that every implementation follows.
+//! The store of jobs: the port, and the rules that all implementations follow.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,25 +18,25 @@ use crate::rate::{RateKind, RateState};
 use crate::run::Run;
 use crate::time::Timestamp;
 
-/// Why a job was not changed.
+/// The reason why a job was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no such job (in that project).
+    /// The job does not exist, or belongs to another project.
     #[error("there is no such job")]
     NotFound,
     /// The project of a new job was deleted.
     #[error("there is no such project")]
     NoProject,
-    /// The command is refused in the job's state.
+    /// The command is not allowed in the state of the job.
     #[error(transparent)]
     Rejected(#[from] Rejected),
-    /// The limit of the hour is used up.
+    /// The rate limit is used up.
     #[error("the rate limit is used up")]
     RateLimited(RateKind, RateState),
-    /// Another job of the project works on the branch.
+    /// Another job of the project, which is not archived, works on the branch.
     #[error("the job {1} of this project works on the branch {0:?}; choose another branch, or archive that job")]
     BranchTaken(String, JobId),
     /// The idempotency key belongs to another request.
@@ -44,51 +44,53 @@ pub enum UpdateError {
     KeyReused(#[from] KeyReused),
 }
 
-/// A use that is counted.
+/// A use that counts towards a rate limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateCharge {
-    /// Whose.
+    /// The project whose uses are counted.
     pub project: ProjectId,
-    /// Of what.
+    /// The kind of the use.
     pub kind: RateKind,
-    /// Uses in an hour, at least 1.
+    /// The maximum number of uses in an hour, at least 1.
     pub limit: u32,
 }
 
-/// What must hold for a request to be accepted, checked in the transaction that stores it: first the idempotency key
-/// (a replay is answered whatever has happened since, and costs nothing), then the command, then the limit.
+/// The conditions under which a request is accepted. The transaction that stores the request checks them in this order:
+/// the idempotency key, the command, the branch, the rate limit. A repeated request gets the first answer, whatever has
+/// happened since, and does not count towards the limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// The client's key.
+    /// The idempotency key that the client sent.
     pub idempotency: Option<Claim>,
-    /// What it costs; `None` where there is no limit.
+    /// The use to count; `None` if there is no limit.
     pub rate: Option<RateCharge>,
-    /// Set for requests that create or unarchive a job: no other job of the project that is not archived may work on
-    /// its branch.
+    /// `true` for requests that create or unarchive a job. They are refused if another job of the project, which is not
+    /// archived, works on the job's branch.
     pub takes_branch: bool,
 }
 
-/// A request that was accepted.
+/// The result of an accepted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// The record to answer with.
+    /// The job's record, which is the answer.
     pub record: JobRecord,
-    /// Whether it is the answer of an earlier request with the same key, and nothing was stored.
+    /// `true` if an earlier request had the same idempotency key: the record is the answer to that request, and nothing
+    /// was stored.
     pub replayed: bool,
-    /// What is left of the limit, where one was charged.
+    /// The state of the rate limit, if the use was counted.
     pub rate: Option<RateState>,
-    /// The job as it is now; `None` for a replay.
+    /// The job after the request; `None` for a replay.
     pub job: Option<Job>,
 }
 
-/// Decides on the job as the store holds it, under the store's lock. May be called again if the transaction is retried.
+/// Decides on a change, given the job that the store has locked. It is called again if the transaction is retried.
 pub type Decide = Box<dyn FnMut(&Job) -> Result<Change, Rejected> + Send>;
 
-/// Like [`Decide`], for a job that the store picked.
+/// Decides like [`Decide`], on a job that the store picked.
 pub type ClaimFn = Decide;
 
-/// How long a job that was worked on before waits for the worker that has its workspace. About what it costs another
-/// to build one anew.
+/// The time for which a job waits for the worker that has its workspace. Another worker takes about as long to create a
+/// workspace.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The time for which a job that avoids a worker waits for another one. A machine whose runs fail at once is always
@@ -98,19 +100,20 @@ pub const AVOIDANCE: Duration = Duration::from_secs(30);
 /// The time after which another job may probe a project on hold, because the worker of the last probe may have died.
 pub const PROBE_TIME: Duration = Duration::from_secs(60);
 
-/// Who looks for work, and when.
+/// A request for a job, by a worker.
 ///
-/// A job may be given to the worker if it is due ([`Job::is_due`]), if it prefers no other worker ([`Job::prefers`]) or
-/// has waited for that worker for [`PATIENCE`] (or, according to its clock, begins to wait later than that from now),
-/// and if its project has fewer live runs than its limit. The first of those is a job of the project with the fewest
-/// live runs, so that a project with many jobs does not keep the others waiting; then the job that has been due
-/// longest; then the oldest. Jobs that are due only because a clock was set back come last in their project.
+/// A job may be given to the worker if it is due ([`Job::is_due`]), if its project has fewer live runs than its limit,
+/// and if one of these holds: it prefers no other worker ([`Job::prefers`]), it has waited for that worker for
+/// [`PATIENCE`], or it begins to wait more than [`PATIENCE`] from now, because a clock was set back. The store gives
+/// out the first job in this order: the project with the fewest live runs first, so that a project with many jobs does
+/// not delay the others; then the job that has been due longest; then the oldest job. Jobs that are due only because a
+/// clock was set back come last in their project.
 ///
-/// A job that avoids the worker ([`Job::avoids`]) is given to it only after `avoidance`. For a project on hold,
-/// one job is given out when the hold's next probe is due, which postpones the following probe by [`PROBE_TIME`].
+/// A job that avoids the worker ([`Job::avoids`]) is given to it only after `avoidance`. For a project on hold, one job
+/// is given out when the hold's next probe is due, which postpones the following probe by [`PROBE_TIME`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimQuery {
-    /// The present.
+    /// The current time.
     pub now: Timestamp,
     /// The worker.
     pub worker: WorkerId,
@@ -118,12 +121,12 @@ pub struct ClaimQuery {
     pub avoidance: Duration,
 }
 
-/// A place in a list of jobs, newest first.
+/// A position in a list of jobs, newest first: the last job that was listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// Of the last job seen.
+    /// The creation time of that job.
     pub created_at: Timestamp,
-    /// Of the last job seen; tells jobs of one moment apart.
+    /// The ID of that job, because several jobs can have the same creation time.
     pub id: JobId,
 }
 
@@ -134,13 +137,13 @@ pub struct JobFilter {
     pub project: ProjectId,
     /// Only jobs with this status.
     pub status: Option<JobStatus>,
-    /// Only jobs created later.
+    /// Only jobs created after this time.
     pub created_after: Option<Timestamp>,
-    /// Only jobs created earlier.
+    /// Only jobs created before this time.
     pub created_before: Option<Timestamp>,
     /// Only jobs with this text in the title. ASCII letters match in either case.
     pub title_contains: Option<String>,
-    /// Only jobs after this place in the list.
+    /// Only jobs after this position in the list.
     pub after: Option<Cursor>,
     /// The maximum number of jobs.
     pub limit: usize,
@@ -162,32 +165,46 @@ impl JobFilter {
     }
 }
 
-/// A job that was picked.
+/// The numbers of active jobs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JobCounts {
+    /// The number of active jobs.
+    pub active: u64,
+    /// The number of jobs that a worker has a lease on.
+    pub running: u64,
+    /// The number of jobs that a worker may claim now.
+    pub due: u64,
+    /// The time since which the oldest of them has been due.
+    pub oldest_due: Option<Timestamp>,
+}
+
+/// A job that the store picked for a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picked {
-    /// As it is now.
+    /// The job after the claim.
     pub job: Job,
-    /// The message that was delivered with it, as it is now; `None` if a lost run was cleared away and no more.
+    /// The message that the claim delivered, after the claim; `None` if the claim only ended a lost run.
     pub message: Option<Message>,
     /// The hold of its project, if this job was picked to probe it.
     pub hold: Option<Hold>,
 }
 
-/// Waits for news of a job.
+/// Waits for new entries in the log of a job.
 #[async_trait]
 pub trait JobWatch: Send {
-    /// Returns when the job's log may have lines above `after`; it may return without. What comes between two calls is
-    /// not missed.
+    /// Waits until the log may have entries with a number above `after`; it may also return without new entries.
+    /// Entries that are written between two calls are not missed.
     async fn changed(&mut self, after: u64);
 }
 
-/// Jobs. Only [`crate::engine::Engine`] calls what writes.
+/// Stores jobs with their messages, runs and logs. Only [`crate::engine::Engine`] calls the methods that write.
 #[async_trait]
 pub trait JobStore: Send + Sync {
-    /// Stores a new job, if its project exists. On disk when it returns.
+    /// Stores a new job, if its project exists. The job is durable when this returns.
     async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError>;
 
-    /// Locks the job, lets `decide` say what to write, and writes it, all in one transaction. On disk when it returns.
+    /// Locks the job, calls `decide`, and writes the resulting change, all in one transaction. If `project` is given, a
+    /// job of another project is not found. The change is durable when this returns.
     async fn update_job(
         &self,
         id: JobId,
@@ -197,18 +214,21 @@ pub trait JobStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Accepted, UpdateError>;
 
-    /// Picks a job as [`ClaimQuery`] says, of those that nobody else is picking, and writes what `claim` says; `None`
-    /// if there is none.
+    /// Picks a job by the rules of [`ClaimQuery`], except jobs that another worker is claiming, and writes the change
+    /// that `claim` returns. Returns `None` if there is no such job.
     async fn claim_job(&self, query: ClaimQuery, claim: ClaimFn) -> Result<Option<Picked>, StoreError>;
 
-    /// The job.
+    /// Finds a job.
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;
 
-    /// Jobs, newest first.
+    /// Returns the selected jobs, newest first.
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError>;
 
-    /// How many jobs are active.
-    async fn active_jobs(&self) -> Result<u64, StoreError>;
+    /// Counts the active jobs.
+    ///
+    /// # Errors
+    /// Returns an error if the database failed.
+    async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError>;
 
     /// Returns the number of jobs that wait for something outside them ([`Job::waiting`]), by the code of the cause.
     async fn waiting_jobs(&self) -> Result<BTreeMap<String, u64>, StoreError>;
@@ -216,24 +236,24 @@ pub trait JobStore: Send + Sync {
     /// Returns the jobs that a worker has a lease on.
     async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError>;
 
-    /// A job's messages in the order in which they were accepted.
+    /// Returns the messages of a job, in the order in which they were accepted.
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError>;
 
-    /// One message.
+    /// Finds a message.
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError>;
 
-    /// A job's runs, oldest first.
+    /// Returns the runs of a job, oldest first.
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError>;
 
-    /// Lines of a job's log with a number above `after`, at most `limit`.
+    /// Returns the entries of a job's log with a number above `after`, at most `limit`.
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
 
-    /// Watches a job from now on.
+    /// Starts to watch the log of a job.
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_>;
 
-    /// A number that grows whenever work may have become available.
+    /// Returns a number that increases whenever new work may be available.
     fn work_version(&self) -> u64;
 
-    /// Returns when [`JobStore::work_version`] differs from `seen`.
+    /// Waits until [`JobStore::work_version`] differs from `seen`.
     async fn work_changed(&self, seen: u64);
 }

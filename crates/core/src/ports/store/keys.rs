@@ -7,45 +7,46 @@ use crate::ids::KeyId;
 use crate::key::{ApiKey, KeyHash};
 use crate::time::Timestamp;
 
-/// A line of the audit log: who did what.
+/// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// When.
+    /// The time of the action.
     pub at: Timestamp,
-    /// The id of a key or user, or `cli`; the name that was tried, where somebody could not sign in.
+    /// The ID of a key or user, or `cli`; for a failed sign-in, the name that was entered.
     pub actor: String,
-    /// Such as `key.created`.
+    /// The action, such as `key.created`.
     pub action: String,
-    /// To what.
+    /// The object of the action, such as the ID of a key.
     pub subject: String,
-    /// The address that it came from, where it came by the network.
+    /// The IP address of the client, if the request came over the network.
     pub address: Option<String>,
 }
 
-/// A line of the audit log that is stored.
+/// A stored entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditLine {
-    /// Grows from line to line.
+    /// The number, which increases from entry to entry.
     pub number: u64,
-    /// What it says.
+    /// The entry.
     pub entry: AuditEntry,
 }
 
-/// API keys and the audit log of what is done to them.
+/// Stores API keys and the audit log.
 #[async_trait]
 pub trait KeyStore: Send + Sync {
-    /// The key with that hash.
+    /// Finds a key by the hash of its secret.
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError>;
 
-    /// All keys, newest first.
+    /// Returns all keys, including revoked ones, newest first.
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError>;
 
-    /// Notes that a key was used.
+    /// Records the time of a use of a key.
     async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Writes a line of the audit log by itself.
+    /// Writes an entry of the audit log that belongs to no other change.
     async fn note(&self, entry: AuditEntry) -> Result<(), StoreError>;
 
-    /// The newest lines of the audit log, of those before `before` if it is given, newest first.
+    /// Returns at most `limit` entries of the audit log, newest first. If `before` is given, returns only entries with
+    /// a lower number.
     async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError>;
 }

@@ -10,20 +10,20 @@ use crate::project::hold::{Hold, HoldFailure};
 use crate::project::{Project, SecretValue};
 use crate::time::Timestamp;
 
-/// Projects and their secrets.
+/// Reads projects and their secrets.
 #[async_trait]
 pub trait ProjectStore: Send + Sync {
-    /// One project.
+    /// Finds a project.
     async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError>;
 
-    /// All projects by id.
+    /// Returns all projects, sorted by ID.
     async fn projects(&self) -> Result<Vec<Project>, StoreError>;
 
-    /// A project's secrets, in the clear.
+    /// Decrypts and returns the secrets of a project, by name.
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
 }
 
-/// Projects on hold.
+/// Stores the holds of projects.
 #[async_trait]
 pub trait HoldStore: Send + Sync {
     /// Puts a project on hold, or updates its hold as [`Hold::after`] describes, and returns the resulting hold. `None`

@@ -7,10 +7,11 @@ use crate::ids::Sha;
 use crate::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
 use crate::time::Timestamp;
 
-/// Pull requests of the built-in code host.
+/// Stores the pull requests of the built-in code host, and their comments.
 #[async_trait]
 pub trait PullStore: Send + Sync {
-    /// Opens one with the repository's next number; `None` if the head has an open one already.
+    /// Opens a pull request with the repository's next number. Returns `None` if the head already has an open pull
+    /// request.
     async fn open_pull(
         &self,
         repository: String,
@@ -19,16 +20,17 @@ pub trait PullStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<LocalPull>, StoreError>;
 
-    /// One.
+    /// Finds a pull request by its number.
     async fn pull(&self, repository: String, number: u64) -> Result<Option<LocalPull>, StoreError>;
 
-    /// The open one of a branch.
+    /// Finds the open pull request of a branch.
     async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError>;
 
-    /// All of a repository, newest first.
+    /// Returns the pull requests of a repository, newest first.
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError>;
 
-    /// Ends an open one; false if it was not open.
+    /// Records that an open pull request was merged or closed. Returns false if it was not open. `between` are the
+    /// commits of the base and the head at that time.
     async fn end_pull(
         &self,
         repository: String,
@@ -38,9 +40,9 @@ pub trait PullStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Adds a comment, behind the others.
+    /// Adds a comment after the existing ones.
     async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError>;
 
-    /// The comments on one, oldest first.
+    /// Returns the comments on a pull request, oldest first.
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
 }

@@ -6,39 +6,40 @@ use super::StoreError;
 use crate::ids::{JobId, ProjectId};
 use crate::model::price::{Budgets, OverBudget};
 
-/// Money that calls of models cost.
+/// An amount that a model call costs or may cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spend {
-    /// Whose.
+    /// The project.
     pub project: ProjectId,
-    /// For what.
+    /// The job.
     pub job: JobId,
-    /// The day of UTC, as [`crate::model::price::day`] counts them.
+    /// The day in UTC, as [`crate::model::price::day`] numbers it.
     pub day: i64,
-    /// Millionths of a US dollar; less than nothing gives back what was taken before.
+    /// The amount in millionths of a US dollar. A negative amount returns what was added before.
     pub micros: i64,
-    /// What may be spent; that of a run is not looked at here.
+    /// The budgets. The store does not check the budget of a run.
     pub budgets: Budgets,
 }
 
-/// Why nothing was spent.
+/// The reason why an amount was not added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpendError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is not enough.
+    /// The amount exceeds a budget.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
 }
 
-/// What projects and jobs have spent.
+/// Stores the amounts that jobs and projects have spent on model calls.
 #[async_trait]
 pub trait SpendingStore: Send + Sync {
-    /// Adds to what the job, the project and the project's day have spent, all or none: none where one would then have
-    /// more than it may, of which the first of job, day and project is told.
+    /// Adds an amount to three totals: of the job, of the project on this day, and of the project. If a total would
+    /// exceed its budget, nothing is added, and the error names the first such budget, in this order. If the project
+    /// does not exist any more, nothing is recorded.
     async fn spend(&self, spend: Spend) -> Result<(), SpendError>;
 
-    /// What a job, a project's day and the project have spent.
+    /// Returns the totals of a job, of the project on this day, and of the project.
     async fn spent(&self, project: ProjectId, job: JobId, day: i64) -> Result<[u64; 3], StoreError>;
 }

@@ -2,34 +2,35 @@
 
 use std::time::Duration;
 
-/// How long things are kept; `None`: for ever.
+/// The times for which rows are kept; `None` means forever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// What agents said and did in jobs, from when the job came to rest; the other lines of its log stay.
+    /// The log entries about an agent's texts and actions ([`crate::job::event::TRANSCRIPT`]), from the time at which
+    /// the job became inactive. The other entries of its log are kept.
     pub transcripts: Option<Duration>,
-    /// Jobs with everything about them, from when they came to rest.
+    /// Jobs and all their data, from the time at which they became inactive.
     pub jobs: Option<Duration>,
-    /// Lines of the audit log.
+    /// Entries of the audit log.
     pub audit: Option<Duration>,
 }
 
-/// How much a sweep has removed.
+/// The numbers of rows that a sweep removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Idempotency keys.
+    /// The number of idempotency keys.
     pub idempotency_keys: usize,
-    /// Windows of rate limits.
+    /// The number of windows of rate limits.
     pub rate_windows: usize,
-    /// Jobs whose transcript went.
+    /// The number of jobs whose transcript was removed.
     pub transcripts: usize,
-    /// Jobs.
+    /// The number of jobs.
     pub jobs: usize,
-    /// Lines of the audit log.
+    /// The number of entries of the audit log.
     pub audit: usize,
 }
 
 impl Swept {
-    /// The largest of the numbers.
+    /// Returns the largest of these numbers.
     #[must_use]
     pub fn most(&self) -> usize {
         let Self { idempotency_keys, rate_windows, transcripts, jobs, audit } = *self;

@@ -7,47 +7,47 @@ use crate::ids::UserId;
 use crate::time::Timestamp;
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
 
-/// Sessions that are to end.
+/// A selection of sessions to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionsToEnd {
-    /// This one.
+    /// The session with this hash.
     One(TokenHash),
-    /// All of a user.
+    /// All sessions of a user.
     AllOf(UserId),
-    /// All of a user but this one.
+    /// All sessions of a user except the one with this hash.
     OthersOf(UserId, TokenHash),
 }
 
-/// Users of the dashboard, their sessions, and links by which they set a password.
+/// Stores the users of the dashboard, their sessions, and their sign-in links.
 #[async_trait]
 pub trait UserStore: Send + Sync {
-    /// All users by name.
+    /// Returns all users, sorted by name.
     async fn users(&self) -> Result<Vec<User>, StoreError>;
 
-    /// One user.
+    /// Finds a user.
     async fn user(&self, id: UserId) -> Result<Option<User>, StoreError>;
 
-    /// The user with that name.
+    /// Finds a user by name.
     async fn user_by_name(&self, name: String) -> Result<Option<User>, StoreError>;
 
-    /// The user who is that at the provider.
+    /// Finds a user by the identity at the OpenID provider.
     async fn user_by_identity(&self, identity: Identity) -> Result<Option<User>, StoreError>;
 
-    /// The session with that hash and its user, whether it is over or not.
+    /// Finds a session, which may have expired, and its user.
     async fn session(&self, hash: TokenHash) -> Result<Option<(Session, User)>, StoreError>;
 
-    /// A user's sessions, the one that was used last first.
+    /// Returns the sessions of a user, the most recently used one first.
     async fn sessions(&self, user: UserId) -> Result<Vec<Session>, StoreError>;
 
-    /// Notes that a session was used.
+    /// Records the time of a use of a session.
     async fn session_seen(&self, hash: TokenHash, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Ends sessions; how many there were.
+    /// Ends sessions, and returns their number. The audit entry is written only if there were any.
     async fn end_sessions(&self, which: SessionsToEnd, audit: AuditEntry) -> Result<usize, StoreError>;
 
-    /// Stores a link; earlier ones of the same user are gone.
+    /// Stores a link, and deletes the user's earlier links.
     async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), StoreError>;
 
-    /// The link with that hash.
+    /// Finds a link by the hash of its token.
     async fn link(&self, hash: TokenHash) -> Result<Option<SignInLink>, StoreError>;
 }

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use journeyman_core::job::change::{Change, Row, step};
 use journeyman_core::job::command::{Command, Ending, Report};
 use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::effect::Effect;
 use journeyman_core::job::{Job, Token};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
 
@@ -254,6 +255,10 @@ impl World {
                     self.require(self.finals[usize::from(number_of(with)) - 1].is_none(), "the later one is active");
                     let is_there = self.host.branch.contains(&number_of(id));
                     self.require(is_there, "commits that are published with a later message are on the branch");
+                }
+                Row::InsertTask { effect: Effect::RemoveBlobs { up_to, .. }, .. } => {
+                    let has_ended = job.lease().is_none_or(|lease| up_to.is_some_and(|ended| ended < lease.token));
+                    self.require(has_ended, "blobs of the current lease are not removed");
                 }
                 Row::InsertMessage(_) | Row::InsertRun(_) | Row::RunEnded { .. } | Row::RunUsed { .. } => {}
             }

@@ -70,7 +70,13 @@ pub(super) async fn fixture(setup: &str) -> Fixture {
     let (store, world) = (Arc::new(MemoryStore::default()), World::new());
     let project = store.create_project(project, [].into()).await.unwrap();
     let engine = Engine::new(store, world.clone(), world);
-    let prompt = Prompt { text: "x".to_owned(), origin: Origin::Api, author: None, delivery: DeliveryMode::Queue };
+    let prompt = Prompt {
+        text: "x".to_owned(),
+        origin: Origin::Api,
+        author: None,
+        delivery: DeliveryMode::Queue,
+        traceparent: None,
+    };
     let new = NewJob { prompt, reference: None, model: None, agent: None, options: JobOptions::default() };
     engine.create_job(&project, new, Admission::default()).await.unwrap();
     let worker = WorkerId::from_uuid(Uuid::from_u128(1));

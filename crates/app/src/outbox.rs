@@ -1,0 +1,63 @@
+//! Carries out the tasks of the outbox.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use journeyman_core::outbox::{TASK_LEASE, Task, retry_at};
+use journeyman_core::ports::{EffectHandler, Store, StoreError};
+use journeyman_core::time::{Clock, IdGen};
+
+/// The maximum number of tasks that are carried out at the same time.
+const BATCH: usize = 16;
+
+/// Carries out tasks. Any number of processes may do so at the same time.
+#[derive(Clone)]
+pub struct Outbox {
+    /// The store with the tasks.
+    pub store: Arc<dyn Store>,
+    /// The clock of this process.
+    pub clock: Arc<dyn Clock>,
+    /// The source of randomness, for the delays between attempts.
+    pub ids: Arc<dyn IdGen>,
+    /// Carries out the effects.
+    pub handler: Arc<dyn EffectHandler>,
+}
+
+impl Outbox {
+    /// Claims due tasks and carries them out. Returns their number; if it is positive, more tasks may be due.
+    ///
+    /// # Errors
+    /// The store failed. Claimed tasks are due again when their lease expires.
+    pub async fn carry_out_due(&self) -> Result<usize, StoreError> {
+        let tasks = self.store.claim_tasks(self.handler.kinds(), self.clock.now(), TASK_LEASE, BATCH).await?;
+        let ends = join_all(tasks.iter().map(|task| self.carry_out(task))).await;
+        ends.into_iter().collect::<Result<(), StoreError>>()?;
+        Ok(tasks.len())
+    }
+
+    async fn carry_out(&self, task: &Task) -> Result<(), StoreError> {
+        let (kind, number) = (task.effect.kind(), task.number);
+        let next = match self.handler.carry_out(&task.effect).await {
+            Ok(()) => None,
+            Err(error) => {
+                let next = retry_at(task, self.clock.now(), self.permille());
+                match next {
+                    Some(_) => tracing::warn!(kind, task = number, attempt = task.attempt, %error, "a task failed"),
+                    None => tracing::error!(kind, task = number, %error, effect = ?task.effect, "a task was given up"),
+                }
+                next
+            }
+        };
+        if !self.store.end_task(number, task.attempt, next).await? {
+            tracing::info!(kind, task = number, "another process has claimed the task, because its lease had expired");
+        }
+        Ok(())
+    }
+
+    /// Returns a random number below 1000.
+    fn permille(&self) -> u32 {
+        let mut bytes = [0; 4];
+        self.ids.fill(&mut bytes);
+        u32::from_le_bytes(bytes) % 1000
+    }
+}

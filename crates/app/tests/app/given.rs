@@ -1,0 +1,97 @@
+//! The use cases over a store of each kind.
+
+use std::sync::Arc;
+
+use journeyman_app::{Actor, Caller, Idempotency, Parts, UseCases};
+use journeyman_core::agent::{AgentSpec, Agents};
+use journeyman_core::engine::Engine;
+use journeyman_core::idempotency::Fingerprint;
+use journeyman_core::key::{NewKey, Scope};
+use journeyman_core::message::Origin;
+use journeyman_core::ports::Store;
+use journeyman_core::project::Project;
+use journeyman_core::time::Timestamp;
+use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
+use journeyman_testkit::{FakeForges, Postgres, World};
+
+/// The use cases over one store.
+pub(crate) struct Fixture {
+    pub(crate) name: &'static str,
+    pub(crate) cases: UseCases,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) engine: Engine,
+    pub(crate) world: Arc<World>,
+    _dir: Option<tempfile::TempDir>,
+}
+
+/// Returns the use cases over each kind of store.
+pub(crate) async fn all() -> Vec<Fixture> {
+    let dir = tempfile::tempdir().unwrap();
+    let (sqlite, postgres) = (World::new(), World::new());
+    let key = || MasterKey::new([9; 32]);
+    let file = SqliteStore::open(&dir.path().join("journeyman.db"), key(), sqlite.clone()).unwrap();
+    let url = Postgres::shared().database();
+    let server = PostgresStore::open(&url, 8, Schema::Migrate, key(), postgres.clone()).await.unwrap();
+    vec![
+        fixture("memory", World::new(), Arc::new(MemoryStore::default()), None),
+        fixture("sqlite", sqlite, Arc::new(file), Some(dir)),
+        fixture("postgres", postgres, Arc::new(server), None),
+    ]
+}
+
+fn fixture(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Option<tempfile::TempDir>) -> Fixture {
+    let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
+    let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();
+    let cases = UseCases::new(Parts {
+        store: Arc::clone(&store),
+        engine: engine.clone(),
+        forges: Arc::new(FakeForges),
+        ids: world.clone(),
+        agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),
+        create_per_hour: 0,
+        message_per_hour: 0,
+    });
+    Fixture { name, cases, store, engine, world, _dir: dir }
+}
+
+pub(crate) fn shop() -> Project {
+    Project::new("shop".parse().unwrap(), "local:shop", Timestamp::from_micros(1))
+}
+
+/// Returns the caller of the command line.
+pub(crate) const fn operator() -> Caller {
+    Caller::command_line()
+}
+
+pub(crate) fn once(key: &str, request: &str) -> Option<Idempotency> {
+    Some(Idempotency { key: key.to_owned(), fingerprint: Fingerprint::of("test", request.as_bytes()) })
+}
+
+pub(crate) fn new_key() -> NewKey {
+    NewKey { name: "ci".to_owned(), scopes: vec![Scope::Write], projects: None, expires_at: None, allowed_ips: None }
+}
+
+impl Fixture {
+    /// Creates the project `shop`.
+    pub(crate) async fn create_shop(&self) {
+        self.cases.create_project(&operator(), (shop(), [].into()), None, |_| String::new()).await.unwrap();
+    }
+
+    /// Returns a caller with a new key.
+    pub(crate) async fn key(&self, scope: Scope) -> Caller {
+        let new = NewKey { scopes: vec![scope], ..new_key() };
+        let created = self.cases.create_key(&operator(), new, None, |_| String::new()).await.unwrap();
+        let journeyman_app::Answered::New(created) = created else { unreachable!("there is no idempotency key") };
+        Caller { actor: Actor::Key(Arc::new(created.key)), address: None, origin: Origin::Api, traceparent: None }
+    }
+
+    /// Returns the actions in the audit log, oldest first.
+    pub(crate) async fn audited(&self) -> Vec<String> {
+        let mut lines = self.store.audit(None, 1000).await.unwrap();
+        lines.reverse();
+        lines
+            .into_iter()
+            .map(|line| format!("{} {} {}", line.entry.actor, line.entry.action, line.entry.subject))
+            .collect()
+    }
+}

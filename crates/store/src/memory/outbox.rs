@@ -1,0 +1,106 @@
+//! The outbox and the duties.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::job::effect::Effect;
+use journeyman_core::outbox::{Backlog, LONGEST_DELAY, Task};
+use journeyman_core::ports::{DutyStore, OutboxStore, StoreError};
+use journeyman_core::time::Timestamp;
+
+use super::{MemoryStore, Tables};
+
+/// A row of the outbox.
+#[derive(Debug)]
+pub(super) struct TaskRow {
+    task: Task,
+    due_at: Timestamp,
+}
+
+/// A duty.
+#[derive(Debug)]
+pub(super) struct DutyRow {
+    due_at: Timestamp,
+    token: u64,
+}
+
+#[async_trait]
+impl OutboxStore for MemoryStore {
+    async fn claim_tasks(
+        &self,
+        kinds: &'static [&'static str],
+        now: Timestamp,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Task>, StoreError> {
+        let mut tables = self.tables();
+        let is_due = |row: &&mut TaskRow| {
+            (row.due_at <= now || row.due_at > now + LONGEST_DELAY) && kinds.contains(&row.task.effect.kind())
+        };
+        let mut due: Vec<&mut TaskRow> = tables.tasks.iter_mut().filter(is_due).collect();
+        due.sort_by_key(|row| (row.due_at, row.task.number));
+        due.truncate(limit);
+        due.sort_by_key(|row| row.task.number);
+        let claim = |row: &mut TaskRow| {
+            row.due_at = now + lease;
+            row.task.attempt += 1;
+            row.task.clone()
+        };
+        Ok(due.into_iter().map(claim).collect())
+    }
+
+    async fn end_task(&self, number: u64, attempt: u32, next: Option<Timestamp>) -> Result<bool, StoreError> {
+        let mut tables = self.tables();
+        let is_it = |row: &TaskRow| row.task.number == number && row.task.attempt == attempt;
+        let Some(place) = tables.tasks.iter().position(is_it) else { return Ok(false) };
+        match (next, tables.tasks.get_mut(place)) {
+            (Some(next), Some(row)) => row.due_at = next,
+            _ => drop(tables.tasks.remove(place)),
+        }
+        Ok(true)
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let tables = self.tables();
+        Ok(Backlog {
+            tasks: tables.tasks.len() as u64,
+            retried: tables.tasks.iter().filter(|row| row.task.attempt > 1).count() as u64,
+            oldest: tables.tasks.iter().map(|row| row.task.created_at).min(),
+        })
+    }
+}
+
+#[async_trait]
+impl DutyStore for MemoryStore {
+    async fn begin_duty(
+        &self,
+        name: &'static str,
+        now: Timestamp,
+        lease: Duration,
+        longest: Duration,
+    ) -> Result<Option<u64>, StoreError> {
+        let mut tables = self.tables();
+        let duty = tables.duties.entry(name).or_insert(DutyRow { due_at: now, token: 0 });
+        if duty.due_at > now && duty.due_at <= now + longest {
+            return Ok(None);
+        }
+        *duty = DutyRow { due_at: now + lease, token: duty.token + 1 };
+        Ok(Some(duty.token))
+    }
+
+    async fn end_duty(&self, name: &'static str, token: u64, next: Timestamp) -> Result<(), StoreError> {
+        if let Some(duty) = self.tables().duties.get_mut(name).filter(|duty| duty.token == token) {
+            duty.due_at = next;
+        }
+        Ok(())
+    }
+}
+
+impl Tables {
+    /// Inserts the task of an effect, which is due immediately.
+    pub(super) fn insert_task(&mut self, effect: Effect, at: Timestamp) {
+        self.last_task += 1;
+        let task = Task { number: self.last_task, effect, created_at: at, attempt: 0 };
+        self.tasks.push(TaskRow { task, due_at: at });
+    }
+}
