@@ -41,16 +41,17 @@ only() {
 
 allowed core
 allowed git core
+allowed net core
 allowed store core
-allowed blobs core
+allowed blobs core net
 allowed sandbox core
-allowed gateway core
+allowed gateway core net
 allowed forge core git
 allowed repository core git
 allowed worker core git repository
 allowed agent core
 allowed app core
-allowed identity core
+allowed identity core net
 allowed dashboard app core
 allowed http app core dashboard
 
@@ -58,6 +59,9 @@ only rusqlite store
 only tokio-postgres store
 only object_store blobs
 only axum http dashboard journeyman
+# Requests of the service go through net, which limits addresses, redirects, time and size. The gateway streams its
+# answers, identity has it for tests, the agent runs in the sandbox, and the program has a client of its own interface.
+only reqwest net gateway identity agent journeyman
 only agent-client-protocol worker agent
 only genai agent
 only argon2 identity

@@ -1,5 +1,7 @@
 //! Blobs in an object store.
 
+mod provider;
+
 use std::path::Path;
 
 use async_trait::async_trait;
@@ -8,7 +10,7 @@ use journeyman_core::ports::{Blob, BlobError, Blobs};
 use journeyman_core::time::Timestamp;
 use object_store::buffered::BufWriter;
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, ObjectStoreExt, parse_url_opts};
+use object_store::{ObjectStore, ObjectStoreExt, ObjectStoreScheme};
 use std::sync::Arc;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
@@ -31,12 +33,13 @@ impl Bucket {
     /// the variables that the providers' own programs use, such as `AWS_ENDPOINT`; others are ignored.
     ///
     /// # Errors
-    /// Returns an error if the URL has another form, or if the value of an option is invalid.
+    /// Returns an error if the URL has another form, if the program was built without this provider, or if the value of
+    /// an option is invalid.
     pub fn open(url: &str, options: impl IntoIterator<Item = (String, String)>) -> Result<Self, BucketError> {
-        let failed = |error: &dyn std::fmt::Display| BucketError(error.to_string());
-        let url = Url::parse(url).map_err(|error| failed(&error))?;
-        let (store, root) = parse_url_opts(&url, options).map_err(|error| failed(&error))?;
-        Ok(Self { store: store.into(), root })
+        let url = Url::parse(url).map_err(|error| BucketError(error.to_string()))?;
+        let (scheme, root) = ObjectStoreScheme::parse(&url).map_err(|error| BucketError(error.to_string()))?;
+        let store = provider::open(&scheme, &url, options)?;
+        Ok(Self { store, root })
     }
 
     fn object_path(&self, key: &str) -> ObjectPath {

@@ -69,7 +69,13 @@ impl Blobs for Folder {
 
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError> {
         let (source, file) = (self.root.join(key), file.to_owned());
-        blocking(move || found(std::fs::copy(source, file).map(|_| ()))).await
+        blocking(move || match std::fs::copy(&source, file) {
+            Ok(_) => Ok(true),
+            // The folder of `file` may be missing, too.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !source.try_exists()? => Ok(false),
+            Err(error) => Err(error),
+        })
+        .await
     }
 
     async fn delete(&self, key: &str) -> Result<(), BlobError> {
@@ -135,17 +141,19 @@ fn walk(root: &Path, folder: &str, after: &str, limit: usize, blobs: &mut Vec<Bl
     for entry in entries {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
-        names.push((format!("{folder}/{name}"), entry.file_type()?.is_dir()));
+        // The keys in a folder start with a slash after its name: those in `job_1-x` come before those in `job_1`.
+        let end = if entry.file_type()?.is_dir() { "/" } else { "" };
+        names.push(format!("{folder}/{name}{end}"));
     }
     names.sort_unstable();
-    for (key, is_folder) in names {
+    for key in names {
         if blobs.len() >= limit {
             break;
         }
-        if is_folder {
+        if let Some(below) = key.strip_suffix('/') {
             // Skips a folder whose keys all come before `after`.
-            if format!("{key}/\u{10ffff}").as_str() > after {
-                walk(root, &key, after, limit, blobs)?;
+            if format!("{key}\u{10ffff}").as_str() > after {
+                walk(root, below, after, limit, blobs)?;
             }
         } else if key.as_str() > after
             && !key.ends_with(".draft")

@@ -86,6 +86,32 @@ async fn a_listing_continues_after_a_key() {
 }
 
 #[tokio::test]
+async fn a_listing_is_in_the_order_of_whole_keys() {
+    for setup in setups() {
+        // A hyphen and a dot come before the slash, digits and letters after it.
+        let all = ["homes/a-x/1.tar", "homes/a.x/1.tar", "homes/a/1.tar", "homes/a0/1.tar", "homes/ax/1.tar"];
+        for key in all {
+            setup.blobs.put(key, &setup.file("new", b"x")).await.unwrap();
+        }
+        assert_eq!(setup.keys("homes", None, 9).await, all, "{}", setup.name);
+        for (number, key) in all.into_iter().enumerate() {
+            assert_eq!(setup.keys("homes", Some(key), 9).await, all[number + 1..], "{} after {key}", setup.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_destination_that_cannot_be_written_is_an_error() {
+    for setup in setups() {
+        let file = setup.dir.path().join("missing/read");
+        assert_eq!(setup.blobs.get("a/b", &file).await, Ok(false), "{}", setup.name);
+        setup.blobs.put("a/b", &setup.file("new", b"x")).await.unwrap();
+        let error = setup.blobs.get("a/b", &file).await.unwrap_err();
+        assert!(error.to_string().contains("No such file"), "{}: {error}", setup.name);
+    }
+}
+
+#[tokio::test]
 async fn errors_name_their_cause() {
     for setup in setups() {
         let missing = setup.dir.path().join("missing");

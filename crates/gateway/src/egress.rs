@@ -8,20 +8,17 @@
 //! - Malformed requests are rejected.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnet::IpNet;
-use journeyman_core::egress::{Allowlist, Destination, is_public};
+use journeyman_core::egress::{Allowlist, Destination};
 use journeyman_core::ports::{EgressDecision, EgressLog};
+use journeyman_net::{Error as NetError, Policy, Resolver, connect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-
-use crate::resolver::Resolver;
 
 /// The maximum number of concurrent connections of one sandbox; more connections wait.
 const CONNECTIONS: usize = 128;
@@ -46,7 +43,7 @@ pub(crate) struct Egress {
     pub(crate) allowed: Allowlist,
     pub(crate) log: EgressLog,
     pub(crate) resolver: Arc<dyn Resolver>,
-    pub(crate) private: Vec<IpNet>,
+    pub(crate) policy: Policy,
 }
 
 /// A refusal: the HTTP status and the reason.
@@ -123,26 +120,20 @@ impl Egress {
             );
             return Err(denied("403 Forbidden", why));
         }
-        let resolved = timeout(CONNECT_TIME, self.resolver.resolve(destination.host())).await;
-        let addresses = resolved.map_err(io::Error::from).and_then(|addresses| addresses);
-        let addresses =
-            addresses.map_err(|error| denied("502 Bad Gateway", format!("{destination} was not found: {error}")))?;
-        let may = |address: &IpAddr| is_public(*address) || self.private.iter().any(|net| net.contains(address));
-        let good: Vec<IpAddr> = addresses.into_iter().filter(may).collect();
-        if good.is_empty() {
-            let why =
-                format!("{destination} has no public address; the operator can allow its network with egress-private");
-            return Err(denied("403 Forbidden", why));
-        }
-        let mut last = String::new();
-        for address in good {
-            match timeout(CONNECT_TIME, TcpStream::connect(SocketAddr::new(address, destination.port()))).await {
-                Ok(Ok(server)) => return Ok(server),
-                Ok(Err(error)) => last = error.to_string(),
-                Err(_) => last = "it did not answer in time".to_owned(),
+        let reached =
+            connect(&*self.resolver, &self.policy, destination.host(), destination.port(), CONNECT_TIME).await;
+        reached.map_err(|error| match error {
+            NetError::NotPermitted(_) => {
+                let why = format!(
+                    "{destination} has no public address; the operator can allow its network with egress-private"
+                );
+                denied("403 Forbidden", why)
             }
-        }
-        Err(denied("502 Bad Gateway", format!("{destination} cannot be reached: {last}")))
+            NetError::NotFound { cause, .. } => {
+                denied("502 Bad Gateway", format!("{destination} was not found: {cause}"))
+            }
+            error => denied("502 Bad Gateway", format!("{destination} cannot be reached: {error}")),
+        })
     }
 }
 
@@ -200,6 +191,7 @@ async fn tunnel(mut client: TcpStream, mut server: TcpStream, rest: &[u8]) -> io
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::sync::Mutex;
 
     use async_trait::async_trait;
@@ -236,7 +228,7 @@ mod tests {
             allowed: Allowlist::read(&[format!("good.example:{port}"), "npm".to_owned()]).unwrap(),
             log: Box::new(move |decision| sink.lock().unwrap().push(decision)),
             resolver: Arc::new(Changing(Mutex::new(addresses))),
-            private: vec![private.parse().unwrap()],
+            policy: Policy::Public(Arc::from([private.parse::<ipnet::IpNet>().unwrap()])),
         };
         let serving = tokio::spawn(Arc::new(egress).serve(proxy));
         let mut client = TcpStream::connect(address).await.unwrap();

@@ -6,39 +6,36 @@
 
 mod egress;
 mod models;
-mod resolver;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ports::{EgressLog, Gate, Gateway, ModelMeter, ModelProxy, ModelRoute, ModelTotals};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::Reason;
+use journeyman_net::{Policy, Resolver};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 use egress::Egress;
 pub use models::{ModelSettings, Models, NoClient, Provider};
-pub use resolver::{Resolver, SystemResolver};
 
 /// Opens the proxies of sandboxes.
 pub struct SandboxGateway {
     resolver: Arc<dyn Resolver>,
-    /// The networks that may be reached although they are not public, if a project allows a name in them.
-    private: Vec<IpNet>,
+    /// The addresses that may be reached if a project allows a name that has them.
+    policy: Policy,
     models: Arc<Models>,
 }
 
 impl SandboxGateway {
-    /// Creates a gateway with the networks that may be reached although they are not public, and the models that can be
-    /// called.
+    /// Creates a gateway with the addresses that egress may reach, and the models that can be called.
     #[must_use]
-    pub fn new(resolver: Arc<dyn Resolver>, private: Vec<IpNet>, models: Models) -> Self {
-        Self { resolver, private, models: Arc::new(models) }
+    pub fn new(resolver: Arc<dyn Resolver>, policy: Policy, models: Models) -> Self {
+        Self { resolver, policy, models: Arc::new(models) }
     }
 }
 
@@ -47,7 +44,7 @@ impl Gateway for SandboxGateway {
         let listener = std::net::TcpListener::from(listener);
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        let egress = Egress { allowed, log, resolver: Arc::clone(&self.resolver), private: self.private.clone() };
+        let egress = Egress { allowed, log, resolver: Arc::clone(&self.resolver), policy: self.policy.clone() };
         Ok(Gate(Box::new(AbortOnDropHandle::new(tokio::spawn(Arc::new(egress).serve(listener))))))
     }
 

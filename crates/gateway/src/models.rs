@@ -31,6 +31,7 @@ use journeyman_core::ports::{ModelProxy, ModelRoute, ModelTotals, SpendingStore}
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
+use journeyman_net::Client;
 use tokio::sync::Semaphore;
 
 pub use provider::Provider;
@@ -56,9 +57,7 @@ pub struct ModelSettings {
 /// The models that can be called.
 pub struct Models {
     settings: ModelSettings,
-    client: reqwest::Client,
-    /// The reason why https does not work, if it does not.
-    no_tls: Option<String>,
+    client: Client,
     spending: Arc<dyn SpendingStore>,
     clock: Arc<dyn Clock>,
     totals: Totals,
@@ -69,7 +68,7 @@ pub struct Models {
 /// An error from building the HTTP client.
 #[derive(Debug, thiserror::Error)]
 #[error("the HTTP client for models could not be built: {0}")]
-pub struct NoClient(#[from] reqwest::Error);
+pub struct NoClient(#[from] journeyman_net::Error);
 
 impl Models {
     /// Creates the models of these settings.
@@ -81,29 +80,14 @@ impl Models {
         spending: Arc<dyn SpendingStore>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NoClient> {
-        let client = || {
-            reqwest::Client::builder()
-                // A redirect would send the key to another server.
-                .redirect(reqwest::redirect::Policy::none())
-                .connect_timeout(CONNECT_TIME)
-                // Each call needs a separate connection: on a shared one, a call that its caller does not read would
-                // block the others.
-                .http1_only()
-        };
-        // A machine without certificates can still call local models.
-        let (client, no_tls) = match client().build() {
-            Ok(client) => (client, None),
-            Err(error) => (client().tls_certs_only([]).build()?, Some(format!("{error:?}"))),
-        };
-        Ok(Self {
-            settings,
-            client,
-            no_tls,
-            spending,
-            clock,
-            totals: Totals::default(),
-            reading: Semaphore::new(READING),
-        })
+        // Each call needs a separate connection: on a shared one, a call that its caller does not read would block the
+        // others.
+        let client = Client::new(&journeyman_net::Settings {
+            connect_time: CONNECT_TIME,
+            http1_only: true,
+            ..journeyman_net::Settings::default()
+        })?;
+        Ok(Self { settings, client, spending, clock, totals: Totals::default(), reading: Semaphore::new(READING) })
     }
 
     /// Returns the totals of all calls since the start.

@@ -166,9 +166,10 @@ impl Oidc {
         let code = returned.code.filter(|code| !code.is_empty());
         let code = code.ok_or_else(|| OidcError::bad("the browser came back without an authorization code"))?;
 
-        let client = self.client(&provider.metadata);
-        let answer = self.exchange(&client, code, pending, redirect).await?;
+        let answer = self.exchange(&self.client(&provider.metadata), code, pending, redirect).await?;
         let (profile, provider) = self.verify(&answer, provider, pending, now).await?;
+        // The check of the token may have fetched a new discovery document.
+        let client = self.client(&provider.metadata);
         let profile =
             if profile.email.is_some() { profile } else { self.add_user_info(&client, &answer, profile).await? };
         self.settings.admit(profile.email.as_deref(), profile.email_verified)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::stream::unfold;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
@@ -17,8 +17,10 @@ use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{ModelCall, ModelFailure};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::ReasonCode;
+use journeyman_net::{Error as NetError, root_cause};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
+use url::Url;
 
 use super::account::{Account, Reserved};
 use super::path::{Path, Purpose};
@@ -191,37 +193,20 @@ impl Call {
         }
         let name = account.given.model.as_str();
         let url = account.provider.url(&self.path.rest, &self.parameters);
-        if let Some(why) = models.no_tls.as_ref().filter(|_| url.scheme() == "https") {
-            let failure = failure::no_tls(name, why);
-            drop(caller.send(self.refusal(StatusCode::BAD_GATEWAY, &failure.reason.text)));
-            return End::failed(failure);
-        }
-        let request = match &self.prepared {
-            Some(prepared) => {
-                let json = HeaderValue::from_static("application/json");
-                models
-                    .client
-                    .post(url)
-                    .headers(self.headers.clone())
-                    .header(CONTENT_TYPE, json)
-                    .body(prepared.body.clone())
-            }
-            None => models.client.get(url).headers(self.headers.clone()),
+        let request = match self.request(&url) {
+            Ok(request) => request,
+            Err(error) => return self.unreachable(caller, &NetError::Malformed(error.to_string())),
         };
         let silence = models.silence();
         let answered = tokio::select! {
             biased;
             () = account.closed.cancelled() => return End::unknown(None),
             () = caller.closed() => return End::unknown(None),
-            answered = timeout(silence, request.send()) => answered,
+            answered = timeout(silence, models.client.start(request)) => answered,
         };
         let response = match answered {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let failure = failure::unreachable(name, &error.without_url());
-                drop(caller.send(self.refusal(StatusCode::BAD_GATEWAY, &failure.reason.text)));
-                return End::failed(failure);
-            }
+            Ok(Err(error)) => return self.unreachable(caller, &error),
             Err(_) => {
                 let failure = failure::silent(name, silence);
                 drop(caller.send(self.refusal(StatusCode::GATEWAY_TIMEOUT, &failure.reason.text)));
@@ -244,6 +229,27 @@ impl Call {
             return End { bill: Bill::Begun, ..End::unknown(None) };
         }
         self.pass_on(response, reader, &pieces).await
+    }
+
+    /// Returns the request to the provider.
+    fn request(&self, url: &Url) -> Result<http::Request<Bytes>, http::Error> {
+        let (method, body) = match &self.prepared {
+            Some(prepared) => (Method::POST, prepared.body.clone()),
+            None => (Method::GET, Bytes::new()),
+        };
+        let mut request = http::Request::builder().method(method).uri(url.as_str()).body(body)?;
+        request.headers_mut().extend(self.headers.clone());
+        if self.prepared.is_some() {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        Ok(request)
+    }
+
+    /// Answers the caller of a call that did not reach the provider.
+    fn unreachable(&self, caller: oneshot::Sender<Response<Body>>, error: &NetError) -> End {
+        let failure = failure::unreachable(&self.account.given.model, error);
+        drop(caller.send(self.refusal(StatusCode::BAD_GATEWAY, &failure.reason.text)));
+        End::failed(failure)
     }
 
     /// Passes on each piece of an answer as it arrives. The next piece is read when the channel to the caller has
@@ -269,7 +275,7 @@ impl Call {
                     let reported = reader.end();
                     return self.ended(reported, bytes, pieces).await;
                 }
-                Ok(Err(error)) => break Some(failure::cut(name, &failure::unreachable(name, &error).reason.text)),
+                Ok(Err(error)) => break Some(failure::cut(name, &root_cause(&error))),
                 Err(_) => break Some(failure::silent(name, silence)),
             };
             bytes += piece.len() as u64;

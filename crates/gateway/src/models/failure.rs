@@ -1,11 +1,11 @@
 //! The reasons why calls fail, and whether another attempt may succeed.
 
-use std::error::Error;
 use std::time::Duration;
 
 use http::StatusCode;
 use journeyman_core::ports::ModelFailure;
 use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_net::Error as NetError;
 use serde_json::Value;
 
 /// The maximum number of characters of a provider's message in a reason.
@@ -58,24 +58,11 @@ fn is_quota_used_up(body: &str, message: &str) -> bool {
 }
 
 /// Returns the failure for a provider that could not be reached.
-pub(crate) fn unreachable(model: &str, error: &reqwest::Error) -> ModelFailure {
-    // The outermost error contains only the address.
-    let mut cause: &dyn Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    let text = format!("the provider of {model} could not be reached: {cause}");
-    let code = if error.is_timeout() { ReasonCode::ModelTimedOut } else { ReasonCode::ModelUnavailable };
-    ModelFailure { reason: Reason::new(code, text), may_pass: true }
-}
-
-/// Returns the failure for a provider that needs https, if this machine has no certificates.
-pub(crate) fn no_tls(model: &str, why: &str) -> ModelFailure {
-    let text = format!(
-        "the provider of {model} needs https, but the service found no certificates when it started; install them (apt \
-         install ca-certificates) and restart the service: {why}"
-    );
-    ModelFailure { reason: Reason::new(ReasonCode::ModelUnavailable, text), may_pass: false }
+pub(crate) fn unreachable(model: &str, error: &NetError) -> ModelFailure {
+    let text = format!("the provider of {model} could not be reached: {error}");
+    let code =
+        if matches!(error, NetError::Slow(_)) { ReasonCode::ModelTimedOut } else { ReasonCode::ModelUnavailable };
+    ModelFailure { reason: Reason::new(code, text), may_pass: !matches!(error, NetError::NoTls(_)) }
 }
 
 /// Returns the failure for a provider that sent nothing for too long.

@@ -12,7 +12,8 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::{Project, SecretValue};
 use journeyman_core::time::Timestamp;
-use journeyman_gateway::{ModelSettings, Models, Provider, SandboxGateway, SystemResolver};
+use journeyman_gateway::{ModelSettings, Models, Provider, SandboxGateway};
+use journeyman_net::{Policy, SystemResolver};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{ModelServer, Seeds as _, World};
 use reqwest::{Client, RequestBuilder, Response};
@@ -75,7 +76,7 @@ pub(crate) async fn fixture_with(provider: Provider) -> Fixture {
         silence: Some(Duration::from_millis(300)),
     };
     let models = Models::new(settings, store.clone(), World::at(noon())).unwrap();
-    let gateway = SandboxGateway::new(Arc::new(SystemResolver), Vec::new(), models);
+    let gateway = SandboxGateway::new(Arc::new(SystemResolver), Policy::Public(Arc::default()), models);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let proxy = gateway.serve_models(listener.into(), TOKEN.to_owned()).unwrap();

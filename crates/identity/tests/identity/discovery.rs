@@ -36,6 +36,18 @@ async fn new_keys_are_fetched_before_the_cache_expires() {
 }
 
 #[tokio::test]
+async fn a_sign_in_that_fetches_new_keys_uses_the_new_discovery_document() {
+    let fixture = Fixture::new().await;
+    fixture.provider.fault(Some(Fault::EmailElsewhere));
+    assert!(fixture.sign_in().await.is_ok());
+    fixture.provider.rotate_keys();
+    fixture.provider.move_user_info();
+    let signed_in = fixture.sign_in().await;
+    assert!(signed_in.is_ok(), "{signed_in:?}");
+    assert_eq!((fixture.requests("/userinfo"), fixture.requests("/people/me")), (1, 1));
+}
+
+#[tokio::test]
 async fn failed_discovery_is_retried_after_some_seconds() {
     let cases = [
         (Fault::Failing, "provider_unreachable"),

@@ -1,0 +1,174 @@
+//! The HTTP client.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect;
+
+use crate::error::root_cause;
+use crate::{Error, Policy, Resolver, SystemResolver};
+
+/// The settings of a [`Client`].
+#[derive(Clone)]
+pub struct Settings {
+    /// The addresses that requests may go to.
+    pub policy: Policy,
+    /// Resolves names.
+    pub resolver: Arc<dyn Resolver>,
+    /// The time limit for opening a connection.
+    pub connect_time: Duration,
+    /// True if each request needs a separate connection. On a shared one, an answer that is not read would block the
+    /// others.
+    pub http1_only: bool,
+    /// The longest time between two pieces of an answer; `None` means no limit.
+    pub read_time: Option<Duration>,
+    /// True if http URLs are refused.
+    pub https_only: bool,
+    /// True if the proxy that the environment names is not used.
+    pub no_proxy: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: Policy::Any,
+            resolver: Arc::new(SystemResolver),
+            connect_time: Duration::from_secs(15),
+            http1_only: false,
+            read_time: None,
+            https_only: false,
+            no_proxy: false,
+        }
+    }
+}
+
+/// The limits of a request whose answer is read as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The time from the start of the request to the last byte of the answer.
+    pub time: Duration,
+    /// The maximum size of the body of the answer, in bytes.
+    pub bytes: usize,
+}
+
+/// An HTTP client that follows no redirects and connects only to permitted addresses. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    policy: Policy,
+    https_only: bool,
+    /// The reason why https does not work, if it does not.
+    no_tls: Option<String>,
+}
+
+impl Client {
+    /// Creates a client. Without CA certificates on the machine, only http works.
+    ///
+    /// # Errors
+    /// The client cannot be built.
+    pub fn new(settings: &Settings) -> Result<Self, Error> {
+        let Settings { policy, resolver, connect_time, http1_only, read_time, https_only, no_proxy } = settings;
+        let builder = || {
+            let mut builder = reqwest::Client::builder()
+                .redirect(redirect::Policy::none())
+                .connect_timeout(*connect_time)
+                .https_only(*https_only)
+                .dns_resolver(CheckedResolver { resolver: Arc::clone(resolver), policy: policy.clone() });
+            if *http1_only {
+                builder = builder.http1_only();
+            }
+            if let Some(time) = read_time {
+                builder = builder.read_timeout(*time);
+            }
+            // A proxy would resolve names without the check.
+            if *no_proxy || matches!(policy, Policy::Public(_)) { builder.no_proxy() } else { builder }
+        };
+        let failed = |error: &reqwest::Error| Error::Malformed(format!("the HTTP client: {}", root_cause(error)));
+        let (http, no_tls) = match builder().build() {
+            Ok(http) => (http, None),
+            Err(error) => {
+                let http = builder().tls_certs_only([]).build().map_err(|error| failed(&error))?;
+                (http, Some(root_cause(&error)))
+            }
+        };
+        Ok(Self { http, policy: policy.clone(), https_only: *https_only, no_tls })
+    }
+
+    /// Sends a request, and returns the answer when its head has arrived. The caller limits the time and the size.
+    ///
+    /// # Errors
+    /// The URL is not permitted, or the server cannot be reached.
+    pub async fn start(&self, request: http::Request<Bytes>) -> Result<reqwest::Response, Error> {
+        self.execute(request, None).await
+    }
+
+    /// Sends a request, and reads the whole answer.
+    ///
+    /// # Errors
+    /// The URL is not permitted, the server cannot be reached, or a limit is exceeded.
+    pub async fn send(&self, request: http::Request<Bytes>, limits: Limits) -> Result<http::Response<Bytes>, Error> {
+        let mut answer = self.execute(request, Some(limits.time)).await?;
+        let mut whole = http::Response::builder().status(answer.status());
+        for (name, value) in answer.headers() {
+            whole = whole.header(name, value);
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = answer.chunk().await.map_err(|error| Error::from_client(&error, limits.time))? {
+            if body.len() + piece.len() > limits.bytes {
+                return Err(Error::TooLarge(limits.bytes));
+            }
+            body.extend_from_slice(&piece);
+        }
+        whole.body(body.into()).map_err(|error| Error::Malformed(error.to_string()))
+    }
+
+    async fn execute(
+        &self,
+        request: http::Request<Bytes>,
+        limit: Option<Duration>,
+    ) -> Result<reqwest::Response, Error> {
+        let mut request = reqwest::Request::try_from(request).map_err(|error| Error::Malformed(root_cause(&error)))?;
+        let url = request.url();
+        match (url.scheme(), &self.no_tls) {
+            ("http", _) if !self.https_only => {}
+            ("https", None) => {}
+            ("https", Some(why)) => return Err(Error::NoTls(why.clone())),
+            (other, _) => return Err(Error::Scheme(other.to_owned())),
+        }
+        self.policy.check_literal(url)?;
+        *request.timeout_mut() = limit;
+        let sent = self.http.execute(request).await;
+        sent.map_err(|error| Error::from_client(&error, limit.unwrap_or_default()))
+    }
+
+    /// Returns the inner client, for libraries that make their own requests to URLs that the operator chose.
+    #[must_use]
+    pub fn for_library(&self) -> reqwest::Client {
+        self.http.clone()
+    }
+}
+
+/// Resolves names for the HTTP client, and returns only permitted addresses.
+struct CheckedResolver {
+    resolver: Arc<dyn Resolver>,
+    policy: Policy,
+}
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (resolver, policy) = (Arc::clone(&self.resolver), self.policy.clone());
+        Box::pin(async move {
+            let host = name.as_str();
+            let found = resolver.resolve(host).await;
+            let found = found.map_err(|error| Error::NotFound { host: host.to_owned(), cause: error.to_string() })?;
+            let permitted = policy.filter(host, found)?;
+            Ok(Box::new(permitted.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! Outbound connections of the service.
+//!
+//! Invariants:
+//!
+//! - A name is resolved once, and a connection goes only to an address that was checked. A name that resolves to another
+//!   address a moment later (DNS rebinding) gains nothing.
+//! - Redirects are not followed: they would send credentials to another server.
+//! - Every request has a limit of time, and every answer that is read as a whole has a limit of size.
+//!
+//! A URL that the operator chose may lead to any address ([`Policy::Any`]); one that a client or a repository chose may
+//! lead only to public addresses ([`Policy::Public`]).
+
+mod client;
+mod connect;
+mod error;
+mod policy;
+mod resolver;
+
+pub use client::{Client, Limits, Settings};
+pub use connect::connect;
+pub use error::{Error, root_cause};
+pub use policy::Policy;
+pub use resolver::{Resolver, SystemResolver};

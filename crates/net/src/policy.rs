@@ -1,0 +1,85 @@
+//! The addresses that a connection may go to.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use journeyman_core::egress::is_public;
+use url::{Host, Url};
+
+use crate::Error;
+
+/// The addresses that a connection may go to.
+#[derive(Debug, Clone, Default)]
+pub enum Policy {
+    /// Any address, because the operator chose the URL.
+    #[default]
+    Any,
+    /// Public addresses, and addresses in networks that the operator has allowed.
+    Public(Arc<[IpNet]>),
+}
+
+impl Policy {
+    /// Returns whether a connection may go to the address.
+    #[must_use]
+    pub fn permits(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Public(also) => is_public(address) || also.iter().any(|net| net.contains(&address)),
+        }
+    }
+
+    /// Returns the addresses that a connection may go to.
+    ///
+    /// # Errors
+    /// Returns an error if there is none.
+    pub(crate) fn filter(&self, host: &str, addresses: Vec<IpAddr>) -> Result<Vec<IpAddr>, Error> {
+        let permitted: Vec<IpAddr> = addresses.into_iter().filter(|address| self.permits(*address)).collect();
+        if permitted.is_empty() { Err(Error::NotPermitted(host.to_owned())) } else { Ok(permitted) }
+    }
+
+    /// Checks a URL whose host is an address. Clients connect to such a host without resolving a name.
+    pub(crate) fn check_literal(&self, url: &Url) -> Result<(), Error> {
+        let address = match url.host() {
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            Some(Host::Domain(_)) | None => return Ok(()),
+        };
+        self.filter(&address.to_string(), vec![address]).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_addresses_are_permitted_only_if_the_operator_allows_their_network() {
+        let public = Policy::Public(Arc::from(["10.1.0.0/16".parse::<IpNet>().unwrap()]));
+        for (address, expected) in [
+            ("8.8.8.8", true),
+            ("10.1.2.3", true),
+            ("10.2.2.3", false),
+            ("127.0.0.1", false),
+            ("169.254.169.254", false),
+            ("::1", false),
+            ("::ffff:127.0.0.1", false),
+            ("fd00::1", false),
+        ] {
+            let address: IpAddr = address.parse().unwrap();
+            assert_eq!(public.permits(address), expected, "{address}");
+            assert!(Policy::Any.permits(address), "{address}");
+            let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
+            let url = format!("http://{host}/").parse().unwrap();
+            assert_eq!(public.check_literal(&url).is_ok(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn unusual_forms_of_an_address_are_checked_too() {
+        let public = Policy::Public(Arc::default());
+        for url in ["http://127.1/", "http://0x7f000001/", "http://2130706433/", "http://[::ffff:7f00:1]/"] {
+            assert!(public.check_literal(&url.parse().unwrap()).is_err(), "{url}");
+        }
+    }
+}
