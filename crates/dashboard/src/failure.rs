@@ -17,7 +17,7 @@ use crate::{Shared, visible, words};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The viewer's role is read-only.
-    #[error("you may look at everything here; to change something you need the role member")]
+    #[error("your role is read-only; ask an administrator for the role member to make changes")]
     ReadOnly,
     /// The action is reserved for administrators.
     #[error("only an administrator may do this")]
@@ -31,7 +31,7 @@ pub(crate) enum Failure {
     /// A use case refused the request, or failed.
     #[error(transparent)]
     Case(Error),
-    /// The form was not filled in as it asks.
+    /// The form contains an invalid value.
     #[error("{0}")]
     Form(String),
     /// The port for pull requests returned an error.

@@ -15,8 +15,8 @@ pub(crate) async fn strict(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // With `no-referrer`, browsers send `Origin: null` with our own forms, which are then refused. `same-origin` sends
-    // other sites just as little.
+    // With `no-referrer`, browsers send `Origin: null` with our own forms, which are then refused. `same-origin` also
+    // sends nothing to other sites.
     headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response

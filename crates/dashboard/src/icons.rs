@@ -14,7 +14,7 @@ impl fmt::Display for Icon {
     }
 }
 
-/// Safe because [`ICONS`] has all the markup.
+/// Safe because the markup comes only from [`ICONS`].
 impl HtmlSafe for Icon {}
 
 /// Returns the icon with that name, or an empty one if there is none. A test checks the names in the templates.

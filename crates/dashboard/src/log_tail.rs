@@ -21,7 +21,7 @@ pub enum Tail {
     News(Vec<LogEntry>),
     /// No new entries for a while. The caller uses the time to check whether the viewer may still read.
     Quiet,
-    /// There will be no more entries: the job was deleted, or the service stops.
+    /// The end of the log: the job was deleted, or the service stops.
     Over,
 }
 

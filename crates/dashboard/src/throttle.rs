@@ -3,6 +3,7 @@
 //! Each process has separate counters, which is enough: passwords have at least twelve characters, and hashing one
 //! takes 20 ms.
 
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 
@@ -39,6 +40,7 @@ impl Throttle {
     /// # Errors
     /// Returns the number of seconds to wait if the address has made too many.
     pub(crate) fn ask(&self, address: Option<IpAddr>) -> Result<(), u64> {
+        prune(&self.address);
         let now = DefaultClock::default().now();
         self.address.check_key(&network(address, 48)).map_err(|until| until.wait_time_from(now).as_secs() + 1)
     }
@@ -48,23 +50,26 @@ impl Throttle {
     /// # Errors
     /// Returns the number of seconds to wait if there were too many.
     pub(crate) fn attempt(&self, address: Option<IpAddr>, name: &str) -> Result<(), u64> {
+        prune(&self.pair);
+        prune(&self.name);
         self.ask(address)?;
         let address = network(address, 64);
         let now = DefaultClock::default().now();
         let wait = |until: governor::NotUntil<_>| until.wait_time_from(now).as_secs() + 1;
         self.pair.check_key(&(address, name.to_owned())).map_err(wait)?;
-        self.name.check_key(&name.to_owned()).map_err(wait)?;
-        if self.pair.len() > MAX_ENTRIES {
-            self.pair.retain_recent();
-            self.address.retain_recent();
-            self.name.retain_recent();
-        }
-        Ok(())
+        self.name.check_key(&name.to_owned()).map_err(wait)
     }
 }
 
 /// The number of entries above which those that no longer limit anything are removed.
 const MAX_ENTRIES: usize = 10_000;
+
+/// Removes the entries that no longer limit anything, if there are many.
+fn prune<K: Clone + Eq + Hash>(limiter: &DefaultKeyedRateLimiter<K>) {
+    if limiter.len() > MAX_ENTRIES {
+        limiter.retain_recent();
+    }
+}
 
 /// Masks an IPv6 address to its network of `bits`. The owner of one IPv6 address has its whole /64, and often the /48.
 fn network(address: Option<IpAddr>, bits: u32) -> IpAddr {
@@ -97,5 +102,24 @@ mod tests {
         let throttle = Throttle::default();
         let allowed = (0..200).filter(|number| throttle.attempt(None, &number.to_string()).is_ok()).count();
         assert_eq!(allowed, 60);
+    }
+
+    #[test]
+    fn entries_of_requests_that_no_longer_limit_anything_are_removed() {
+        // After a request, an entry limits nothing after two milliseconds.
+        let quota = Quota::per_second(NonZeroU32::new(1000).expect("a number"));
+        let throttle = Throttle {
+            pair: DefaultKeyedRateLimiter::keyed(quota),
+            address: DefaultKeyedRateLimiter::keyed(quota),
+            name: DefaultKeyedRateLimiter::keyed(quota),
+        };
+        let last = u32::try_from(MAX_ENTRIES).expect("a number");
+        for number in 0..=last {
+            throttle.ask(Some(IpAddr::from(number.to_be_bytes()))).expect("allowed");
+        }
+        assert!(throttle.address.len() > MAX_ENTRIES);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        throttle.ask(None).expect("allowed");
+        assert_eq!(throttle.address.len(), 1);
     }
 }

@@ -111,7 +111,7 @@ pub(crate) fn is_page(url: &str) -> bool {
 
 /// Returns the path to go to after the sign-in: `next` if it is a path on this site, otherwise `/`. Browsers interpret
 /// `//host` and `/\host` as another site.
-pub(crate) fn way_back(next: &str) -> &str {
+pub(crate) fn return_path(next: &str) -> &str {
     let is_path = next.starts_with('/') && !next.starts_with("//");
     if is_path && next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') { next } else { "/" }
 }
@@ -167,7 +167,7 @@ mod tests {
             ("javascript:alert(1)", "/"),
             ("", "/"),
         ] {
-            assert_eq!(way_back(next), back, "{next}");
+            assert_eq!(return_path(next), back, "{next}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The frame of every answer: the request's id, the form of errors, a line in the log, the numbers for `/metrics`.
+//! The outermost layer of every request: the request ID, the form of errors, the log, and the metrics.
 
 use std::any::Any;
 use std::time::Instant;
@@ -6,15 +6,17 @@ use std::time::Instant;
 use axum::Json;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONNECTION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use journeyman_core::trace::TraceParent;
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::app::App;
 use crate::error::{ApiError, ErrorBody, ErrorCode, Problem};
 
-/// Returns the stored answer of an earlier request with the same idempotency key.
+/// Returns the stored response to an earlier request with the same idempotency key.
 pub(crate) fn replayed(status: StatusCode, answer: String) -> impl IntoResponse {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
@@ -23,22 +25,41 @@ pub(crate) fn replayed(status: StatusCode, answer: String) -> impl IntoResponse 
     (status, headers, answer)
 }
 
-/// The header that carries a request's id.
+/// The header with the ID of a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Gives the request an id, and its answer the id and, where it is an error without a body, the body.
-pub(crate) async fn finish(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Assigns an ID to the request and adds it to the response. Writes the body of an error that has none, logs the
+/// response, and counts it for the metrics.
+pub(crate) async fn finish(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = request_id(&app, &request);
     let begun = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
-    let span = tracing::info_span!("request", id, %method, route);
+    let span = tracing::info_span!(
+        "request",
+        otel.name = format_args!("{method} {route}"),
+        otel.kind = "server",
+        id,
+        %method,
+        route,
+        project = Empty,
+        job = Empty,
+        http.response.status_code = Empty
+    );
+    let parent = traceparent(request.headers());
+    if let Some(parent) = &parent {
+        journeyman_trace::continue_from(&span, parent);
+    }
+    // Without an exporter, messages keep the context of the client.
+    if let Some(context) = journeyman_trace::context_of(&span).or(parent) {
+        request.extensions_mut().insert(context);
+    }
 
     let mut response = next.run(request).instrument(span.clone()).await;
     let problem = response.extensions_mut().remove::<Problem>().or_else(|| unnamed(&response));
     if let Some(problem) = problem {
         let body = ErrorBody { error: problem.text, code: problem.code, request_id: id.clone() };
-        // The body that was there is empty; its headers (such as `Allow`) stay.
+        // The error has no body yet, but it may have headers, such as `Allow`, which stay.
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response.headers_mut().remove(axum::http::header::CONTENT_LENGTH);
         *response.body_mut() = Json(body).into_response().into_body();
@@ -50,21 +71,29 @@ pub(crate) async fn finish(State(app): State<App>, request: Request, next: Next)
     }
     let (status, took) = (response.status().as_u16(), begun.elapsed());
     app.metrics.answered(&method, &route, status, took);
+    span.record("http.response.status_code", status);
     span.in_scope(|| tracing::debug!(status, took_us = took.as_micros(), "answered"));
     response
 }
 
-/// The client's own id where it has a harmless form, else a new one.
+/// Returns the trace context that the client sent. A malformed one is ignored (W3C trace context, section 3.2.2.5).
+fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut all = headers.get_all("traceparent").iter();
+    let (first, second) = (all.next(), all.next());
+    first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok()?.parse().ok())
+}
+
+/// Returns the request ID that the client sent, if it has a safe form, or else a new one.
 fn request_id(app: &App, request: &Request) -> String {
-    let harmless = |id: &&str| {
+    let is_safe = |id: &&str| {
         (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
     };
-    let given = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(harmless);
+    let given = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_safe);
     let fresh = || format!("req_{}", app.services.ids.uuid(app.services.engine.now()).simple());
     given.map_or_else(fresh, str::to_owned)
 }
 
-/// Errors that the router makes itself, without a body.
+/// Returns the problem for an error without a body, which the router itself creates.
 fn unnamed(response: &Response) -> Option<Problem> {
     if response.headers().contains_key(CONTENT_TYPE) {
         return None;
@@ -73,7 +102,7 @@ fn unnamed(response: &Response) -> Option<Problem> {
     match response.status() {
         StatusCode::METHOD_NOT_ALLOWED => problem(
             ErrorCode::MethodNotAllowed,
-            "this path does not take this method; the header Allow names those it takes",
+            "this path does not support this method; the Allow header lists the methods that it supports",
         ),
         StatusCode::NOT_FOUND => problem(ErrorCode::NotFound, NO_SUCH_PATH),
         status if status.is_client_error() => problem(ErrorCode::BadRequest, "the request could not be read"),
@@ -81,21 +110,21 @@ fn unnamed(response: &Response) -> Option<Problem> {
     }
 }
 
-const NO_SUCH_PATH: &str = "there is nothing at this path; /docs describes the interface";
+const NO_SUCH_PATH: &str = "there is no resource at this path; /docs describes the interface";
 
-/// The router's answer where no route fits.
+/// Returns the response for a path that no route matches.
 pub(crate) async fn no_such_path() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, NO_SUCH_PATH)
 }
 
-/// The answer to a request whose handler panicked.
+/// Returns the response to a request whose handler panicked.
 pub(crate) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     ApiError::internal(&format!("a handler panicked: {text}")).into_response()
 }
 
-/// While the server stops, requests that still come on open connections are turned away.
+/// Refuses requests that still arrive on open connections while the server shuts down.
 pub(crate) async fn refuse_when_stopping(State(app): State<App>, request: Request, next: Next) -> Response {
     if !app.shutdown.is_cancelled() {
         return next.run(request).await;

@@ -1,4 +1,4 @@
-//! What handlers are given.
+//! The state that all handlers share: services, settings, metrics, and limits.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::ports::{
-    ConnectionMeter, Containing, Diffs, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
+    ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
@@ -18,16 +18,16 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::Metrics;
 use journeyman_app::UseCases;
 
-/// What the interface works on; all of it are ports.
+/// The services that the interface uses: the use cases, and ports.
 #[derive(Clone)]
 pub struct Services {
-    /// The use cases, which make all changes.
+    /// The use cases, through which handlers make changes.
     pub cases: UseCases,
     /// Gives the current time to handlers.
     pub engine: Engine,
-    /// Where everything is read.
+    /// The store, from which handlers read.
     pub store: Arc<dyn Store>,
-    /// Makes request ids, key ids and secrets.
+    /// Generates request IDs, and the tokens of the dashboard.
     pub ids: Arc<dyn IdGen>,
     /// Reads the diffs of jobs.
     pub diffs: Arc<dyn Diffs>,
@@ -35,46 +35,47 @@ pub struct Services {
     pub git: Arc<dyn GitServer>,
     /// The pull requests of the built-in code host.
     pub pulls: Arc<dyn PullPages>,
-    /// Hashes the passwords of people.
+    /// Hashes and verifies the passwords of users.
     pub passwords: Arc<dyn Passwords>,
-    /// Who else says who somebody is.
+    /// The OpenID provider for sign-in, if one is configured.
     pub provider: Option<Arc<dyn SignInProvider>>,
-    /// The present, as the pages see it.
+    /// The clock of the dashboard.
     pub clock: Arc<dyn Clock>,
-    /// The machine's sandbox, if the process carries out jobs.
+    /// The state of this machine's sandbox and disk, if this process carries out jobs.
     pub machine: Option<Arc<dyn Containing>>,
-    /// What it has called of models.
+    /// The meter of model calls, if this process carries out jobs.
     pub models: Option<Arc<dyn ModelMeter>>,
     /// The meter of the server's connections, if the server counts them.
     pub connections: Option<Arc<dyn ConnectionMeter>>,
+    /// The meter of the periodic duties, if this process has any.
+    pub duties: Option<Arc<dyn DutyMeter>>,
 }
 
-/// What an operator sets.
+/// The settings of the interface, from the configuration of the process.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where clients reach the service, without a slash at the end: `https://journeyman.example.com`.
+    /// The URL at which clients reach the service, without a trailing slash: `https://journeyman.example.com`.
     pub public_url: String,
-    /// Proxies whose `X-Forwarded-For` is believed.
+    /// The proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Jobs that a project may create in an hour, unless its own limits say otherwise; 0: no limit.
+    /// The maximum number of jobs created per hour in a project that sets no limit; 0 means no limit.
     pub create_per_hour: u32,
-    /// Messages that a project may send in an hour, likewise.
+    /// The maximum number of messages sent per hour in a project that sets no limit; 0 means no limit.
     pub message_per_hour: u32,
-    /// The agents that are configured, by id; a project or job that names another is refused.
+    /// The configured agents, by ID. A project or job that names another agent is refused.
     pub agents: Arc<Agents>,
     /// The version of the program.
     pub version: String,
-    /// Where things are kept, for the page about the system: names and values.
+    /// The storage locations and limits that the system page of the dashboard shows, as names and values.
     pub places: Vec<(String, String)>,
 }
 
-/// Memory for bodies that arrive at the same time: 128 MiB.
+/// The maximum memory for request bodies that arrive at the same time, in KiB: 128 MiB.
 const BODIES_KIB: usize = 128 << 10;
 
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
-        let (models, connections) = (services.models.clone(), services.connections.clone());
-        let metrics = Metrics::new(&settings.version, models, connections, services.machine.is_some());
+        let metrics = Metrics::new(&settings.version, &services);
         let cases = services.cases.clone();
         let noted = Mutex::default();
         let bodies = Semaphore::new(BODIES_KIB);
@@ -90,7 +91,7 @@ impl Deref for App {
     }
 }
 
-/// The state of every handler. Cheap to clone, which is done several times for each request.
+/// The state of every handler. Clones are cheap, because each request makes several.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Parts>);
 
@@ -98,12 +99,12 @@ pub(crate) struct Parts {
     pub(crate) services: Services,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
-    /// Ends long polls and event streams, and refuses new work.
+    /// Ends long polls and event streams, and makes the server refuse new requests.
     pub(crate) shutdown: CancellationToken,
-    /// The use cases.
+    /// The use cases, as in [`Services::cases`].
     pub(crate) cases: UseCases,
-    /// Room for bodies that arrive, in KiB.
+    /// The memory that is left for request bodies: one permit per KiB.
     pub(crate) bodies: Semaphore,
-    /// When each key's last use was noted by this process.
+    /// The keys whose use this process stored in the last minute, with the time of the use.
     pub(crate) noted: Mutex<HashMap<KeyId, Timestamp>>,
 }

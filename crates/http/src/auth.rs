@@ -1,5 +1,7 @@
-//! From a request to the caller behind it. Two kinds of routes differ in how a key is carried: the interface takes
-//! `Authorization: Bearer`, git takes it as the password of HTTP Basic too, with any user name. The pages have sessions.
+//! Authentication of requests by API key.
+//!
+//! The interface accepts a key only as `Authorization: Bearer`. Git clients may also send it as the password of HTTP
+//! Basic, with any user name. The pages of the dashboard do not accept keys; they have sessions.
 
 mod address;
 mod credential;
@@ -16,6 +18,7 @@ use journeyman_core::ids::ProjectId;
 use journeyman_core::key::{ApiKey, KeyHash, Refused, Scope, hash};
 use journeyman_core::message::Origin;
 use journeyman_core::ports::ClientConnection;
+use journeyman_core::trace::TraceParent;
 use journeyman_dashboard::ClientAddress;
 
 use self::credential::Schemes;
@@ -23,13 +26,13 @@ use crate::app::App;
 use crate::caller::{Actor, Caller};
 use crate::error::{ApiError, ErrorCode};
 
-/// The interface under `/v2`.
+/// Authenticates the requests to the interface under `/v2`.
 pub(crate) async fn of_the_interface(State(app): State<App>, request: Request, next: Next) -> Response {
     let needs = needs(request.method());
     admit(&app, request, next, Schemes::Bearer, needs).await
 }
 
-/// Repositories of the built-in code host.
+/// Authenticates the requests of git clients to the built-in code host.
 pub(crate) async fn of_git(
     State(app): State<App>,
     Path((_, path)): Path<(String, String)>,
@@ -42,7 +45,7 @@ pub(crate) async fn of_git(
     admit(&app, request, next, Schemes::BasicToo, needs).await
 }
 
-/// Pages for people, who sign in there: they are told where a request comes from.
+/// Adds the client's address to requests for pages of the dashboard, which authenticates its users itself.
 pub(crate) async fn of_pages(State(app): State<App>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let from = address::of(&parts, &app.settings.trusted_proxies);
@@ -50,7 +53,7 @@ pub(crate) async fn of_pages(State(app): State<App>, request: Request, next: Nex
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// Lets a request through with its [`Caller`], or answers why not.
+/// Passes a request on with its [`Caller`], or returns the reason why it is refused.
 async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs: Scope) -> Response {
     let (mut parts, body) = request.into_parts();
     match caller(app, &parts, schemes, needs).await {
@@ -77,7 +80,7 @@ fn mark_connection(parts: &Parts, authenticated: bool) {
     }
 }
 
-/// Returns the scope that a method needs.
+/// Returns the scope that a method requires.
 fn needs(method: &Method) -> Scope {
     if method == Method::GET || method == Method::HEAD { Scope::Read } else { Scope::Write }
 }
@@ -101,7 +104,8 @@ async fn caller(app: &App, parts: &Parts, schemes: Schemes, needs: Scope) -> Res
         }
     })?;
     note_use(app, &key);
-    Ok(Caller { actor: Actor::Key(key), address: from, origin: Origin::Api })
+    let traceparent = parts.extensions.get::<TraceParent>().cloned();
+    Ok(Caller { actor: Actor::Key(key), address: from, origin: Origin::Api, traceparent })
 }
 
 enum CheckError {
@@ -122,17 +126,18 @@ async fn check(
     Ok(key)
 }
 
-/// Whether a caller's key still holds, for answers that last: it may have been revoked or have expired meanwhile.
+/// Returns whether the caller's key may still read the project. Event streams check this while they are quiet, because
+/// the key may have been revoked or have expired since they began.
 pub(crate) async fn still_valid(app: &App, caller: &Caller, project: &ProjectId) -> bool {
     let now = app.services.engine.now();
     let Actor::Key(key) = &caller.actor else { return false };
     let Ok(Some(key)) = app.cases.known_key(key.hash).await else { return false };
-    // The address was checked when the answer began, and a connection keeps its address.
+    // The address was checked when the response began, and a connection keeps its address.
     let here = ApiKey { allowed_ips: None, ..(*key).clone() };
     here.check(now, None, Scope::Read).is_ok() && here.sees(project)
 }
 
-/// Notes the use of a key, at most once a minute for each, behind the answer.
+/// Stores the time of a key's use in the background, at most once a minute per key.
 fn note_use(app: &App, key: &ApiKey) {
     const MINUTE: Duration = Duration::from_secs(60);
     let now = app.services.engine.now();
@@ -150,7 +155,7 @@ fn note_use(app: &App, key: &ApiKey) {
     let (store, id) = (app.services.store.clone(), key.id);
     tokio::spawn(async move {
         if let Err(error) = store.key_used(id, now).await {
-            tracing::warn!(%error, "the use of a key was not noted");
+            tracing::warn!(%error, key = %id, "the last use of a key could not be stored");
         }
     });
 }

@@ -22,7 +22,7 @@ pub(crate) fn etag(version: u64) -> [(HeaderName, String); 1] {
     [(ETAG, tag_of(version))]
 }
 
-/// Returns a body with its tag, or 304 to a client that has this version.
+/// Returns a response with the body and its tag, or 304 if the client already has this version.
 pub(crate) fn conditional(tag: &str, body: impl Serialize, headers: &HeaderMap) -> Response {
     let body = Json(body);
     let caching = (CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
@@ -46,7 +46,7 @@ impl FromRequestParts<App> for IfMatch {
     }
 }
 
-/// Reads the condition. A tag that cannot be one of ours, or is weak, matches no version (section 13.1.1).
+/// Reads the condition. A weak tag, or one that is not in our format, matches no version (section 13.1.1).
 fn precondition(headers: &HeaderMap) -> Precondition {
     if !headers.contains_key(IF_MATCH) || values(headers, &IF_MATCH).any(|tag| tag == "*") {
         return Precondition::None;
@@ -56,7 +56,7 @@ fn precondition(headers: &HeaderMap) -> Precondition {
     Precondition::Version(values(headers, &IF_MATCH).filter_map(version).collect())
 }
 
-/// Returns the elements of a header that is a list.
+/// Returns the elements of a list header, from all of its lines.
 fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim)

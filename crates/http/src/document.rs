@@ -1,6 +1,7 @@
-//! The OpenAPI 3.1 document: collected from the handlers, finished here with what concerns all of them.
+//! The OpenAPI 3.1 document. The operations are collected from the handlers; this module adds the parts that all
+//! operations share.
 //!
-//! `docs/openapi.json` is a copy that a test compares; `make openapi` writes it anew.
+//! `docs/openapi.json` is a copy of the document. `make openapi` regenerates it, and a test checks that it is current.
 
 mod examples;
 mod headers;
@@ -20,7 +21,7 @@ const EVERYWHERE: [u16; 1] = [405];
 /// The statuses that every operation with a request body can return.
 const WITH_BODY: [u16; 1] = [408];
 
-/// The document of this version, as the server answers it at `/openapi.json`.
+/// Returns the document for this version, as the server returns it at `/openapi.json`.
 #[must_use]
 pub fn document(version: &str) -> Value {
     finish(crate::routes::api().into_openapi(), version)
@@ -34,7 +35,7 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
     schemas.insert(<ErrorCode as ToSchema>::name().into_owned(), schemas::error_codes());
     schemas.insert(Delivery::name().into_owned(), json_of(&Delivery::schema()));
     schemas.extend(crate::wire::event::kinds::schemas());
-    schemas::tidy(&mut schemas);
+    schemas::adjust(&mut schemas);
 
     let mut paths = take(&mut collected, "paths");
     for item in paths.values_mut().filter_map(Value::as_object_mut) {
@@ -47,8 +48,9 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
         "info": {
             "title": "Journeyman",
             "version": version,
-            "description": "Agent jobs on git repositories: a prompt becomes a pull request, and a follow-up message \
-                            extends it. Every call carries `Authorization: Bearer <key>`.",
+            "description": "Runs AI coding agents on git repositories: a prompt becomes a pull request, and a \
+                            follow-up message extends it. Every request needs the header \
+                            `Authorization: Bearer <key>`.",
             "contact": { "name": "The founders of Journeyman" },
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
@@ -74,10 +76,10 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
 fn tags() -> Value {
     let tags = [
         ("Jobs", "Work on one branch, carried out by an agent"),
-        ("Messages", "Inputs to a job; the prompt of its creation is the first"),
-        ("Projects", "A repository and how agents work on it"),
-        ("Keys", "What clients show; only a key that sees all projects manages keys and projects"),
-        ("System", "The installation itself"),
+        ("Messages", "Inputs to a job; the first is the prompt that creates the job"),
+        ("Projects", "Repositories, and the settings for the agents that work on them"),
+        ("Keys", "The API keys of clients; managing keys and projects needs a key that is not limited to projects"),
+        ("System", "Information about the installation"),
     ];
     tags.iter().map(|(name, text)| json!({ "name": name, "description": text })).collect()
 }

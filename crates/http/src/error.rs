@@ -1,7 +1,8 @@
-//! What a client is told when something is refused or fails.
+//! Errors, as clients see them.
 //!
-//! Two texts are kept apart: what the client reads, and what the log says about a fault of ours. An [`ApiError`] becomes
-//! a response without a body; [`crate::answer::finish`] writes the body, because it knows the request's id.
+//! The text for the client is separate from the text for the log, which has the details of internal errors. An
+//! [`ApiError`] becomes a response without a body; [`crate::answer::finish`] writes the body, because it knows the
+//! request ID.
 
 mod code;
 
@@ -23,17 +24,17 @@ use utoipa::ToSchema;
 
 pub use self::code::ErrorCode;
 
-/// How long a client should wait while we stop or the store is away, in seconds.
+/// The `Retry-After` of a 503 or 504 response, in seconds.
 const AWAY_SECONDS: u64 = 2;
 
-/// The seconds that a client should wait if the queue of a job is full: about the length of a short turn.
+/// The `Retry-After` if the queue of a job is full, in seconds: about the length of a short turn.
 const QUEUE_SECONDS: u64 = 60;
 
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// A refusal or a failure.
+/// An error response, for a request that was refused or failed.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -41,24 +42,24 @@ pub(crate) struct ApiError {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What [`crate::answer::finish`] makes the body of.
+/// The content of an error body, which [`crate::answer::finish`] writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
-    /// Stable, for programs.
+    /// The stable code, for programs.
     pub(crate) code: ErrorCode,
-    /// A sentence for a person.
+    /// The description, for people.
     pub(crate) text: String,
 }
 
-/// Every error of the interface.
+/// The body of every error response.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ErrorBody {
-    /// A sentence for a person.
+    /// A description of the error, for people.
     pub(crate) error: String,
-    /// Stable, for programs.
+    /// The stable code of the error, for programs.
     pub(crate) code: ErrorCode,
-    /// The id under which the server's log knows the request.
+    /// The ID of the request, which is also in the server's log.
     pub(crate) request_id: String,
 }
 
@@ -90,7 +91,7 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound, "there is no such project")
     }
 
-    /// 401; `scheme` says how to authenticate.
+    /// Returns a 401 error; `scheme` is the value of `WWW-Authenticate`.
     pub(crate) fn unauthorized(scheme: &'static str, code: ErrorCode, text: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, code, text).with(WWW_AUTHENTICATE, HeaderValue::from_static(scheme))
     }
@@ -99,15 +100,15 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, code, text)
     }
 
-    /// 503 with `Retry-After`; nothing was stored.
+    /// Returns a 503 error with `Retry-After`. The request must not have stored anything.
     pub(crate) fn away(code: ErrorCode, text: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, text).with(RETRY_AFTER, HeaderValue::from(AWAY_SECONDS))
     }
 
-    /// A fault of ours: the log learns of it, the client does not.
+    /// Returns a 500 error. The details go to the log, and not to the client.
     pub(crate) fn internal(error: &dyn std::fmt::Display) -> Self {
-        tracing::error!(%error, "a request failed through a fault of ours");
-        let text = "something failed on our side; the server's log says more under this request id";
+        tracing::error!(%error, "a request failed because of an internal error");
+        let text = "an internal error occurred; the server's log has the details under this request ID";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, text)
     }
 
@@ -130,17 +131,17 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) => {
-                tracing::error!(%error, "the store failed");
-                Self::away(ErrorCode::StoreUnavailable, "the store cannot be reached; nothing was stored, try again")
+                tracing::error!(%error, "a request failed because of the store");
+                Self::away(ErrorCode::StoreUnavailable, "the store is unavailable; nothing was stored, try again")
             }
             StoreError::Busy => {
-                tracing::warn!("the store has more to do than it can");
-                Self::away(ErrorCode::Overloaded, "the server has too much to do; nothing was stored, try again")
+                tracing::warn!("a request was refused: too many writes to the store are waiting");
+                Self::away(ErrorCode::Overloaded, "the server is overloaded; nothing was stored, try again")
             }
             StoreError::Unknown(_) => {
-                tracing::error!(%error, "the store failed");
-                let text = "the store was lost while it stored this, and it is not known whether it did; send it again \
-                            with the same Idempotency-Key, or look whether it is there";
+                tracing::error!(%error, "it is not known whether a request was stored");
+                let text = "the store failed while it was storing the request, which may or may not be stored; send it \
+                            again with the same Idempotency-Key, or check whether it was stored";
                 Self::new(StatusCode::GATEWAY_TIMEOUT, ErrorCode::OutcomeUnknown, text)
                     .with(RETRY_AFTER, HeaderValue::from(AWAY_SECONDS))
             }
@@ -171,7 +172,7 @@ impl From<Rejected> for ApiError {
             Rejected::Busy => conflict(ErrorCode::JobBusy),
             Rejected::AlreadyDelivered => conflict(ErrorCode::MessageAlreadyDelivered),
             Rejected::QueueFull => queue_full(rejected),
-            // Only workers send what these refuse.
+            // Only commands of workers can be rejected for these reasons.
             Rejected::StaleToken | Rejected::OutOfOrder | Rejected::NotDue => Self::internal(&rejected),
         }
     }
@@ -276,7 +277,8 @@ fn rate_limited(kind: RateKind, state: RateState) -> ApiError {
     named.fold(error.with(RETRY_AFTER, HeaderValue::from(seconds)), |error, (name, value)| error.with(name, value))
 }
 
-/// `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10); nothing where there is no limit.
+/// Returns the headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10), or none if there
+/// is no limit.
 pub(crate) fn rate_headers(kind: RateKind, state: RateState) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if state.limit == 0 {
@@ -292,7 +294,7 @@ pub(crate) fn rate_headers(kind: RateKind, state: RateState) -> HeaderMap {
     headers
 }
 
-/// Whole seconds, rounded up, so that who waits that long does not come too early.
+/// Rounds a duration up to whole seconds, so that a client that waits this long does not retry too early.
 fn seconds_up(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
@@ -308,16 +310,16 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_away_is_told_with_the_time_to_come_back() {
-        let away = StoreError::Unavailable("disk full at /secret/path".to_owned());
-        assert_eq!(answered(away.clone()), (503, "store_unavailable", true));
-        assert_eq!(answered(UpdateError::Store(away.clone())), (503, "store_unavailable", true));
-        assert_eq!(answered(journeyman_app::Error::Store(away.clone())), (503, "store_unavailable", true));
+    fn each_store_error_has_its_status_and_temporary_ones_have_retry_after() {
+        let unavailable = StoreError::Unavailable("disk full at /secret/path".to_owned());
+        assert_eq!(answered(unavailable.clone()), (503, "store_unavailable", true));
+        assert_eq!(answered(UpdateError::Store(unavailable.clone())), (503, "store_unavailable", true));
+        assert_eq!(answered(journeyman_app::Error::Store(unavailable.clone())), (503, "store_unavailable", true));
         assert_eq!(answered(StoreError::Busy), (503, "overloaded", true));
         assert_eq!(answered(StoreError::Unknown("x".to_owned())), (504, "outcome_unknown", true));
         let corrupt = StoreError::Corrupt { table: "jobs", row: "x".to_owned(), detail: "y".to_owned() };
         assert_eq!(answered(corrupt), (500, "internal", false));
-        assert!(!ApiError::from(away).problem.text.contains("/secret/path"), "what the log says is not for clients");
+        assert!(!ApiError::from(unavailable).problem.text.contains("/secret/path"), "details are only for the log");
     }
 
     #[test]
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_as_long_as_told_does_not_come_too_early() {
+    fn seconds_are_rounded_up_and_no_limit_has_no_headers() {
         assert_eq!(seconds_up(Duration::from_millis(1)), 1);
         assert_eq!(seconds_up(Duration::from_secs(2)), 2);
         let unlimited = RateState { limit: 0, remaining: 0, resets_in: Duration::ZERO };

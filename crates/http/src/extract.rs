@@ -1,7 +1,7 @@
-//! From parts of a request to checked values: paths, queries, bodies, idempotency keys.
+//! Extractors, which turn parts of a request into checked values: paths, queries, bodies, and idempotency keys.
 //!
-//! Invariant: an id that cannot be one of ours, a job of another project and a project that the key may not see are all
-//! answered as if they did not exist.
+//! Invariant: a malformed ID, a job of another project, and a project that the key may not see get the same response as
+//! something that does not exist.
 
 mod body;
 
@@ -20,18 +20,20 @@ use journeyman_core::job::Job;
 use journeyman_core::project::Project;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::sync::SemaphorePermit;
+use tracing::Span;
+use tracing::field::display;
 
 use crate::app::App;
 use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
 
-/// The most bytes that a request's body may have.
+/// The maximum size of a request body in bytes, before and after decompression.
 pub(crate) const BODY_BYTES: usize = 1 << 20;
 
-/// How long a body may take to arrive.
+/// The maximum time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// A JSON body, and the bytes it was read from.
+/// A JSON body, and the decompressed bytes from which it was parsed.
 pub(crate) struct JsonBody<T> {
     pub(crate) value: T,
     pub(crate) bytes: Bytes,
@@ -43,12 +45,12 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         body::check_type(&request)?;
         let coding = body::Coding::of(request.headers())?;
-        // The length is checked before the body is read, so that a client that sent "Expect: 100-continue" gets the answer
-        // instead of a request for its body.
+        // The length is checked before the body is read, so that a client that sent "Expect: 100-continue" gets the
+        // error instead of a request for its body.
         if body::length(request.headers()).is_some_and(|length| length > BODY_BYTES) {
             return Err(body::too_large());
         }
-        let _room = room(&request, app, coding)?;
+        let _permit = reserve(&request, app, coding)?;
         let body = Limited::new(request.into_body(), BODY_BYTES);
         let read = tokio::time::timeout(BODY_TIME, body.collect()).await;
         let read = read.map_err(|_| {
@@ -60,25 +62,25 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     }
 }
 
-/// Room in memory for the body; where there is none the client comes back later.
-fn room<'a>(request: &Request, app: &'a App, coding: body::Coding) -> Result<SemaphorePermit<'a>, ApiError> {
-    let told = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
+/// Reserves memory for the body. If there is not enough left, the client must try again later.
+fn reserve<'a>(request: &Request, app: &'a App, coding: body::Coding) -> Result<SemaphorePermit<'a>, ApiError> {
+    let declared = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
     // A body without a length, or a compressed body, can have any size up to the limit.
-    let bytes = told.unwrap_or(BODY_BYTES).min(BODY_BYTES);
+    let bytes = declared.unwrap_or(BODY_BYTES).min(BODY_BYTES);
     let kib = u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX);
     let full = |_| {
-        tracing::warn!("more bodies arrive at a time than there is room for");
-        ApiError::away(ErrorCode::Overloaded, "the server has too much to do; nothing was stored, try again")
+        tracing::warn!("a request was refused: the memory for request bodies is used up");
+        ApiError::away(ErrorCode::Overloaded, "the server is overloaded; nothing was stored, try again")
     };
     app.bodies.try_acquire_many(kib).map_err(full)
 }
 
-/// Reads a JSON object.
+/// Parses a body that must be a JSON object.
 fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let not_json = |error: serde_json::Error| {
         ApiError::bad_request(ErrorCode::InvalidJson, format!("the body is not JSON: {error}"))
     };
-    // serde would take the elements of an array as the fields of a structure.
+    // serde would accept an array, and take its elements as the fields of the structure.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(not_json)?;
         return Err(ApiError::bad_request(ErrorCode::InvalidBody, "the body must be a JSON object"));
@@ -100,10 +102,10 @@ fn broken_body(error: &(dyn std::error::Error + 'static)) -> ApiError {
     if error.is::<http_body_util::LengthLimitError>() {
         return body::too_large();
     }
-    ApiError::bad_request(ErrorCode::BodyBroken, "the body could not be read to its end")
+    ApiError::bad_request(ErrorCode::BodyBroken, "the body could not be read completely")
 }
 
-/// Query parameters; unknown ones are ignored.
+/// The query parameters; unknown ones are ignored.
 pub(crate) struct Parameters<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
@@ -112,19 +114,19 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
         let query = Query::<T>::from_request_parts(parts, state).await;
         let invalid = |error: axum::extract::rejection::QueryRejection| {
-            // axum's text begins with words of its own; the cause names the parameter.
+            // axum's text begins with a general remark; its cause names the parameter.
             let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            ApiError::bad_request(ErrorCode::InvalidQuery, format!("a query parameter is wrong: {cause}"))
+            ApiError::bad_request(ErrorCode::InvalidQuery, format!("a query parameter is not valid: {cause}"))
         };
         query.map(|Query(value)| Self(value)).map_err(invalid)
     }
 }
 
-/// The client's `Idempotency-Key`.
+/// The client's `Idempotency-Key` header, if it sent one.
 pub(crate) struct IdempotencyKey(Option<String>);
 
 impl IdempotencyKey {
-    /// Returns the key with the hash of the request.
+    /// Returns the key with the fingerprint of the request, or `None` if the client sent no key.
     pub(crate) fn of(self, operation: &str, body: &[u8]) -> Option<Idempotency> {
         let fingerprint = Fingerprint::of(operation, body);
         self.0.map(|key| Idempotency { key, fingerprint })
@@ -148,7 +150,7 @@ impl FromRequestParts<App> for IdempotencyKey {
     }
 }
 
-/// The project of a path, and who asks for it.
+/// The project of a path, and the caller.
 pub(crate) struct InProject {
     pub(crate) caller: Caller,
     pub(crate) project: ProjectId,
@@ -161,18 +163,19 @@ impl FromRequestParts<App> for InProject {
         let caller = caller_of(parts)?;
         let project = segment(parts, state, "projectId").await.ok_or_else(ApiError::project_not_found)?;
         let project = visible(&caller, &project)?;
+        Span::current().record("project", project.as_str());
         Ok(Self { caller, project })
     }
 }
 
 impl InProject {
-    /// Returns the project, which may be a second old.
+    /// Returns the project from a cache, which may be a second old.
     pub(crate) async fn load(&self, app: &App) -> Result<Arc<Project>, ApiError> {
         Ok(app.cases.known_project(&self.caller, &self.project).await?)
     }
 }
 
-/// The job of a path.
+/// The ID of the job in a path, and its project.
 pub(crate) struct InJob {
     pub(crate) at: InProject,
     pub(crate) id: JobId,
@@ -184,19 +187,21 @@ impl FromRequestParts<App> for InJob {
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
         let at = InProject::from_request_parts(parts, state).await?;
         let id = segment(parts, state, "id").await.and_then(|id| id.parse().ok());
-        Ok(Self { at, id: id.ok_or_else(ApiError::job_not_found)? })
+        let id: JobId = id.ok_or_else(ApiError::job_not_found)?;
+        Span::current().record("job", display(id));
+        Ok(Self { at, id })
     }
 }
 
 impl InJob {
-    /// The job as it is now.
+    /// Returns the current job from the store.
     pub(crate) async fn load(&self, app: &App) -> Result<Job, ApiError> {
         let job = app.services.store.job(self.id).await?;
         job.filter(|job| job.project == self.at.project).ok_or_else(ApiError::job_not_found)
     }
 }
 
-/// The message of a path.
+/// The ID of the message in a path, and its job.
 pub(crate) struct InMessage {
     pub(crate) job: InJob,
     pub(crate) id: MessageId,
@@ -216,16 +221,16 @@ pub(crate) fn message_not_found() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, ErrorCode::MessageNotFound, "there is no such message in this job")
 }
 
-/// A part of the path by its name in the route.
+/// Returns the part of the path that has this name in the route.
 async fn segment(parts: &mut Parts, state: &App, name: &str) -> Option<String> {
     let path = Path::<std::collections::HashMap<String, String>>::from_request_parts(parts, state).await;
     path.ok().and_then(|Path(mut segments)| segments.remove(name))
 }
 
-/// Who calls, as [`crate::auth`] found out.
+/// Returns the caller, whom [`crate::auth`] has added to the request.
 pub(crate) fn caller_of(parts: &Parts) -> Result<Caller, ApiError> {
     let caller = parts.extensions.get::<Caller>().cloned();
-    caller.ok_or_else(|| ApiError::internal(&"a route that needs a caller has no authentication before it"))
+    caller.ok_or_else(|| ApiError::internal(&"the route requires a caller, but has no authentication layer"))
 }
 
 /// The caller of an authenticated request.
@@ -247,7 +252,7 @@ impl FromRequestParts<App> for Administrator {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let caller = caller_of(parts)?;
-        // Reading needs no scope for changes.
+        // `needs_administrator` also requires the write scope, which read operations do not need.
         if !caller.is_administrator() {
             caller.needs_administrator()?;
         }

@@ -1,12 +1,19 @@
 //! The HTTP interface: authentication, validation, wire types, and one file for each resource under `routes/`.
 //!
-//! A request passes, from the outside in: its id and the form of its answer ([`answer`]), the `Origin` rule
-//! ([`origin`]), the key ([`auth`]), the extractors ([`extract`]), and a handler, which calls the engine or reads the
-//! store. Handlers see ports alone.
+//! A request passes through these layers, from the outside in:
 //!
-//! Invariants: no route but `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs` and the pages, which have sessions
-//! of their own, answers without a key; each error of the interface is a JSON object with `error`, `code` and `requestId`; a project that a
-//! key may not see is, in every answer, one that does not exist.
+//! 1. [`answer`]: the request ID, the form of errors, the log, and the metrics; refuses requests during shutdown.
+//! 2. [`origin`]: the `Origin` rule.
+//! 3. [`auth`]: the API key.
+//! 4. [`extract`]: the extractors.
+//! 5. The handler, which calls the use cases or reads the store. Handlers depend only on ports.
+//!
+//! Invariants:
+//!
+//! - Every route requires a key, except `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs`, and the pages of
+//!   the dashboard, which have sessions.
+//! - Every error of the interface is a JSON object with `error`, `code`, and `requestId`.
+//! - If a key may not see a project, every response is the same as if the project did not exist.
 
 mod answer;
 mod app;

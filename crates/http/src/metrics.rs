@@ -1,6 +1,7 @@
-//! Numbers for Prometheus. Labels are routes and statuses, never ids: `/metrics` needs no key.
+//! Metrics for Prometheus. Labels are routes, statuses, and similar values, never IDs, because `/metrics` needs no key.
 
 mod connections;
+mod duties;
 mod models;
 
 use std::collections::BTreeMap;
@@ -9,8 +10,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::Method;
-use journeyman_core::ports::{ConnectionMeter, FreeSpace, ModelMeter};
+use journeyman_core::outbox::Backlog;
+use journeyman_core::ports::{FreeSpace, JobCounts, PoolState};
 use journeyman_core::rate::RateKind;
+use journeyman_core::time::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -21,7 +24,9 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use self::connections::ConnectionCounts;
+use self::duties::DutyCounts;
 use self::models::ModelCounts;
+use crate::app::Services;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteLabels {
@@ -46,7 +51,7 @@ struct KindLabels {
     kind: &'static str,
 }
 
-/// All numbers. Cheap to clone.
+/// The metrics of this process. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     registry: Arc<Registry>,
@@ -54,75 +59,126 @@ pub(crate) struct Metrics {
     seconds: Family<RouteLabels, Histogram>,
     accepted: Family<KindLabels, Counter>,
     active_jobs: Gauge<u64, AtomicU64>,
+    runs_running: Gauge<u64, AtomicU64>,
+    runs_due: Gauge<u64, AtomicU64>,
+    oldest_due: Gauge<f64, AtomicU64>,
+    streams: Gauge<u64, AtomicU64>,
+    outbox_tasks: Gauge<u64, AtomicU64>,
+    outbox_retried: Gauge<u64, AtomicU64>,
+    oldest_task: Gauge<f64, AtomicU64>,
     waiting_jobs: Family<CauseLabels, Gauge<u64, AtomicU64>>,
     projects_on_hold: Gauge<u64, AtomicU64>,
+    /// The maximum number of connections to the database, and the open, idle and waiting ones.
+    pool: [Gauge<u64, AtomicU64>; 4],
     /// The free bytes of the disk with the workspaces, and the reserve.
     disk: [Gauge<u64, AtomicU64>; 2],
 }
 
 /// Counts that the store provides, and the free space of this machine.
 pub(crate) struct Counts {
-    /// Active jobs.
-    pub(crate) active: u64,
-    /// Jobs that wait for something outside them, by the code of the cause.
+    /// The time of the counts.
+    pub(crate) now: Timestamp,
+    /// The numbers of active jobs.
+    pub(crate) jobs: JobCounts,
+    /// The tasks in the outbox.
+    pub(crate) outbox: Backlog,
+    /// The connections to the database, if the store has any.
+    pub(crate) pool: Option<PoolState>,
+    /// The number of jobs that wait for an external cause to pass, by the code of the cause.
     pub(crate) waiting: BTreeMap<String, u64>,
-    /// Projects on hold.
+    /// The number of projects on hold.
     pub(crate) on_hold: u64,
-    /// The free space of the disk with the workspaces, on a machine that carries out runs.
+    /// The free space of the disk with the workspaces, if this machine carries out runs.
     pub(crate) space: Option<FreeSpace>,
 }
 
-/// From a tenth of a millisecond to about 26 seconds; long polls and streams end in the last bucket.
+/// Returns a histogram with buckets from 0.1 ms to about 26 s. Longer long polls fall into the last bucket.
 fn buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 4.0, 10))
 }
 
 impl Metrics {
-    /// Creates and registers the metrics; `has_disk` says whether this process keeps workspaces.
-    pub(crate) fn new(
-        version: &str,
-        models: Option<Arc<dyn ModelMeter>>,
-        connections: Option<Arc<dyn ConnectionMeter>>,
-        has_disk: bool,
-    ) -> Self {
+    /// Creates and registers the metrics of this version.
+    pub(crate) fn new(version: &str, services: &Services) -> Self {
         let mut registry = Registry::with_prefix("journeyman");
         let answers = Family::<AnswerLabels, Counter>::default();
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
         let accepted = Family::<KindLabels, Counter>::default();
-        let active_jobs = Gauge::<u64, AtomicU64>::default();
+        let [active_jobs, runs_running, runs_due, streams] = <[Gauge<u64, AtomicU64>; 4]>::default();
+        let [outbox_tasks, outbox_retried] = <[Gauge<u64, AtomicU64>; 2]>::default();
+        let [oldest_due, oldest_task] = <[Gauge<f64, AtomicU64>; 2]>::default();
+        let pool = <[Gauge<u64, AtomicU64>; 4]>::default();
         let disk = <[Gauge<u64, AtomicU64>; 2]>::default();
         registry.register("build", "Version of the program", Info::new(vec![("version", version.to_owned())]));
         registry.register("http_requests", "Requests answered", answers.clone());
-        let help = "Time from a request to the head of its answer";
+        let help = "Time from a request to the head of its response";
         registry.register_with_unit("http_request_duration", help, Unit::Seconds, seconds.clone());
-        registry.register("accepted", "Jobs created and messages accepted, replays not counted", accepted.clone());
+        registry.register("accepted", "Jobs created and messages accepted, without replays", accepted.clone());
         let waiting_jobs = Family::<CauseLabels, Gauge<u64, AtomicU64>>::default();
         let projects_on_hold = Gauge::<u64, AtomicU64>::default();
         registry.register("jobs_active", "Jobs that are active", active_jobs.clone());
+        registry.register("runs_running", "Jobs that a worker has a lease on", runs_running.clone());
+        registry.register("runs_due", "Jobs that a worker may claim", runs_due.clone());
+        let help = "Time for which the oldest job has been due; 0 if none is";
+        registry.register_with_unit("oldest_due", help, Unit::Seconds, oldest_due.clone());
+        registry.register("event_streams_open", "Open event streams of this process", streams.clone());
+        registry.register("outbox_tasks", "Tasks in the outbox", outbox_tasks.clone());
+        let help = "Tasks in the outbox whose last attempt failed";
+        registry.register("outbox_tasks_retried", help, outbox_retried.clone());
+        let help = "Age of the oldest task in the outbox; 0 if there is none";
+        registry.register_with_unit("outbox_oldest", help, Unit::Seconds, oldest_task.clone());
         registry.register(
             "jobs_waiting",
             "Jobs that wait for an external cause to pass, by cause",
             waiting_jobs.clone(),
         );
         registry.register("projects_on_hold", "Projects whose jobs all wait for one cause", projects_on_hold.clone());
-        if has_disk {
+        if services.store.pool().is_some() {
+            let [limit, open, idle, waiting] = &pool;
+            registry.register("database_connections_limit", "Maximum number of connections", limit.clone());
+            registry.register("database_connections_open", "Open connections to the database", open.clone());
+            registry.register("database_connections_idle", "Connections that are not in use", idle.clone());
+            let help = "Requests that wait for a connection to the database";
+            registry.register("database_connections_waiting", help, waiting.clone());
+        }
+        if services.machine.is_some() {
             registry.register_with_unit("disk_free", "Free space for workspaces", Unit::Bytes, disk[0].clone());
             let help = "Free space below which no run is claimed";
             registry.register_with_unit("disk_reserve", help, Unit::Bytes, disk[1].clone());
         }
-        if let Some(models) = models {
-            registry.register_collector(Box::new(ModelCounts(models)));
+        if let Some(models) = &services.models {
+            registry.register_collector(Box::new(ModelCounts(Arc::clone(models))));
         }
-        if let Some(connections) = connections {
-            registry.register_collector(Box::new(ConnectionCounts(connections)));
+        if let Some(connections) = &services.connections {
+            registry.register_collector(Box::new(ConnectionCounts(Arc::clone(connections))));
+        }
+        if let Some(duties) = &services.duties {
+            registry.register_collector(Box::new(DutyCounts(Arc::clone(duties))));
         }
         let registry = Arc::new(registry);
-        Self { registry, answers, seconds, accepted, active_jobs, waiting_jobs, projects_on_hold, disk }
+        Self {
+            registry,
+            answers,
+            seconds,
+            accepted,
+            active_jobs,
+            runs_running,
+            runs_due,
+            oldest_due,
+            streams,
+            outbox_tasks,
+            outbox_retried,
+            oldest_task,
+            waiting_jobs,
+            projects_on_hold,
+            pool,
+            disk,
+        }
     }
 
-    /// Counts an answer.
+    /// Counts a response, and records the time until it began.
     pub(crate) fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
-        // A method of the client's invention must not become a label of its own.
+        // All other methods share one label, so that a client cannot add labels by inventing methods.
         let known = [Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE];
         let method = if known.contains(method) { method.as_str() } else { "other" }.to_owned();
         let route = route.to_owned();
@@ -136,9 +192,31 @@ impl Metrics {
         self.accepted.get_or_create(&KindLabels { kind: kind.name() }).inc();
     }
 
-    /// The text that Prometheus reads.
+    /// Counts an event stream that was opened.
+    pub(crate) fn stream_opened(&self) {
+        self.streams.inc();
+    }
+
+    /// Counts an event stream that was closed.
+    pub(crate) fn stream_closed(&self) {
+        self.streams.dec();
+    }
+
+    /// Returns the metrics in the OpenMetrics text format.
     pub(crate) fn text(&self, counts: Counts) -> Result<String, std::fmt::Error> {
-        self.active_jobs.set(counts.active);
+        let age = |since: Option<Timestamp>| since.map_or(0.0, |since| counts.now.since(since).as_secs_f64());
+        self.active_jobs.set(counts.jobs.active);
+        self.runs_running.set(counts.jobs.running);
+        self.runs_due.set(counts.jobs.due);
+        self.oldest_due.set(age(counts.jobs.oldest_due));
+        self.outbox_tasks.set(counts.outbox.tasks);
+        self.outbox_retried.set(counts.outbox.retried);
+        self.oldest_task.set(age(counts.outbox.oldest));
+        if let Some(PoolState { limit, open, idle, waiting }) = counts.pool {
+            for (gauge, count) in self.pool.iter().zip([limit, open, idle, waiting]) {
+                gauge.set(count);
+            }
+        }
         self.projects_on_hold.set(counts.on_hold);
         self.waiting_jobs.clear();
         for (cause, jobs) in counts.waiting {

@@ -1,4 +1,4 @@
-//! What the descriptions of operations have in common: parameters of paths, the idempotency key, errors.
+//! The parts that the descriptions of operations share: path parameters, headers of requests, and errors.
 
 use utoipa::openapi::{Ref, RefOr, Response};
 use utoipa::{IntoParams, ToSchema};
@@ -10,7 +10,7 @@ use crate::error::ErrorBody;
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) struct ProjectPath {
-    /// The project's id.
+    /// The ID of the project.
     #[param(rename = "projectId", pattern = "^[a-z0-9][a-z0-9-]{0,62}$")]
     project_id: String,
 }
@@ -20,10 +20,10 @@ pub(crate) struct ProjectPath {
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) struct JobPath {
-    /// The project's id.
+    /// The ID of the project.
     #[param(rename = "projectId", pattern = "^[a-z0-9][a-z0-9-]{0,62}$")]
     project_id: String,
-    /// The job's id.
+    /// The ID of the job.
     id: String,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct JobPath {
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) struct MessagePath {
-    /// The project's id.
+    /// The ID of the project.
     #[param(rename = "projectId", pattern = "^[a-z0-9][a-z0-9-]{0,62}$")]
     project_id: String,
-    /// The job's id.
+    /// The ID of the job.
     id: String,
-    /// The message's id.
+    /// The ID of the message.
     #[param(rename = "messageId")]
     message_id: String,
 }
@@ -47,8 +47,8 @@ pub(crate) struct MessagePath {
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) struct IdempotencyHeader {
-    /// The same key with the same body within 24 hours is answered as the first time, with `Idempotent-Replayed: true`,
-    /// and stores nothing.
+    /// A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+    /// first one, with `Idempotent-Replayed: true`, and stores nothing.
     #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255)]
     idempotency_key: Option<String>,
 }
@@ -72,27 +72,31 @@ pub(crate) struct IfNoneMatchHeader {
     if_none_match: Option<String>,
 }
 
-/// What a status means, wherever it is answered.
+/// Returns the description of an error status, which is the same for all operations.
 pub(crate) const fn meaning(status: u16) -> &'static str {
     match status {
-        400 => "The request is not valid; the error names the field",
-        401 => "No key, or one that is malformed, unknown, expired or revoked",
-        403 => "The key's scope, projects or IP allowlist, or a foreign Origin",
-        404 => "Unknown, or of a project that the key may not see",
-        409 => "The state of the job, project or message forbids it",
-        412 => "The resource has another version than `If-Match` requires",
-        413 => "The body is over 1 MiB, or the prompt over 100,000 characters",
-        415 => "The content type is not JSON",
-        422 => "The idempotency key was used with another body",
-        429 => "The rate limit is used up or the job's queue is full; see Retry-After",
+        400 => "The request is not valid; the error names the invalid field",
+        401 => "The API key is missing, malformed, unknown, expired, or revoked",
+        403 => "The key's scope, projects, or IP allowlist does not allow the request, or its `Origin` is foreign",
+        404 => "The resource does not exist, or the key may not see its project",
+        409 => "The state of the job, project, or message does not allow the request",
+        412 => "The version of the resource does not match `If-Match`",
+        413 => "The body is larger than 1 MiB, or the prompt has more than 100,000 characters",
+        415 => "The content type is not JSON, or the charset or content encoding is not supported",
+        422 => "The idempotency key was used with a different request, or the tested repository cannot be read",
+        429 => "The rate limit is used up, or the job's queue is full; see `Retry-After`",
         504 => {
-            "The store was lost in the moment of storing; it is not known whether it did. Send again with the same key"
+            "The store failed while it was storing the request, which may or may not be stored; send it again with the \
+             same `Idempotency-Key`"
         }
-        _ => "Shutting down, or the store cannot be reached; nothing was stored; see Retry-After",
+        _ => {
+            "The server is shutting down or overloaded, or the store or the repository is unavailable; nothing was \
+             stored; see `Retry-After`"
+        }
     }
 }
 
-/// Errors of one status, described.
+/// Returns the description of the error responses with this status.
 pub(crate) fn error_response(status: u16) -> RefOr<Response> {
     let body = Ref::from_schema_name(ErrorBody::name());
     let content = utoipa::openapi::ContentBuilder::new().schema(Some(body)).build();
@@ -100,7 +104,7 @@ pub(crate) fn error_response(status: u16) -> RefOr<Response> {
     response.content("application/json", content).build().into()
 }
 
-/// Names the errors that an operation may answer: `errors!(GetErrors: 401, 404)`.
+/// Defines a type that describes the error responses of an operation: `errors!(GetErrors: 401, 404)`.
 macro_rules! errors {
     ($name:ident: $($status:literal),+) => {
         struct $name;

@@ -1,7 +1,7 @@
-//! The `Origin` rule: a browser that calls from another site is refused, whatever it carries.
+//! The `Origin` rule: requests that a browser sends from another site are refused, with or without credentials.
 //!
-//! Keys are secrets of servers, so no answer allows another origin; this refuses the request itself, before it can have
-//! an effect (simple cross-site requests need no permission to be sent).
+//! API keys are for servers, so no response allows another origin (CORS). This layer also refuses the request itself,
+//! before it can have an effect, because browsers send simple cross-site requests without asking for permission.
 
 use std::sync::Arc;
 
@@ -13,12 +13,13 @@ use url::{Host, Origin, Url};
 
 use crate::error::{ApiError, ErrorCode};
 
-/// The origins that are ours.
+/// The origins of this service.
 #[derive(Clone)]
 pub(crate) struct OurOrigins(Arc<[Origin]>);
 
 impl OurOrigins {
-    /// That of the public URL; where it is this machine, by each of its names.
+    /// Returns the origin of the public URL. If its host is a loopback address, the origins with the other names of the
+    /// loopback are included.
     pub(crate) fn new(public_url: &str) -> Self {
         let Ok(url) = Url::parse(public_url) else { return Self(Arc::from([])) };
         let mut origins = vec![url.origin()];
@@ -34,7 +35,7 @@ impl OurOrigins {
     }
 
     fn contains(&self, origin: &str) -> bool {
-        // `null` and other opaque origins parse to nothing that equals ours.
+        // `null` does not parse as a URL, and other opaque origins equal no origin.
         Url::parse(origin).is_ok_and(|url| self.0.contains(&url.origin()))
     }
 }
@@ -48,12 +49,12 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Refuses a request with an `Origin` that is not ours.
+/// Refuses a request whose `Origin` is not one of this service.
 pub(crate) async fn refuse_foreign(State(ours): State<OurOrigins>, request: Request, next: Next) -> Response {
     let foreign = |origin: &axum::http::HeaderValue| !origin.to_str().is_ok_and(|origin| ours.contains(origin));
     if request.headers().get_all(ORIGIN).iter().any(foreign) {
-        let text = "this request was made by a browser from another origin; API keys are for servers: call from your own \
-                    server instead. If people are to reach this server at that address, set public-url to it";
+        let text = "a browser sent this request from another origin; API keys are for servers, so send it from your \
+                    own server instead. If users reach this service at that origin, set public-url to it";
         return ApiError::forbidden(ErrorCode::ForeignOrigin, text).into_response();
     }
     next.run(request).await
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_origin_is_ours() {
+    fn only_the_origin_of_the_public_url_is_accepted() {
         let ours = OurOrigins::new("https://journeyman.example.com");
         assert!(ours.contains("https://journeyman.example.com"));
         assert!(ours.contains("https://journeyman.example.com:443"));
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_three_names() {
+    fn all_names_of_the_loopback_are_accepted() {
         let ours = OurOrigins::new("http://127.0.0.1:8080");
         for name in ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080"] {
             assert!(ours.contains(name), "{name}");

@@ -1,4 +1,4 @@
-//! The router that everything comes together in.
+//! The routers, which combine the routes, the layers, and the pages of the dashboard.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::origin::OurOrigins;
 use crate::tail::Tails;
 use crate::{answer, auth, document, origin, routes};
 
-/// What a process that serves no clients answers: `/healthz`, `/readyz` and `/metrics`.
+/// Returns the router of a process that serves no clients: `/healthz`, `/readyz`, and `/metrics`.
 pub fn health_router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
     let app = App::new(services, settings, shutdown);
     Router::new()
@@ -26,10 +26,11 @@ pub fn health_router(services: Services, settings: Settings, shutdown: Cancellat
         .with_state(app)
 }
 
-/// All routes. When `shutdown` fires, long polls and event streams end and requests that still come are answered 503.
+/// Returns the router with all routes. After `shutdown` is canceled, long polls and event streams end, and new requests
+/// are refused with 503.
 ///
-/// The address of the peer is read from [`axum::extract::ConnectInfo`]: serve the router with it, or keys with an IP
-/// allowlist are refused.
+/// The server must provide the peer's address as [`axum::extract::ConnectInfo`]; otherwise, keys with an IP allowlist
+/// are refused.
 pub fn router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
     let origins = OurOrigins::new(&settings.public_url);
     let app = App::new(services, settings, shutdown);
@@ -39,7 +40,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
-    // The document is made once, for a program that answers it often.
+    // The document is built once here, and not for each request.
     let described = document::finish(described, &app.settings.version);
     Router::new()
         .merge(api)
@@ -55,7 +56,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
         .layer(from_fn_with_state(app, answer::finish))
 }
 
-/// The size in bytes from which responses are compressed. A smaller one fits into one packet anyway.
+/// The size in bytes from which responses are compressed. A smaller response fits into one packet anyway.
 const COMPRESSED_BYTES: u64 = 1024;
 
 /// Returns the layer that compresses responses with gzip, Brotli, or Zstandard, if the client accepts it. Event streams
@@ -68,7 +69,7 @@ fn compression() -> CompressionLayer<impl Predicate> {
     CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(predicate)
 }
 
-/// The pages for people.
+/// Returns the pages of the dashboard.
 fn pages(app: &App) -> Router {
     let Services { store, pulls, diffs, passwords, provider, clock, ids, machine, .. } = app.services.clone();
     let services = journeyman_dashboard::Services {
@@ -84,12 +85,12 @@ fn pages(app: &App) -> Router {
         ids,
     };
     let Settings { public_url, agents, version, places, create_per_hour, message_per_hour, .. } = app.settings.clone();
-    let an_hour = |number: u32| if number == 0 { "no limit".to_owned() } else { format!("{number} an hour") };
+    let per_hour = |number: u32| if number == 0 { "no limit".to_owned() } else { format!("{number} per hour") };
     let mut facts = places;
     facts.extend([
-        ("Jobs of a project".to_owned(), an_hour(create_per_hour)),
-        ("Messages of a project".to_owned(), an_hour(message_per_hour)),
-        ("Reached at".to_owned(), public_url.clone()),
+        ("New jobs per project".to_owned(), per_hour(create_per_hour)),
+        ("Messages per project".to_owned(), per_hour(message_per_hour)),
+        ("Public URL".to_owned(), public_url.clone()),
     ]);
     let agents = agents.keys().cloned().collect();
     journeyman_dashboard::router(services, journeyman_dashboard::Settings { public_url, agents, version, facts })

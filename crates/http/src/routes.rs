@@ -1,4 +1,4 @@
-//! One file for each resource.
+//! The routes of the interface, in one file per resource.
 
 pub(crate) mod diff;
 pub(crate) mod events;
@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 
-/// The interface under `/v2`, with its description.
+/// Returns the router of the interface under `/v2`, with its OpenAPI description.
 pub(crate) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(jobs::create))

@@ -1,23 +1,24 @@
-//! A job's log as it grows: for streams of the interface, and for the pages.
+//! Follows a job's log, for the event streams of the interface and for the dashboard.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::JobId;
 use journeyman_dashboard::{LogTail, LogTails, Tail};
+use tokio::time::Instant;
 
 use crate::app::App;
 
-/// Lines read from the store at a time.
+/// The maximum number of entries per read from the store.
 const BATCH: usize = 200;
 
-/// Before looking again after a wake-up without news.
+/// The pause before the next read after a wake-up without new entries.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// After so long without a line it is told that there is none.
+/// The time between two [`Tail::Quiet`].
 const QUIET: Duration = Duration::from_secs(15);
 
-/// Opens logs for the pages.
+/// Opens logs for the dashboard.
 pub(crate) struct Tails(pub(crate) App);
 
 #[async_trait]
@@ -31,16 +32,25 @@ impl LogTails for Tails {
     }
 }
 
-/// Reads on from a line.
+/// Reads the entries of a job's log after a given one.
 pub(crate) struct Reader {
     app: App,
     job: JobId,
     after: u64,
+    /// The time of the last [`Tail::Quiet`].
+    quiet_at: Instant,
 }
 
 impl Reader {
-    pub(crate) const fn new(app: App, job: JobId, after: u64) -> Self {
-        Self { app, job, after }
+    pub(crate) fn new(app: App, job: JobId, after: u64) -> Self {
+        app.metrics.stream_opened();
+        Self { app, job, after, quiet_at: Instant::now() }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.app.metrics.stream_closed();
     }
 }
 
@@ -48,16 +58,21 @@ impl Reader {
 impl LogTail for Reader {
     async fn next(&mut self) -> Tail {
         let mut woken = false;
-        let quiet = tokio::time::sleep(QUIET);
+        let quiet = tokio::time::sleep_until(self.quiet_at + QUIET);
         tokio::pin!(quiet);
         loop {
+            // Even if there are entries all the time, the caller regularly checks whether it may still read.
+            if self.quiet_at.elapsed() >= QUIET {
+                self.quiet_at = Instant::now();
+                return Tail::Quiet;
+            }
             let store = &self.app.services.store;
             match store.log(self.job, self.after, BATCH).await {
                 Ok(entries) if !entries.is_empty() => {
                     self.after = entries.last().map_or(self.after, |entry| entry.seq);
                     return Tail::News(entries);
                 }
-                // Woken without news: the store looks again now and then, or the job is gone and nobody will wake us.
+                // The wake-up brought no entries: the store polls, or the job was deleted and no other wake-up follows.
                 Ok(_) if std::mem::take(&mut woken) => {
                     if !store.job(self.job).await.is_ok_and(|job| job.is_some()) {
                         return Tail::Over;
@@ -68,13 +83,13 @@ impl LogTail for Reader {
                     let mut watch = store.watch(self.job);
                     tokio::select! {
                         () = watch.changed(self.after) => woken = true,
-                        () = &mut quiet => return Tail::Quiet,
+                        () = &mut quiet => {}
                         () = self.app.shutdown.cancelled() => return Tail::Over,
                     }
                 }
-                // The client comes back with the last number it saw.
+                // The client reconnects with the number of the last entry that it received.
                 Err(error) => {
-                    tracing::warn!(%error, "a stream of events ends");
+                    tracing::warn!(%error, job = %self.job, "the log of a job could not be read; its stream ends");
                     return Tail::Over;
                 }
             }

@@ -1,6 +1,7 @@
-//! What goes over the wire: camelCase, every field always there, `null` where empty.
+//! The types of requests and responses. Names are in camelCase. A response has all of its fields; those without a
+//! value are `null`.
 //!
-//! The types are our own, apart from the core's, so that a change inside cannot change what clients see.
+//! The types are separate from those of the core, so that an internal change cannot change the interface.
 
 pub(crate) mod details;
 pub mod event;

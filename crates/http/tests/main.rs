@@ -1,4 +1,4 @@
-//! The interface over a store in memory: no sockets, no agent.
+//! Tests of the HTTP interface with a store in memory, without sockets and agents.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

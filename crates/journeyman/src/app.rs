@@ -1,4 +1,4 @@
-//! Assembles the service. This is the only place that names adapters.
+//! Assembles the service: opens the adapters, and connects them to the use cases and the engine.
 
 pub(crate) mod leftovers;
 mod sandbox;
@@ -18,11 +18,12 @@ use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{Blobs, Containing, Forges, Gateway, ModelMeter, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
-use journeyman_gateway::{Models, SandboxGateway, SystemResolver};
+use journeyman_gateway::{Models, SandboxGateway};
 use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
 use journeyman_identity::oidc::Oidc;
 use journeyman_identity::password::Passwords;
+use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
 use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{BlobPlace, Database, Role, Settings};
 use crate::connections::Registry;
+use crate::duties::Duties;
 use crate::system::Machine;
 
 pub(crate) use self::sandbox::{Asker, given_up, sandbox};
@@ -47,6 +49,7 @@ pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) hosts: CodeHosts,
     pub(crate) cases: UseCases,
+    pub(crate) duties: Duties,
     diffs: Arc<MirrorDiffs>,
     /// The parts for running jobs; `None` on a machine without the worker role.
     worker: Option<WorkerParts>,
@@ -55,16 +58,16 @@ pub(crate) struct App {
     public_url: String,
 }
 
-/// Opens the store, made where it is missing. Works beside a running service.
+/// Opens the store, and creates a missing SQLite database. A running service may have the store open at the same time.
 ///
 /// # Errors
-/// The data directory, the master key or the database cannot be used.
+/// Returns an error if the data directory, the master key or the database cannot be used.
 pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     make_private_dir(&settings.data_dir)?;
     let (key, ids) = (master_key(settings)?, Arc::new(Machine));
     match &settings.database {
         Database::Sqlite(path) => {
-            // SQLite gives its other files the mode of this one.
+            // SQLite creates its other files with the mode of this one.
             let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
             file.with_context(|| format!("the database {} cannot be opened", path.display()))?;
             Ok(Arc::new(SqliteStore::open(path, key, ids)?))
@@ -77,19 +80,19 @@ pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn St
     }
 }
 
-/// Makes sure that everything that the previous service left in the database's log is on disk.
+/// Ensures that everything that the previous process wrote to the database's log is on disk.
 ///
 /// # Errors
-/// The log cannot be read or written.
+/// Returns an error if the log cannot be read or written.
 pub(crate) fn recover_store(settings: &Settings) -> anyhow::Result<()> {
     match &settings.database {
         Database::Sqlite(path) => Ok(SqliteStore::recover(path)?),
-        // A PostgreSQL server recovers its log itself.
+        // A PostgreSQL server recovers its log without help.
         Database::Postgres(_) => Ok(()),
     }
 }
 
-/// Where files are kept that outlive this machine.
+/// Opens the blob store, for files that outlive this machine.
 pub(crate) fn blobs(place: &BlobPlace) -> anyhow::Result<Arc<dyn Blobs>> {
     Ok(match place {
         BlobPlace::Folder { path, shared } => {
@@ -100,7 +103,7 @@ pub(crate) fn blobs(place: &BlobPlace) -> anyhow::Result<Arc<dyn Blobs>> {
     })
 }
 
-/// Git as the service runs it, with the files it needs in the data directory.
+/// Returns the git command runner of the service, and writes the files that it needs to the data directory.
 pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
     let dir = settings.data_dir.join("git");
     make_private_dir(&dir)?;
@@ -134,7 +137,7 @@ fn cases(settings: &Settings, store: &Arc<dyn Store>, engine: Engine, hosts: Cod
     })
 }
 
-/// The code hosts.
+/// Returns the code hosts of projects.
 pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url: &str) -> anyhow::Result<CodeHosts> {
     let repositories = settings.repositories.clone();
     make_private_dir(&repositories)?;
@@ -142,10 +145,10 @@ pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url
     Ok(CodeHosts::new(git(settings)?, repositories, public_url.to_owned(), pulls, secrets, Arc::new(Machine)))
 }
 
-/// Builds all of it; `public_url` is where clients reach it.
+/// Assembles the service. `public_url` is the URL at which clients reach it.
 ///
 /// # Errors
-/// As [`open_store`].
+/// Returns the errors of [`open_store`], and an error if a folder or a setting cannot be used.
 pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Result<App> {
     let store = open_store(&settings).await?;
     let engine = Engine::new(store.clone(), Arc::new(Machine), Arc::new(Machine));
@@ -165,7 +168,9 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     };
     let provider = settings.oidc.clone().map(|settings| Oidc::new(settings, Arc::new(Machine))).transpose()?;
     let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
-    Ok(App { store, engine, hosts, cases, diffs: Arc::new(diffs), worker, provider, settings, public_url })
+    let host = worker.as_ref().map(|worker: &WorkerParts| Arc::clone(&worker.host));
+    let duties = Duties::new(Arc::clone(&store), host, &settings);
+    Ok(App { store, engine, hosts, cases, duties, diffs: Arc::new(diffs), worker, provider, settings, public_url })
 }
 
 fn worker_parts(
@@ -176,11 +181,11 @@ fn worker_parts(
     blobs: Arc<dyn Blobs>,
     mirrors: Arc<Mirrors>,
 ) -> anyhow::Result<WorkerParts> {
-    // Agents get little of the machine's environment: the search path, and a locale that prints UTF-8.
+    // Agents do not inherit the environment of the service. They get its search path, and a locale that prints UTF-8.
     let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
     let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine))?;
-    let private = settings.sandbox.egress_private.clone();
-    let gateway = Arc::new(SandboxGateway::new(Arc::new(SystemResolver), private, models));
+    let egress = Policy::Public(settings.sandbox.egress_private.clone().into());
+    let gateway = Arc::new(SandboxGateway::new(Arc::new(SystemResolver), egress, models));
     let host = Host::new(Resources {
         engine: engine.clone(),
         store: Arc::clone(store),
@@ -205,7 +210,7 @@ impl App {
         self.worker.as_ref().map(|worker| Arc::clone(&worker.host))
     }
 
-    /// What this process answers over HTTP: the interface, or whether it is well.
+    /// Returns the HTTP router: the whole interface on a machine with the API role, otherwise only the health checks.
     pub(crate) fn router(&self, shutdown: CancellationToken, connections: Arc<Registry>) -> Router {
         let local = Arc::new(self.hosts.local().clone());
         let services = Services {
@@ -222,6 +227,7 @@ impl App {
             machine: self.host().map(|host| host as Arc<dyn Containing>),
             models: self.worker.as_ref().map(|worker| worker.gateway.clone() as Arc<dyn ModelMeter>),
             connections: Some(connections),
+            duties: Some(Arc::new(self.duties.clone())),
         };
         let settings = journeyman_http::Settings {
             public_url: self.public_url.clone(),
@@ -239,27 +245,27 @@ impl App {
         }
     }
 
-    /// Whether anybody could call the interface.
+    /// Returns whether there is an API key that was not revoked.
     pub(crate) async fn has_keys(&self) -> anyhow::Result<bool> {
         Ok(self.store.keys().await?.iter().any(|key| key.revoked_at.is_none()))
     }
 }
 
-/// Where things are kept, for people.
+/// Returns the storage locations and limits that the dashboard shows.
 fn places(settings: &Settings) -> Vec<(String, String)> {
     let blobs = match &settings.blobs {
         BlobPlace::Folder { path, .. } => path.display().to_string(),
         BlobPlace::Bucket { url, .. } => url.clone(),
     };
     let kept = |time: Option<std::time::Duration>| {
-        time.map_or_else(|| "for ever".to_owned(), |time| format!("{} days", time.as_secs().div_ceil(86_400)))
+        time.map_or_else(|| "forever".to_owned(), |time| format!("{} days", time.as_secs().div_ceil(86_400)))
     };
     let places = [
         ("Database", settings.database.to_string()),
         ("Repositories", settings.repositories.display().to_string()),
         ("Sessions and commits", blobs),
         ("Workspaces", settings.data_dir.display().to_string()),
-        ("Runs at a time on a worker", settings.workers.to_string()),
+        ("Concurrent runs on a worker", settings.workers.to_string()),
         ("Transcripts are kept", kept(settings.retention.transcripts)),
         ("Jobs are kept", kept(settings.retention.jobs)),
         ("The audit log is kept", kept(settings.retention.audit)),
@@ -267,12 +273,12 @@ fn places(settings: &Settings) -> Vec<(String, String)> {
     places.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// The worker's name. It is kept in the data directory, because what makes a worker a good one for a job is there: the
-/// job's workspace.
+/// Reads the worker's ID from the data directory, or generates it. The ID is there because the workspaces are there
+/// too: jobs prefer the worker that has their workspace.
 pub(crate) fn worker_id(settings: &Settings) -> anyhow::Result<WorkerId> {
     let path = settings.data_dir.join("worker.id");
     match std::fs::read_to_string(&path) {
-        // An earlier version did not sync the file: a power cut could leave it empty.
+        // An earlier version did not sync the file, so a power failure could leave it empty.
         Ok(text) if !text.trim().is_empty() => {
             text.trim().parse().with_context(|| format!("{} does not contain a worker ID", path.display()))
         }
@@ -287,7 +293,7 @@ pub(crate) fn worker_id(settings: &Settings) -> anyhow::Result<WorkerId> {
     }
 }
 
-/// Writes the file atomically: if the service is killed now, it must still be able to start again.
+/// Writes the file atomically: if the service is killed meanwhile, it can still start again.
 fn write_worker_id(path: &Path, id: &WorkerId) -> io::Result<()> {
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let mut file = File::create(&draft)?;
@@ -297,16 +303,16 @@ fn write_worker_id(path: &Path, id: &WorkerId) -> io::Result<()> {
     sync_folder_of(path)
 }
 
-/// Syncs the folder that a file is in, so that the file's name survives a power cut.
+/// Syncs the folder that contains a file, so that the file's name survives a power failure.
 fn sync_folder_of(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
-/// Keeps a second service out of a data directory, as long as the file is open: they would clear away each other's
-/// workspaces.
+/// Locks a data directory until the returned file is closed. Two services in one data directory would remove each
+/// other's workspaces.
 ///
 /// # Errors
-/// Another service has it.
+/// Returns an error if another service has locked the directory, or if the lock file cannot be opened.
 pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("serve.lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -314,7 +320,7 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            bail!("another service runs on {}; give each its own --data-dir", data_dir.display())
+            bail!("another service runs on {}; use a different --data-dir for each service", data_dir.display())
         }
         Err(error) => Err(error).with_context(|| format!("{} cannot be locked", path.display())),
     }
@@ -325,10 +331,10 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
 pub(crate) fn make_private_dir(dir: &Path) -> anyhow::Result<()> {
     let parents = dir.parent().map_or(Ok(()), std::fs::create_dir_all);
     let made = parents.and_then(|()| DirBuilder::new().recursive(true).mode(0o700).create(dir));
-    made.with_context(|| format!("the folder {} cannot be made", dir.display()))
+    made.with_context(|| format!("the folder {} cannot be created", dir.display()))
 }
 
-/// Returns the text of the key that secrets are sealed with, for a backup that includes the key.
+/// Returns the text of the key that encrypts secrets, for a backup that includes the key.
 pub(crate) fn master_key_text(settings: &Settings) -> anyhow::Result<String> {
     let path = &settings.master_key_file;
     let read = || std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()));
@@ -336,7 +342,7 @@ pub(crate) fn master_key_text(settings: &Settings) -> anyhow::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// The key that secrets are sealed with.
+/// Returns the key that encrypts secrets. Generates it if the default key file does not exist.
 pub(crate) fn master_key(settings: &Settings) -> anyhow::Result<MasterKey> {
     if let Some(key) = &settings.master_key {
         return MasterKey::parse(key).context("JOURNEYMAN_MASTER_KEY");
@@ -352,22 +358,22 @@ pub(crate) fn master_key(settings: &Settings) -> anyhow::Result<MasterKey> {
     let text = read.with_context(|| format!("the master key {} cannot be read", path.display()))?;
     let mode = std::fs::metadata(path)?.permissions().mode();
     if mode & 0o077 != 0 {
-        bail!("others can read the master key {0}; run: chmod 600 {0}", path.display());
+        bail!("other users can read the master key {0}; run: chmod 600 {0}", path.display());
     }
     MasterKey::parse(&text).with_context(|| format!("the master key {} is not valid", path.display()))
 }
 
-/// Makes a key file whole or not at all, once, whoever else does at the same moment.
+/// Creates a key file atomically. If another process creates the file at the same time, that file is kept.
 fn make_master_key(path: &Path) -> anyhow::Result<()> {
     let mut key = [0; 32];
     Machine.fill(&mut key);
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let made = || format!("the master key {} cannot be made", path.display());
+    let made = || format!("the master key {} cannot be created", path.display());
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft).with_context(made)?;
     writeln!(file, "{hex}").and_then(|()| file.sync_all()).with_context(made)?;
-    // A link is refused where a name is taken; a rename would replace another process's key.
+    // A link fails if the name exists; a rename would replace another process's key.
     let linked = std::fs::hard_link(&draft, path);
     std::fs::remove_file(&draft).with_context(made)?;
     match linked {
@@ -381,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_folder_itself_is_private_and_not_its_parents() {
+    fn a_private_folder_does_not_make_its_parents_private() {
         let dir = tempfile::tempdir().expect("a folder");
         let mode = |path: &Path| path.metadata().expect("a folder").permissions().mode() & 0o777;
         let (parent, usual) = (dir.path().join("parent"), dir.path().join("usual"));

@@ -1,8 +1,8 @@
 //! A client of the HTTP interface, for the commands that connect to a server.
 //!
-//! Requests can be repeated: those for new jobs and messages carry an idempotency key, and repeating the others has no
-//! further effect. The client therefore retries after a lost connection, while a server restarts, and after a short
-//! rate limit. The API key never appears in an error text.
+//! Requests can be repeated: those for new projects, jobs and messages carry an idempotency key, and repeating the
+//! others has no further effect. The client therefore retries after a lost connection, while a server restarts, and
+//! after a short rate limit. The API key never appears in an error text.
 
 mod events;
 
@@ -103,6 +103,11 @@ impl<'a> Request<'a> {
     pub(crate) fn wait(self, seconds: u64) -> Self {
         Self { wait: Duration::from_secs(seconds), ..self }.query("wait", Some(seconds.to_string()))
     }
+}
+
+/// Returns a new idempotency key that starts with `prefix`.
+pub(crate) fn idempotency_key(prefix: &str) -> String {
+    format!("{prefix}-{:016x}", rand::Rng::next_u64(&mut rand::rng()))
 }
 
 impl Client {

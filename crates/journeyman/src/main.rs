@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod config;
 mod connections;
+mod duties;
 mod lifecycle;
 mod scope;
 mod server;

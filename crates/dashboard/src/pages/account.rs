@@ -1,4 +1,4 @@
-//! `/account`: one's own password and sessions.
+//! `/account`: the viewer's password and sessions.
 
 use askama::Template;
 use axum::Router;
@@ -46,7 +46,7 @@ async fn page<'a>(shared: &Shared, frame: &'a Frame) -> Result<AccountPage<'a>, 
     sessions.retain(|one| session::holds(one, user, frame.now));
     let row = |one: &Session| Row {
         id: one.hash.short(),
-        browser: visible::line(one.browser.as_deref().unwrap_or("an unknown browser")).into_owned(),
+        browser: visible::line(one.browser.as_deref().unwrap_or("Unknown browser")).into_owned(),
         address: one.address.clone().unwrap_or_default(),
         seen: frame.moment(one.seen_at),
         began: frame.moment(one.created_at),
@@ -80,7 +80,7 @@ async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     let given =
         services.passwords.verify(fields.text("current"), viewer.user.password.clone()).await.map_err(failed)?;
     if !given {
-        return wrong("The password that you have now is not that.".to_owned()).await;
+        return wrong("The current password is wrong.".to_owned()).await;
     }
     let new = fields.text("password");
     if let Err(text) = services.passwords.check_new(&new, &viewer.user.name) {

@@ -1,4 +1,4 @@
-//! `/audit`: who did what, when, and from where.
+//! `/audit`: the audit log, for administrators.
 
 use askama::Template;
 use axum::Router;
@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
 
-use super::keys::{names, who};
+use super::keys::{display_name, names};
 use crate::failure::{Page, rendered};
 use crate::frame::Frame;
 use crate::moment::Moment;
@@ -17,7 +17,7 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/audit", get(show))
 }
 
-/// Lines on a page.
+/// The number of entries on a page.
 const ON_PAGE: usize = 50;
 
 #[derive(Deserialize)]
@@ -57,9 +57,9 @@ async fn page(shared: &Shared, frame: &Frame, before: Option<u64>) -> Page {
         let entry = &line.entry;
         Row {
             at: frame.moment(entry.at),
-            actor: who(&entry.actor, &names),
+            actor: display_name(&entry.actor, &names),
             action: visible::line(&entry.action).into_owned(),
-            subject: who(&entry.subject, &names),
+            subject: display_name(&entry.subject, &names),
             address: visible::line(entry.address.as_deref().unwrap_or_default()).into_owned(),
         }
     });

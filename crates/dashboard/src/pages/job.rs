@@ -1,4 +1,4 @@
-//! `/projects/{project}/jobs/{job}`: the conversation, and its tabs.
+//! `/projects/{project}/jobs/{job}`: the conversation and the other tabs of a job.
 
 mod actions;
 mod block;
@@ -39,7 +39,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&path("/unarchive"), post(actions::unarchive))
 }
 
-/// A page of a job.
+/// The context of a page that belongs to a job.
 #[derive(Clone)]
 pub(super) struct InJob {
     pub(super) at: InProject,
@@ -55,12 +55,12 @@ impl std::ops::Deref for InJob {
 }
 
 impl InJob {
-    /// The address of a page of the job: `rest` begins with a slash, or is empty.
+    /// Returns the path of a page of the job. `rest` begins with a slash, or is empty.
     pub(super) fn page(&self, rest: &str) -> String {
         self.path(&format!("/jobs/{}{rest}", self.job.id))
     }
 
-    /// Returns the job's path in the HTTP interface, to show it. `rest` begins with a slash, or is empty.
+    /// Returns the job's path in the HTTP interface, for display. `rest` begins with a slash, or is empty.
     pub(super) fn job_api(&self, rest: &str) -> String {
         format!("/v2/agent/{}/job/{}{rest}", self.project.id, self.job.id)
     }

@@ -1,4 +1,4 @@
-//! `/projects/{project}/jobs`: the list, which keeps itself up to date, and a new job.
+//! `/projects/{project}/jobs`: the list of jobs, which updates itself, and the form for a new job.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -33,13 +33,13 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/projects/{project}/jobs/live", get(live))
 }
 
-/// Jobs on a page.
+/// The number of jobs on a page.
 const ON_PAGE: usize = 25;
 
-/// How often the list is looked at for a page that is open.
-const LOOK: Duration = Duration::from_secs(2);
+/// The interval at which the stream of an open page reads the list.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The statuses to choose from.
+/// The choices of the status filter: the values in URLs, and the labels.
 const STATUSES: [(&str, &str); 5] =
     [("", "All"), ("active", "Active"), ("completed", "Completed"), ("failed", "Failed"), ("archived", "Archived")];
 
@@ -47,7 +47,7 @@ const STATUSES: [(&str, &str); 5] =
 struct ListQuery {
     status: Option<String>,
     q: Option<String>,
-    /// `<microseconds>-<job>` of the last job of the page before.
+    /// The last job of the previous page, as `<microseconds>-<job>`.
     after: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl ListQuery {
         self.q.as_deref().unwrap_or_default().trim().replace('\0', "")
     }
 
-    /// The query of an address with this status, the search, and this place.
+    /// Returns the query of the URL with this status, the same search, and the jobs after `after`.
     fn query(&self, status: &str, after: Option<&str>) -> String {
         let title = self.title();
         let parts = [("status", status), ("q", &title), ("after", after.unwrap_or_default())];
@@ -92,12 +92,12 @@ struct ListPage<'a> {
     statuses: Vec<(String, &'static str, bool)>,
     status: &'a str,
     q: String,
-    /// Whether something is searched for.
+    /// True if a status, a search or a position restricts the list.
     is_filtered: bool,
     older: Option<String>,
     newest: Option<String>,
     live: String,
-    /// What it shows, in a word.
+    /// The [`digest`] of the jobs on the page.
     seen: String,
     curl: String,
 }
@@ -106,12 +106,12 @@ struct Row {
     path: String,
     title: String,
     badge: (&'static str, &'static str),
-    /// Where it is not the project's of today.
+    /// The repository, if it is not the project's current one.
     repository: Option<String>,
     reference: String,
     model: String,
     created: Moment,
-    /// How long it took until it came to rest.
+    /// The time from the job's creation until it became inactive.
     took: Option<String>,
     cost: Option<String>,
     pull: Option<(u64, String)>,
@@ -178,11 +178,12 @@ async fn list_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
 
 #[derive(Deserialize)]
 struct SeenQuery {
-    /// What the page shows, as [`digest`] has it.
+    /// The [`digest`] of the jobs on the page.
     seen: Option<String>,
 }
 
-/// Tells the page to read itself anew whenever what it shows has changed, also while nobody listened.
+/// Streams an instruction to refresh the page each time its jobs change. The digest of the page, or of the last event,
+/// is in the request, so that changes before the connection are detected too.
 async fn live(
     State(shared): State<Shared>,
     at: InProject,
@@ -193,22 +194,22 @@ async fn live(
     let Some(stream) = shared.streams.open(at.viewer.user.id) else {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     };
-    let before = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let news =
-        News { filter: query.filter(&at), shared, at, seen: before.or(seen).unwrap_or_default(), _stream: stream };
-    let told = unfold(news, |mut news| async move { Some((Ok::<_, Infallible>(news.next().await?), news)) });
-    ([("x-accel-buffering", "no")], Sse::new(told).keep_alive(KeepAlive::default())).into_response()
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let poll = Poll { filter: query.filter(&at), shared, at, seen: last.or(seen).unwrap_or_default(), _stream: stream };
+    let events = unfold(poll, |mut poll| async move { Some((Ok::<_, Infallible>(poll.next().await?), poll)) });
+    ([("x-accel-buffering", "no")], Sse::new(events).keep_alive(KeepAlive::default())).into_response()
 }
 
-/// What a list shows, in a word.
+/// Returns a digest of the jobs, which changes whenever a row of the list changes.
 fn digest(jobs: &[Job]) -> String {
     let mut hasher = DefaultHasher::new();
-    // The number of a job's last event grows with all that a row shows.
+    // Each change of a job that its row shows adds an event to its log.
     jobs.iter().for_each(|job| (job.id, job.last_seq, job.status()).hash(&mut hasher));
     format!("{:016x}", hasher.finish())
 }
 
-struct News {
+/// The state of a stream that polls the list for changes.
+struct Poll {
     shared: Shared,
     at: InProject,
     filter: JobFilter,
@@ -216,7 +217,7 @@ struct News {
     _stream: Stream,
 }
 
-impl News {
+impl Poll {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if !session::still_holds(&self.shared, &self.at.viewer).await {
@@ -230,7 +231,7 @@ impl News {
                 return Some(Event::default().id(now).data("<turbo-stream action=\"refresh\"></turbo-stream>"));
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = self.shared.services.tails.stopped() => return None,
             }
         }

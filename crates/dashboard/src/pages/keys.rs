@@ -1,4 +1,4 @@
-//! `/keys`: the API keys.
+//! `/keys`: the list of API keys, and the form for a new key.
 
 use std::collections::HashMap;
 
@@ -28,11 +28,11 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/keys/{key}/revoke", post(revoke))
 }
 
-/// The lifetimes to choose from, in days; none is for ever.
+/// The choices for the lifetime of a key: the number of days, and the label. An empty value means no expiry.
 const LIFETIMES: [(&str, &str); 5] =
     [("7", "7 days"), ("30", "30 days"), ("60", "60 days"), ("90", "90 days"), ("", "No expiry")];
 
-/// A key that ends within that time is marked.
+/// The period before its expiry in which a key is marked as expiring soon.
 const SOON: std::time::Duration = std::time::Duration::from_hours(7 * 24);
 
 #[derive(Template)]
@@ -66,7 +66,7 @@ impl Row {
             (None, Some(end)) if end <= now + SOON => ("warning", "expires soon"),
             (None, _) => ("ok", "active"),
         };
-        let creator = key.creator.as_ref().map_or_else(String::new, |creator| who(creator, names));
+        let creator = key.creator.as_ref().map_or_else(String::new, |creator| display_name(creator, names));
         Self {
             id: key.id.to_string(),
             name: visible::line(&key.name).into_owned(),
@@ -92,8 +92,9 @@ const fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
-/// The name of whoever did something, by the id that the audit log and keys have of them.
-pub(super) fn who(actor: &str, names: &HashMap<String, String>) -> String {
+/// Returns the name to show for an ID from the audit log or of the creator of a key. IDs without a name are shown
+/// unchanged.
+pub(super) fn display_name(actor: &str, names: &HashMap<String, String>) -> String {
     match actor {
         "cli" => "command line".to_owned(),
         _ => {
@@ -102,7 +103,7 @@ pub(super) fn who(actor: &str, names: &HashMap<String, String>) -> String {
     }
 }
 
-/// Names of users and keys by their ids.
+/// Returns the names of users and keys by ID.
 pub(super) async fn names(shared: &Shared) -> Result<HashMap<String, String>, Failure> {
     let store = &shared.services.store;
     let users = store.users().await?.into_iter().map(|user| (user.id.to_string(), user.name));
@@ -123,7 +124,7 @@ async fn list_page(shared: &Shared, frame: &Frame) -> Page {
         keys.retain(|key| key.creator.as_ref() == Some(&own));
     }
     let mut rows: Vec<Row> = keys.iter().map(|key| Row::new(frame, key, &names)).collect();
-    // Those that work first; else the newest.
+    // Valid keys come first. The sort is stable, so the newest keys stay first in both groups.
     rows.sort_by_key(|row| !row.lives);
     rendered(&ListPage { frame, rows })
 }
@@ -138,7 +139,7 @@ struct NewPage<'a> {
     error: Option<String>,
 }
 
-/// What was typed.
+/// The input of the form.
 struct Form {
     name: String,
     read_only: bool,
@@ -206,7 +207,7 @@ async fn create_page(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     };
     let created = match frame.cases().create_key(&frame.caller(), new, None, |_| String::new()).await {
         Ok(Answered::New(created)) => created,
-        Ok(Answered::Replayed(_)) => return Err(Failure::Form("the key was created already".to_owned())),
+        Ok(Answered::Replayed(_)) => return Err(Failure::Form("the key has already been created".to_owned())),
         Err(error) => return refused(&new_page(shared, frame, fields, Some(refusal(error)?)).await?),
     };
     let CreatedKey { key, secret } = created;

@@ -1,4 +1,4 @@
-//! `/projects`: the list, and a new one.
+//! `/projects`: the list of projects, and the form for a new project.
 
 use askama::Template;
 use axum::Router;
@@ -74,7 +74,7 @@ struct NewPage<'a> {
     agent: String,
     model: String,
     error: Option<String>,
-    /// Whether the repository could not be reached, which may be meant.
+    /// True if the repository could not be read. The form then offers to create the project anyway.
     untested: bool,
 }
 
@@ -140,7 +140,7 @@ async fn create_page(frame: &Frame, fields: &Fields) -> Page {
     }
 }
 
-/// Returns whether a repository could not be read. The viewer may save such a project anyway.
+/// Returns true for the error that a repository could not be read. The viewer may save such a project anyway.
 pub(super) fn is_unreadable(error: &Error) -> bool {
     matches!(error, Error::Refused(refusal) if matches!(refusal.kind, RefusalKind::RepositoryUnreadable(_)))
 }
@@ -170,7 +170,7 @@ fn proposal(fields: &Fields, now: Timestamp) -> Result<Proposal, String> {
     Ok((project, secrets))
 }
 
-/// A line of a shell that sends a job.
+/// Returns a curl command that creates a job.
 pub(super) fn curl(frame: &Frame, project: &str, key: &str) -> String {
     let url = &frame.shared.settings.public_url;
     format!(

@@ -1,7 +1,7 @@
-//! `GET /login/provider` and `GET /login/returned`: signing in at an OpenID provider.
+//! `GET /login/provider` and `GET /login/returned`: sign-in with an OpenID provider.
 //!
-//! What ties the way there to the way back (state, nonce, verifier) is in a cookie of the browser that began, for ten
-//! minutes: a link back that somebody else sends is worth nothing.
+//! A cookie keeps the state, nonce and verifier for ten minutes in the browser that began the sign-in. So a return URL
+//! from an attacker's sign-in is refused in another browser.
 
 use axum::Router;
 use axum::extract::{Query, State};
@@ -19,7 +19,7 @@ use super::sign_in::form;
 use crate::viewer::ClientAddress;
 use crate::{Shared, failure, session, words};
 
-/// How long the cookie lives, in seconds.
+/// The lifetime of the cookie, in seconds.
 const PENDING_SECONDS: u32 = 600;
 
 pub(super) fn routes() -> Router<Shared> {
@@ -65,7 +65,8 @@ fn cookie_name(shared: &Shared) -> &'static str {
     if shared.settings.is_secure() { "__Host-journeyman-sign-in" } else { "journeyman-sign-in" }
 }
 
-/// `Lax`, for the way back comes from another site.
+/// Returns the cookie with the state of a sign-in. An empty value deletes it. It is `SameSite=Lax`, because the
+/// provider redirects the browser from another site.
 fn pending_cookie(shared: &Shared, value: &str) -> HeaderValue {
     let secure = if shared.settings.is_secure() { "; Secure" } else { "" };
     let seconds = if value.is_empty() { 0 } else { PENDING_SECONDS };
@@ -95,14 +96,14 @@ async fn returned(
     from: ClientAddress,
     headers: HeaderMap,
 ) -> Response {
-    let kept = pending(&shared, &headers).unwrap_or_default();
-    let (pending, next) = kept.split_once('|').unwrap_or((&kept, ""));
+    let stored = pending(&shared, &headers).unwrap_or_default();
+    let (pending, next) = stored.split_once('|').unwrap_or((&stored, ""));
     let next = decoded(next);
     let refused = async |status, text: String| {
         session::with_cookie(form(&shared, status, (&next, ""), Some(text)).await, pending_cookie(&shared, ""))
     };
     let Some(provider) = &shared.services.provider else { return StatusCode::NOT_FOUND.into_response() };
-    // It makes us ask the provider.
+    // The request causes requests to the provider, so it is limited.
     if let Err(seconds) = shared.throttle.ask(from.0) {
         return too_often(&shared, &next, seconds).await;
     }
@@ -116,7 +117,7 @@ async fn returned(
     match user(&shared, person, from, provider.default_role()).await {
         Ok(Ok(user)) => match session::begin(&shared, &user, &headers, from).await {
             Ok(cookie) => {
-                let back = Redirect::to(words::way_back(&next)).into_response();
+                let back = Redirect::to(words::return_path(&next)).into_response();
                 session::with_cookie(session::with_cookie(back, cookie), pending_cookie(&shared, ""))
             }
             Err(Error::Store(error)) => failure::unavailable(&shared, &error),
@@ -128,8 +129,8 @@ async fn returned(
     }
 }
 
-/// The user who that is; a new one where nobody is yet. Never one who was found by name or address alone: those may be
-/// given to somebody else at the provider.
+/// Returns the user with the person's identity, or adds a new user. The inner error is a text for the sign-in page. A
+/// name or an email address alone does not identify a user, because the provider may assign it to another person.
 async fn user(
     shared: &Shared,
     person: ProvenPerson,
@@ -142,19 +143,19 @@ async fn user(
         return Ok(if user.disabled_at.is_none() { Ok(user) } else { Err(text) });
     }
     let Ok(name) = user_name(&person.email) else {
-        return Ok(Err("The provider's address for you cannot be the name of a user here.".to_owned()));
+        return Ok(Err("The email address from the provider is not a valid user name here.".to_owned()));
     };
     let user = services.cases.new_user(&name, role, Some(person.identity))?;
     match services.cases.add_proven_user(user, address).await {
         Ok(user) => Ok(Ok(user)),
         Err(Error::Admin(AdminRefusal::UserExists)) => Ok(Err(
-            "There is a user of this name already, who signs in in another way; ask an administrator.".to_owned(),
+            "A user with this name already exists, with another sign-in method. Ask an administrator.".to_owned(),
         )),
         Err(error) => Err(error),
     }
 }
 
-/// Undoes [`words::in_query`].
+/// Decodes the output of [`words::in_query`].
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_back_is_kept_in_the_cookie() {
+    fn the_return_path_is_decoded_unchanged() {
         for text in ["/projects/shop?q=a b&c=ü", "", "/"] {
             assert_eq!(decoded(&words::in_query(text)), text);
         }

@@ -25,7 +25,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/projects/{project}/pulls/{number}/comments", post(actions::comment))
 }
 
-/// The pull request that a request is about, by the number in its path. What is no number is one that is not there.
+/// The pull request in the path of a request. An invalid number is treated like that of a missing pull request.
 #[derive(Clone)]
 struct Target {
     at: InProject,
@@ -41,7 +41,7 @@ impl std::ops::Deref for Target {
 }
 
 impl Target {
-    /// The address of its page: `rest` begins with a slash, or is empty.
+    /// Returns the path of the pull request's page. `rest` begins with a slash or a question mark, or is empty.
     fn page(&self, rest: &str) -> String {
         self.path(&format!("/pulls/{}{rest}", self.number))
     }
@@ -59,7 +59,7 @@ impl FromRequestParts<Shared> for Target {
     }
 }
 
-/// Reads a number in its one spelling: `+7` and `07` are no second addresses of `7`.
+/// Parses a number in its canonical form, so that each pull request has only one URL: `+7` and `07` are invalid.
 fn canonical(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }

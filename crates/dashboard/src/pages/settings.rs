@@ -1,4 +1,4 @@
-//! `/projects/{project}/settings/{section}`: a project's settings, section by section.
+//! `/projects/{project}/settings/{section}`: the settings of a project, with one page for each section.
 
 mod edit;
 
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/projects/{project}/delete", post(delete))
 }
 
-/// The sections: their names in addresses, and on the page.
+/// The sections, with their names in URLs and on the page.
 const SECTIONS: [(&str, &str); 7] = [
     ("repository", "Repository"),
     ("agent", "Agent and model"),
@@ -32,7 +32,7 @@ const SECTIONS: [(&str, &str); 7] = [
     ("sandbox", "Sandbox and egress"),
     ("pull-requests", "Pull requests"),
     ("limits", "Limits and budgets"),
-    ("use", "Use it"),
+    ("use", "Code examples"),
 ];
 
 #[derive(Template)]
@@ -42,7 +42,7 @@ struct SettingsPage<'a> {
     frame: &'a Frame,
     section: &'static str,
     sections: [(&'static str, &'static str); 7],
-    /// What was typed, where it was refused.
+    /// The input of the form, if it was refused.
     typed: Option<&'a Fields>,
     error: Option<String>,
     untested: bool,
@@ -64,7 +64,7 @@ struct Snippet {
     text: String,
 }
 
-/// What the template asks for: what was typed, or else what is set.
+/// The values of the form's fields: the refused input, or otherwise the current settings.
 impl SettingsPage<'_> {
     fn value(&self, name: &str, set: Option<&str>) -> String {
         match self.typed {
@@ -92,7 +92,7 @@ impl SettingsPage<'_> {
         self.value("environment", Some(&lines.collect::<String>()))
     }
 
-    /// Variables that no line of the form can hold.
+    /// Returns the names of the variables whose values do not fit into a line of the form.
     fn long_variables(&self) -> Vec<&str> {
         let all = &self.at.project.settings.environment;
         all.iter().filter(|(_, value)| !edit::is_line(value)).map(|(name, _)| name.as_str()).collect()
@@ -106,7 +106,8 @@ impl SettingsPage<'_> {
         self.value("labels", Some(&self.at.project.settings.pull_request.labels.join(", ")))
     }
 
-    /// Those that are configured, and the project's own, which may be no more.
+    /// Returns the agents to choose from, and whether each is selected: the configured ones, and that of the project,
+    /// which may no longer be configured.
     fn agents(&self) -> Vec<(String, bool)> {
         let own = &self.at.project.agent;
         let mut all = self.frame.shared.settings.agents.clone();
@@ -152,15 +153,15 @@ async fn show(State(shared): State<Shared>, at: InProject, Path((_, section)): P
 
 fn known(section: &str) -> Result<&'static str, Failure> {
     let found = SECTIONS.into_iter().find(|(name, _)| *name == section);
-    found.map(|(name, _)| name).ok_or(Failure::NotFound("section of settings"))
+    found.map(|(name, _)| name).ok_or(Failure::NotFound("settings section"))
 }
 
 async fn page<'a>(shared: &Shared, at: &'a InProject, section: &'static str) -> Result<SettingsPage<'a>, Failure> {
     let project = &at.project;
     let spent = if section == "limits" {
-        // Of no job: what the project's day and the project have spent.
-        let nobody = journeyman_core::ids::JobId::from_uuid(uuid::Uuid::nil());
-        let [_, today, all] = shared.services.store.spent(project.id.clone(), nobody, day(at.now)).await?;
+        // With an ID that no job has, only the amounts of the day and of the project are returned.
+        let no_job = journeyman_core::ids::JobId::from_uuid(uuid::Uuid::nil());
+        let [_, today, all] = shared.services.store.spent(project.id.clone(), no_job, day(at.now)).await?;
         Some((words::money(today), words::money(all)))
     } else {
         None
@@ -233,7 +234,7 @@ async fn delete(at: InProject, fields: Fields) -> Response {
     let page = async {
         at.needs_administrator()?;
         if fields.text("id").trim() != at.project.id.as_str() {
-            return Err(Failure::Form("the project was not deleted: the typed text is not its ID".to_owned()));
+            return Err(Failure::Form("the project was not deleted: the entered text is not its ID".to_owned()));
         }
         at.cases().delete_project(&at.caller(), &at.project.id, Precondition::None).await?;
         Ok(Redirect::to("/projects?done=deleted").into_response())
@@ -241,7 +242,7 @@ async fn delete(at: InProject, fields: Fields) -> Response {
     at.answer(page.await)
 }
 
-/// Ways to use the project from a program, with its own id.
+/// Returns examples of programs that send a job to this project.
 fn snippets(at: &InProject) -> Vec<Snippet> {
     let (url, id) = (&at.shared.settings.public_url, at.project.id.as_str());
     let python = format!(

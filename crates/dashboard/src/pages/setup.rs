@@ -1,4 +1,4 @@
-//! `GET` and `POST /setup`: a link is used up, by the first administrator or by somebody who needs a new password.
+//! `GET` and `POST /setup`: use of a sign-in link, by the first administrator or by a user who needs a new password.
 
 use askama::Template;
 use axum::Router;
@@ -23,7 +23,8 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/setup", get(show).post(set)).layer(map_response(without_referrer))
 }
 
-/// The address of the page holds the link: what the page loads is not told of it, and so is in no proxy's log.
+/// Sets a `Referrer-Policy` under which requests for assets do not contain the page's URL. It contains the link, which
+/// could otherwise end up in the log of a proxy.
 async fn without_referrer(mut response: Response) -> Response {
     response.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("strict-origin"));
     response
@@ -34,7 +35,7 @@ async fn without_referrer(mut response: Response) -> Response {
 struct SetupPage<'a> {
     frame: &'a SignedOutFrame,
     link: &'a str,
-    /// Whether an administrator is made.
+    /// True if the link creates the first administrator.
     first: bool,
     name: &'a str,
     error: Option<String>,
@@ -68,7 +69,7 @@ fn gone(frame: &SignedOutFrame) -> Response {
     frame.page(StatusCode::GONE, &GonePage { frame })
 }
 
-/// The link with that token and its user, if it may still be used.
+/// Returns the link with this token, and its user; `None` if the link cannot be used.
 async fn find(shared: &Shared, token: &str) -> Result<Option<(SignInLink, Option<User>)>, StoreError> {
     let store = &shared.services.store;
     let link = store.link(TokenHash::of(token)).await?;

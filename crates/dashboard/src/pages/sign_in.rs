@@ -23,7 +23,7 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/login", get(show).post(sign_in)).route("/logout", post(sign_out))
 }
 
-/// What surrounds a page for those who have not signed in.
+/// The context of a page for visitors who have not signed in.
 #[derive(Clone)]
 pub(super) struct SignedOutFrame(pub(super) Shared);
 
@@ -32,12 +32,12 @@ impl SignedOutFrame {
         self.0.assets.href(name)
     }
 
-    #[expect(clippy::unused_self, reason = "templates call it as they call that of a frame")]
+    #[expect(clippy::unused_self, reason = "templates call the method of the same name of a frame")]
     pub(super) fn icon(&self, name: &str) -> Icon {
         crate::icons::icon(name)
     }
 
-    /// The page, or that it could not be made.
+    /// Renders a page; responds with status 500 if that fails.
     pub(super) fn page(&self, status: StatusCode, page: &impl Template) -> Response {
         match page.render() {
             Ok(html) => (status, Html(html)).into_response(),
@@ -57,15 +57,15 @@ struct SignInPage<'a> {
     name: &'a str,
     error: Option<String>,
     provider: Option<&'a str>,
-    /// Whether there is no administrator yet.
+    /// True if there is no administrator yet.
     unclaimed: bool,
 }
 
-/// The longest password, in bytes: 128 characters of four.
-const MOST_PASSWORD_BYTES: usize = 512;
+/// The maximum size of a password: 128 characters of four bytes.
+const MAX_PASSWORD_BYTES: usize = 512;
 
-/// How long somebody waits for those who sign in before.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit for the verification of a password, which may have to wait for others that came first.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 struct NextQuery {
@@ -80,13 +80,13 @@ async fn show(
 ) -> Response {
     let next = query.next.unwrap_or_default();
     match session::viewer(&shared, &headers, from).await {
-        Ok(Some(_)) => Redirect::to(words::way_back(&next)).into_response(),
+        Ok(Some(_)) => Redirect::to(words::return_path(&next)).into_response(),
         Ok(None) => form(&shared, StatusCode::OK, (&next, ""), None).await,
         Err(error) => failure::unavailable(&shared, &error),
     }
 }
 
-/// The page with the form, and what was wrong with what was sent.
+/// Renders the sign-in page, with the error and the name of a refused attempt.
 pub(super) async fn form(
     shared: &Shared,
     status: StatusCode,
@@ -102,7 +102,8 @@ pub(super) async fn form(
     frame.page(status, &SignInPage { frame: &frame, next, name, error, provider, unclaimed })
 }
 
-/// Whether there is no administrator yet. Once there is one there always is, so it is asked no more.
+/// Returns true if there is no administrator yet. The store is not asked again once there is one, because there will
+/// always be one from then on.
 async fn is_unclaimed(shared: &Shared) -> Result<bool, StoreError> {
     if shared.claimed.load(Ordering::Relaxed) {
         return Ok(false);
@@ -113,8 +114,8 @@ async fn is_unclaimed(shared: &Shared) -> Result<bool, StoreError> {
     Ok(!claimed)
 }
 
-/// Why somebody is not let in. Whether there is such a user, and whether they may sign in, is not told.
-enum NotLetIn {
+/// The reason why a sign-in failed. `Wrong` does not reveal whether the user exists or is disabled.
+enum SignInError {
     Wrong,
     TooOften(u64),
     Failed(String),
@@ -126,25 +127,25 @@ async fn sign_in(State(shared): State<Shared>, from: ClientAddress, headers: Hea
     let refusal = match check(&shared, from, &name, fields.text("password")).await {
         Ok(user) => match session::begin(&shared, &user, &headers, from).await {
             Ok(cookie) => {
-                return session::with_cookie(Redirect::to(words::way_back(&next)).into_response(), cookie);
+                return session::with_cookie(Redirect::to(words::return_path(&next)).into_response(), cookie);
             }
-            Err(Error::Store(error)) => NotLetIn::Store(error),
-            Err(_) => NotLetIn::Wrong,
+            Err(Error::Store(error)) => SignInError::Store(error),
+            Err(_) => SignInError::Wrong,
         },
         Err(refusal) => refusal,
     };
     let (status, text) = match refusal {
-        NotLetIn::Wrong => (StatusCode::UNPROCESSABLE_ENTITY, "The name or the password is wrong.".to_owned()),
-        NotLetIn::TooOften(seconds) => {
+        SignInError::Wrong => (StatusCode::UNPROCESSABLE_ENTITY, "The name or the password is wrong.".to_owned()),
+        SignInError::TooOften(seconds) => {
             let text = format!("Too many attempts. Try again in {seconds} seconds.");
             (StatusCode::TOO_MANY_REQUESTS, text)
         }
-        NotLetIn::Failed(error) => {
+        SignInError::Failed(error) => {
             tracing::error!(error, "a password could not be checked");
             let text = "The password could not be checked; the server's log says why. Try again in a moment.";
             (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
         }
-        NotLetIn::Store(error) => return failure::unavailable(&shared, &error),
+        SignInError::Store(error) => return failure::unavailable(&shared, &error),
     };
     form(&shared, status, (&next, &name), Some(text)).await
 }
@@ -154,28 +155,28 @@ async fn check(
     ClientAddress(address): ClientAddress,
     name: &str,
     password: String,
-) -> Result<User, NotLetIn> {
+) -> Result<User, SignInError> {
     let services = &shared.services;
-    // What is no name is no user's, and costs as much.
+    // An invalid name becomes the empty name, which no user has, so that the response takes as long as for a valid one.
     let name = user_name(name).unwrap_or_default();
-    shared.throttle.attempt(address, &name).map_err(NotLetIn::TooOften)?;
-    let user = services.store.user_by_name(name.clone()).await.map_err(NotLetIn::Store)?;
+    shared.throttle.attempt(address, &name).map_err(SignInError::TooOften)?;
+    let user = services.store.user_by_name(name.clone()).await.map_err(SignInError::Store)?;
     let hash = user.as_ref().and_then(|user| user.password.clone());
-    // What is longer is nobody's password, and is not worth the time to hash it.
-    let password = if password.len() > MOST_PASSWORD_BYTES { String::new() } else { password };
-    let is_right = tokio::time::timeout(PATIENCE, services.passwords.verify(password, hash)).await;
-    let is_right = is_right.map_err(|_| NotLetIn::Failed("too many are waiting".to_owned()))?;
-    let is_right = is_right.map_err(|error| NotLetIn::Failed(error.to_string()))?;
+    // A longer text is not a user's password. Verifying the empty text instead saves the time to hash it.
+    let password = if password.len() > MAX_PASSWORD_BYTES { String::new() } else { password };
+    let is_right = tokio::time::timeout(VERIFY_TIMEOUT, services.passwords.verify(password, hash)).await;
+    let is_right = is_right.map_err(|_| SignInError::Failed("too many sign-ins are waiting".to_owned()))?;
+    let is_right = is_right.map_err(|error| SignInError::Failed(error.to_string()))?;
     let id = user.as_ref().map(|user| user.id);
     if let Some(user) = user.filter(|user| is_right && user.disabled_at.is_none()) {
         return Ok(user);
     }
-    // A name that is nobody's is not noted: it may be a password in the wrong field.
+    // An unknown name is not logged, because it may be a password in the wrong field.
     if let Some(id) = id {
         let entry = audit(services.clock.now(), "nobody", "session.refused", id, address);
-        services.store.note(entry).await.map_err(NotLetIn::Store)?;
+        services.store.note(entry).await.map_err(SignInError::Store)?;
     }
-    Err(NotLetIn::Wrong)
+    Err(SignInError::Wrong)
 }
 
 async fn sign_out(State(shared): State<Shared>, from: ClientAddress, headers: HeaderMap) -> Response {

@@ -1,4 +1,4 @@
-//! `/system`: what runs here, and how it is.
+//! `/system`: workers and their runs, the queue, and the sandbox of this machine.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/system", get(show))
 }
 
-/// Active jobs of a project that are looked at.
-const MOST_LOOKED_AT: usize = 500;
+/// The maximum number of active jobs of each project that are read.
+const MAX_JOBS: usize = 500;
 
 #[derive(Template)]
 #[template(path = "system.html")]
@@ -80,7 +80,7 @@ async fn page(shared: &Shared, frame: &Frame) -> Page {
             _ => {}
         }
     }
-    // Only administrators are told of the sandbox by the interface too.
+    // Only administrators see the sandbox, as in the HTTP interface.
     let sandbox = match frame.viewer.is_administrator() {
         true => match &shared.services.machine {
             Some(machine) => Some(sandbox(&machine.containment().await)),
@@ -103,7 +103,7 @@ async fn page(shared: &Shared, frame: &Frame) -> Page {
 async fn active(shared: &Shared) -> Result<Vec<Job>, Failure> {
     let mut jobs = Vec::new();
     for project in shared.services.store.projects().await? {
-        let filter = JobFilter { status: Some(JobStatus::Active), ..JobFilter::newest(project.id, MOST_LOOKED_AT) };
+        let filter = JobFilter { status: Some(JobStatus::Active), ..JobFilter::newest(project.id, MAX_JOBS) };
         jobs.extend(shared.services.store.jobs(filter).await?);
     }
     Ok(jobs)

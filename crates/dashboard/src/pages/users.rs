@@ -1,4 +1,4 @@
-//! `/users`: who may sign in, for administrators.
+//! `/users`: the users of the dashboard, for administrators.
 
 use askama::Template;
 use axum::Router;
@@ -31,7 +31,7 @@ struct UsersPage<'a> {
     name: String,
     role: Role,
     error: Option<String>,
-    /// A link that was just made, and for whom.
+    /// The user's name and the URL of a link that was just created.
     link: Option<(String, String)>,
 }
 
@@ -41,7 +41,7 @@ struct Row {
     role: Role,
     is_self: bool,
     disabled: bool,
-    way: &'static str,
+    method: &'static str,
     created: Moment,
     signed_in: Option<Moment>,
 }
@@ -60,10 +60,10 @@ async fn users<'a>(shared: &Shared, frame: &'a Frame) -> Result<UsersPage<'a>, F
         role: user.role,
         is_self: user.id == frame.viewer.user.id,
         disabled: user.disabled_at.is_some(),
-        way: match (&user.identity, &user.password) {
-            (Some(_), _) => "by the provider",
+        method: match (&user.identity, &user.password) {
+            (Some(_), _) => "with the provider",
             (None, Some(_)) => "with a password",
-            (None, None) => "has no password yet",
+            (None, None) => "no password yet",
         },
         created: frame.moment(user.created_at),
         signed_in: user.signed_in_at.map(|at| frame.moment(at)),
@@ -109,7 +109,7 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     }
 }
 
-/// The page with a new link for somebody: shown this once.
+/// Creates a link for a user and renders the page with it. The link is not shown again.
 async fn with_link(shared: &Shared, frame: &Frame, user: &User) -> Page {
     let token = frame.cases().create_link(&frame.caller(), Some(user.id)).await?;
     let mut page = users(shared, frame).await?;

@@ -21,7 +21,13 @@ use super::pulls::{Fake, detail};
 use super::{Fixture, fixture, project};
 
 pub(super) fn prompt(text: &str) -> Prompt {
-    Prompt { text: text.to_owned(), origin: Origin::Api, author: Some("ci".to_owned()), delivery: DeliveryMode::Queue }
+    Prompt {
+        text: text.to_owned(),
+        origin: Origin::Api,
+        author: Some("ci".to_owned()),
+        delivery: DeliveryMode::Queue,
+        traceparent: None,
+    }
 }
 
 /// Creates a job, which stays queued.
@@ -159,7 +165,7 @@ async fn a_long_conversation_is_divided_into_windows() {
 }
 
 #[tokio::test]
-async fn the_largest_number_of_tokens_breaks_no_page() {
+async fn pages_can_show_the_largest_number_of_tokens() {
     let fixture = shop().await;
     let (engine, id) = (&fixture.engine, create_job(&fixture, "first").await);
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));

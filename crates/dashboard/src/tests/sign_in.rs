@@ -188,7 +188,7 @@ async fn changing_the_password_requires_the_current_one() {
     let fixture = with_users().await;
     let change = async |form: &str| fixture.send(Some(Role::Member), Method::POST, "/account/password", form).await;
     for (form, text) in [
-        ("current=wrong&password=another+password", "The password that you have now is not that."),
+        ("current=wrong&password=another+password", "The current password is wrong."),
         ("current=a+long+password&password=short", "A password has 12 characters or more."),
     ] {
         let refused = change(form).await;

@@ -1,7 +1,7 @@
-//! The address that a request comes from.
+//! The address of the client that sent a request.
 //!
-//! `X-Forwarded-For` is a list to which each proxy appends whom it was called by. Only the entries that trusted proxies
-//! wrote are true, so it is read from its end, over trusted proxies, to the first address that is not one.
+//! Each proxy appends the address of its own client to `X-Forwarded-For`. Only the entries from trusted proxies are
+//! reliable, so the list is read from its end, past the trusted proxies, to the first address that is not trusted.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use ipnet::IpNet;
 
-/// The client's address; `None` where it cannot be known.
+/// Returns the client's address, or `None` if it cannot be determined.
 pub(super) fn of(parts: &Parts, trusted: &[IpNet]) -> Option<IpAddr> {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>()?.0.ip().to_canonical();
     behind(peer, &parts.headers, trusted)
@@ -23,7 +23,7 @@ fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Option<IpAddr
     }
     let mut chain = Vec::new();
     for value in headers.get_all("x-forwarded-for") {
-        // A line that is no text makes the whole chain worthless.
+        // A header line that is not text makes the whole list unreliable.
         chain.extend(value.to_str().ok()?.split(',').map(str::trim));
     }
     let mut farthest = peer;
@@ -36,7 +36,7 @@ fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Option<IpAddr
     Some(farthest)
 }
 
-/// An address with or without a port.
+/// Parses an address with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let plain = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
     let address = plain.or_else(|| text.parse::<SocketAddr>().ok().map(|with_port| with_port.ip()))?;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_trusted_proxies_wrote_is_believed() {
+    fn only_entries_from_trusted_proxies_are_used() {
         let proxies: Vec<IpNet> = vec!["10.0.0.0/8".parse().expect("a network")];
         let cases: &[(&str, &[&str], Option<&str>)] = &[
             ("192.0.2.1", &[], Some("192.0.2.1")),

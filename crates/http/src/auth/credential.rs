@@ -1,21 +1,21 @@
-//! Where a request carries its key.
+//! Reads the API key from the headers of a request.
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// How a key may be carried.
+/// The authentication schemes that a route accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Schemes {
     /// `Authorization: Bearer <key>`.
     Bearer,
-    /// That, or HTTP Basic with the key as the password.
+    /// `Authorization: Bearer <key>`, or HTTP Basic with the key as the password.
     BasicToo,
 }
 
 impl Schemes {
-    /// The value of `WWW-Authenticate`.
+    /// Returns the value of `WWW-Authenticate`.
     pub(super) const fn challenge(self) -> &'static str {
         match self {
             Self::Bearer => "Bearer realm=\"Journeyman\"",
@@ -24,18 +24,18 @@ impl Schemes {
     }
 }
 
-/// Why a request carries no key.
+/// The reason why a request has no usable key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoKey {
-    #[error("this needs an API key: send the header \"Authorization: Bearer <key>\"")]
+    #[error("this request needs an API key: send the header \"Authorization: Bearer <key>\"")]
     Bearer,
-    #[error("this needs an API key as the password, with any user name")]
+    #[error("this request needs an API key as the password, with any user name")]
     Password,
-    #[error("there is more than one Authorization header")]
+    #[error("the request has more than one Authorization header; send only one")]
     Ambiguous,
 }
 
-/// The secret that a request carries.
+/// Returns the API key of a request, without checking its form.
 pub(super) fn read(headers: &HeaderMap, schemes: Schemes) -> Result<String, NoKey> {
     let missing = match schemes {
         Schemes::Bearer => NoKey::Bearer,
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_as_bearer_everywhere_and_as_password_where_people_type() {
+    fn every_route_accepts_a_bearer_token_and_some_accept_a_password() {
         let basic = format!("Basic {}", STANDARD.encode("me:jmn_x"));
         let cases = [
             (vec!["Bearer jmn_x"], Schemes::Bearer, Ok("jmn_x")),

@@ -90,7 +90,10 @@ fn error(status: &str) -> Value {
         "401" => ("unknown_key", "this API key is unknown or revoked"),
         "403" => ("scope_missing", "this API key may only read; this operation needs the scope \"write\""),
         "404" => ("job_not_found", "there is no such job in this project"),
-        "405" => ("method_not_allowed", "this path does not take this method; the header Allow names those it takes"),
+        "405" => (
+            "method_not_allowed",
+            "this path does not support this method; the Allow header lists the methods that it supports",
+        ),
         "408" => ("body_timeout", "the body did not arrive within 30 s"),
         "409" => ("job_archived", "the job is archived; unarchive it first"),
         "413" => ("body_too_large", "the body has more than 1048576 bytes"),
@@ -107,8 +110,8 @@ fn error(status: &str) -> Value {
         }
         "504" => (
             "outcome_unknown",
-            "the store was lost while it stored this, and it is not known whether it did; send it again with the same \
-             Idempotency-Key, or look whether it is there",
+            "the store failed while it was storing the request, which may or may not be stored; send it again with the \
+             same Idempotency-Key, or check whether it was stored",
         ),
         _ => ("shutting_down", "the server is shutting down; nothing was stored, try again"),
     };

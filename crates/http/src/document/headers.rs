@@ -20,7 +20,7 @@ pub(super) fn components() -> Value {
     let text = |description: &str, example: &str| json!({ "description": description, "schema": { "type": "string" }, "example": example });
     json!({
         "X-Request-Id": text(
-            "The id of the request in the server's log; the client's id if it sent one",
+            "The ID of the request, which is also in the server's log; the client's own ID if it sent one",
             "req_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
         ),
         "Retry-After": {
@@ -38,8 +38,8 @@ pub(super) fn components() -> Value {
             "true",
         ),
         "Location": text("The path of the created resource", "/v2/projects/shop"),
-        "WWW-Authenticate": text("How to authenticate", "Bearer"),
-        "Allow": text("The methods that the path takes", "GET,HEAD"),
+        "WWW-Authenticate": text("The authentication scheme", "Bearer"),
+        "Allow": text("The methods that the path supports", "GET,HEAD"),
         "Accept-Encoding": text("The content encodings that are accepted, if the encoding was refused", "gzip, zstd"),
         "ETag": text("A tag that changes if any field changes", "\"33a64df551425fcc55e4d42a\""),
     })

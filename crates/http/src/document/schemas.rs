@@ -24,7 +24,7 @@ pub(super) fn error_codes() -> Value {
 
 /// Removes null from the optional fields of requests that create a resource, and gives each nullable object a named
 /// schema: code generators would otherwise give it a numbered name.
-pub(super) fn tidy(schemas: &mut Map<String, Value>) {
+pub(super) fn adjust(schemas: &mut Map<String, Value>) {
     for name in CREATING {
         let Some(properties) = schemas.get_mut(name).and_then(|schema| schema["properties"].as_object_mut()) else {
             continue;

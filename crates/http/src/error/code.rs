@@ -1,4 +1,4 @@
-//! The error codes, which are stable and for programs.
+//! The error codes: stable names for programs.
 
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -47,47 +47,47 @@ codes! {
     ScopeMissing = "scope_missing",
     /// The operation needs an administrator, or an API key that is not limited to projects.
     KeyLimited = "key_limited",
-    /// A browser made this request from another site.
+    /// A browser sent this request from another origin.
     ForeignOrigin = "foreign_origin",
     /// The path is unknown.
     NotFound = "not_found",
-    /// The job is unknown, or of a project that the key may not see.
+    /// The job does not exist, or the key may not see its project.
     JobNotFound = "job_not_found",
     /// The job has no such message.
     MessageNotFound = "message_not_found",
-    /// The project is unknown, or the key may not see it.
+    /// The project does not exist, or the key may not see it.
     ProjectNotFound = "project_not_found",
-    /// The API key is unknown.
+    /// The API key does not exist.
     KeyNotFound = "key_not_found",
     /// The repository does not exist at this address.
     RepositoryNotFound = "repository_not_found",
-    /// The path does not take this method.
+    /// The path does not support this method.
     MethodNotAllowed = "method_not_allowed",
     /// The body is not JSON.
     InvalidJson = "invalid_json",
-    /// A field of the body is wrong.
+    /// A field of the body is not valid.
     InvalidBody = "invalid_body",
-    /// A query parameter is wrong.
+    /// A query parameter is not valid.
     InvalidQuery = "invalid_query",
-    /// The prompt is empty or holds a NUL character.
+    /// The prompt is empty or contains a NUL character.
     InvalidPrompt = "invalid_prompt",
-    /// The Idempotency-Key header is wrong.
+    /// The Idempotency-Key header is not valid.
     InvalidIdempotencyKey = "invalid_idempotency_key",
-    /// The Last-Event-ID header is wrong.
+    /// The Last-Event-ID header is not valid.
     InvalidLastEventId = "invalid_last_event_id",
-    /// No agent of this name is configured.
+    /// No agent with this name is configured.
     UnknownAgent = "unknown_agent",
     /// The project refuses kinds of tool calls for which its agent does not ask permission.
     UnsupportedPolicy = "unsupported_policy",
-    /// Only an administrator may name this repository.
+    /// Only an administrator may use this repository.
     RepositoryAddressRefused = "repository_address_refused",
-    /// The body could not be read to its end or decompressed.
+    /// The body could not be read completely or decompressed.
     BodyBroken = "body_broken",
     /// The body did not arrive in time.
     BodyTimeout = "body_timeout",
-    /// The body is over 1 MiB.
+    /// The body is larger than 1 MiB.
     BodyTooLarge = "body_too_large",
-    /// The prompt is over 100,000 characters.
+    /// The prompt has more than 100,000 characters.
     PromptTooLong = "prompt_too_long",
     /// The URI is too long.
     UriTooLong = "uri_too_long",
@@ -107,13 +107,13 @@ codes! {
     BranchTaken = "branch_taken",
     /// The message is no longer queued.
     MessageAlreadyDelivered = "message_already_delivered",
-    /// A project with this id exists already.
+    /// A project with this ID already exists.
     ProjectExists = "project_exists",
     /// The project has active jobs.
     ProjectBusy = "project_busy",
-    /// The idempotency key was used with another request.
+    /// The idempotency key was used with a different request.
     IdempotencyKeyReused = "idempotency_key_reused",
-    /// The resource has another version than `If-Match` requires.
+    /// The version of the resource does not match `If-Match`.
     PreconditionFailed = "precondition_failed",
     /// The project was changed at the same time; send the request again.
     ChangedMeanwhile = "changed_meanwhile",
@@ -125,19 +125,19 @@ codes! {
     CredentialRefused = "credential_refused",
     /// The repository cannot be reached.
     RepositoryUnreachable = "repository_unreachable",
-    /// The repository cannot be read now.
+    /// The repository cannot be read at the moment.
     RepositoryUnavailable = "repository_unavailable",
-    /// No sandbox can be created now.
+    /// No sandbox can be created at the moment.
     SandboxUnavailable = "sandbox_unavailable",
     /// The server is shutting down.
     ShuttingDown = "shutting_down",
-    /// The server has too much to do.
+    /// The server is overloaded.
     Overloaded = "overloaded",
-    /// The store cannot be reached.
+    /// The store is unavailable.
     StoreUnavailable = "store_unavailable",
     /// The server does not know whether the request was stored.
     OutcomeUnknown = "outcome_unknown",
-    /// An internal error of the server.
+    /// An internal error occurred in the server.
     Internal = "internal",
 }
 

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use super::BODY_BYTES;
 use crate::error::{ApiError, ErrorCode};
 
-/// The largest window of Zstandard, as a power of two: 8 MiB, as RFC 8878 section 3.1.1.1.2 recommends. A decoder allocates
-/// the window that the data asks for.
+/// The maximum window of Zstandard, as a power of two: 8 MiB, as RFC 8878, section 3.1.1.1.2, recommends. A decoder
+/// allocates the window that the data requests.
 const ZSTD_WINDOW_LOG: u32 = 23;
 
 /// The content coding of a body.
@@ -29,7 +29,7 @@ impl Coding {
     /// Returns the coding that the headers name.
     ///
     /// # Errors
-    /// The coding is not accepted, or the headers name more than one.
+    /// The coding is not supported, or the headers name more than one.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let mut named = headers.get_all(CONTENT_ENCODING).iter();
         let coding = named.next().map_or("identity", |value| value.to_str().unwrap_or_default().trim());
@@ -40,7 +40,7 @@ impl Coding {
             _ => None,
         };
         known.filter(|_| named.next().is_none()).ok_or_else(|| {
-            let text = format!("the content encoding {coding:?} is not accepted; use gzip or zstd, or none");
+            let text = format!("the content encoding {coding:?} is not supported; use gzip, zstd, or none");
             ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::ContentEncodingUnknown, text)
                 .with(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd"))
         })
@@ -52,7 +52,7 @@ impl Coding {
     /// The body is not valid in this coding, or it is too large.
     pub(super) fn decode(self, body: Bytes) -> Result<Bytes, ApiError> {
         let broken = |error: std::io::Error| {
-            let text = format!("the body cannot be decompressed as its Content-Encoding says: {error}");
+            let text = format!("the body could not be decompressed with its Content-Encoding: {error}");
             ApiError::bad_request(ErrorCode::BodyBroken, text)
         };
         let decoded = match self {
@@ -68,14 +68,14 @@ impl Coding {
     }
 }
 
-/// Reads at most one byte more than a body may have.
+/// Decompresses at most one byte more than a body may have, so that the caller can detect that it is too large.
 fn limited(decoder: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     decoder.take(BODY_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Returns the length that the headers give, in bytes.
+/// Returns the value of `Content-Length`, in bytes.
 pub(super) fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -90,7 +90,7 @@ pub(super) fn too_large() -> ApiError {
 /// 7396).
 ///
 /// # Errors
-/// The content type or the charset is not accepted.
+/// The content type or the charset is not supported.
 pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
     let value = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = value.split(';').map(|part| part.trim().to_ascii_lowercase());
@@ -103,7 +103,7 @@ pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
     let charset = parts.find_map(|part| part.strip_prefix("charset=").map(|value| value.trim_matches('"').to_owned()));
     match charset {
         Some(charset) if charset != "utf-8" && charset != "utf8" => {
-            let text = format!("the charset {charset:?} is not accepted; encode the body in UTF-8");
+            let text = format!("the charset {charset:?} is not supported; encode the body in UTF-8");
             Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::CharsetNotUtf8, text))
         }
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! What was called of models, as whoever calls them has counted it.
+//! Metrics of model calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-/// Reads the counts whenever it is asked for them.
+/// Reads the counts at each scrape of the metrics.
 pub(super) struct ModelCounts(pub(super) Arc<dyn ModelMeter>);
 
 impl fmt::Debug for ModelCounts {
@@ -21,7 +21,7 @@ impl fmt::Debug for ModelCounts {
 impl Collector for ModelCounts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let all = self.0.model_totals();
-        let help = "Calls of models, by provider and outcome";
+        let help = "Model calls, by provider and outcome";
         let mut family = encoder.encode_descriptor("model_calls", help, None, MetricType::Counter)?;
         for (provider, totals) in &all {
             for (outcome, count) in &totals.calls {
@@ -29,7 +29,7 @@ impl Collector for ModelCounts {
                     .encode(family.encode_family(&[("provider", provider.as_str()), ("outcome", outcome)])?)?;
             }
         }
-        let help = "Tokens of models; cached and cache_written are part of input";
+        let help = "Tokens of model calls; cached and cache_written are part of input";
         let mut family = encoder.encode_descriptor("model_tokens", help, None, MetricType::Counter)?;
         for (provider, totals) in &all {
             let tokens = totals.tokens;
@@ -43,7 +43,7 @@ impl Collector for ModelCounts {
                     .encode(family.encode_family(&[("provider", provider.as_str()), ("kind", kind)])?)?;
             }
         }
-        let help = "What calls of models have cost, in millionths of a US dollar, as far as prices are known";
+        let help = "Cost of model calls in millionths of a US dollar, without calls whose price is unknown";
         let mut family = encoder.encode_descriptor("model_cost_micros", help, None, MetricType::Counter)?;
         for (provider, totals) in &all {
             ConstCounter::new(totals.cost_micros).encode(family.encode_family(&[("provider", provider.as_str())])?)?;

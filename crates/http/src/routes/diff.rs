@@ -1,4 +1,4 @@
-//! What a job changes.
+//! The diff of a job.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -14,7 +14,7 @@ errors!(DiffErrors: 401, 403, 404, 503);
 
 /// Get a job's diff
 ///
-/// What the job changes against its base, as a unified diff; empty where nothing is changed.
+/// Returns the job's changes relative to its base, as a unified diff. The diff is empty if nothing has changed.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/diff", tag = "Jobs", operation_id = "getDiff",
     params(JobPath),
     responses((status = 200, description = "A unified diff", body = String, content_type = "text/x-diff"), DiffErrors))]
@@ -23,9 +23,9 @@ pub(crate) async fn read(State(app): State<App>, at: InJob) -> Result<Response, 
     let project = at.at.load(&app).await?;
     let diff = app.services.diffs.diff(&project, &job).await.map_err(|error| {
         let DiffError::Unavailable(_) = &error;
-        tracing::warn!(%error, job = %job.id, "a diff could not be read");
-        ApiError::away(ErrorCode::RepositoryUnavailable, "the repository cannot be read at the moment; try again")
+        tracing::warn!(%error, job = %job.id, "the diff of a job could not be read");
+        ApiError::away(ErrorCode::RepositoryUnavailable, "the repository cannot be read at the moment; try again later")
     })?;
-    // A diff may have any bytes in it; the charset is that of most sources.
+    // A diff may contain any bytes, but most source files are UTF-8.
     Ok(([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], diff).into_response())
 }

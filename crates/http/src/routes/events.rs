@@ -32,7 +32,7 @@ const LAST_EVENT: u64 = (1 << 53) - 1;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Returns only events with a higher number.
+    /// Returns only events with a higher sequence number.
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
     /// The number of events on a page; 100 by default.
@@ -43,7 +43,7 @@ pub(crate) struct PageQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamQuery {
-    /// Returns only events with a higher number. The header `Last-Event-ID` takes precedence.
+    /// Returns only events with a higher sequence number. The header `Last-Event-ID` takes precedence.
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct StreamQuery {
 /// `application/json` to `text/event-stream` gets the stream of `…/events/stream` instead.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events", tag = "Jobs", operation_id = "listEvents",
     params(JobPath, PageQuery,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen on an earlier connection",
+        ("Last-Event-ID" = Option<u64>, Header, description = "The sequence number of the last event received earlier",
             minimum = 0, maximum = 9_007_199_254_740_991_u64)), responses((status = 200, description = "Events, oldest first", body = EventPage),
         EventErrors))]
 pub(crate) async fn read(
@@ -81,7 +81,7 @@ pub(crate) async fn read(
 /// the client closes it. A browser or library that reconnects with `Last-Event-ID` resumes after that event.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events/stream", tag = "Jobs", operation_id = "streamEvents",
     params(JobPath, StreamQuery,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen on an earlier connection",
+        ("Last-Event-ID" = Option<u64>, Header, description = "The sequence number of the last event received earlier",
             minimum = 0, maximum = 9_007_199_254_740_991_u64)),
     responses((status = 200, description = "The stored events, oldest first, then new events", body = String,
         content_type = "text/event-stream"), EventErrors))]
@@ -98,7 +98,7 @@ async fn begin(app: App, at: InJob, after: Option<u64>, headers: &HeaderMap) -> 
     let after = bounded(last_event_id(headers)?.or(after))?;
     at.load(&app).await?;
     let stream = Sse::new(events(app, at, after));
-    // nginx would collect the stream otherwise.
+    // Without this header, nginx buffers the stream.
     Ok(([("x-accel-buffering", "no"), (CACHE_CONTROL.as_str(), "no-store")], stream).into_response())
 }
 
@@ -114,12 +114,12 @@ fn bounded(after: Option<u64>) -> Result<u64, ApiError> {
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    let text = "Last-Event-ID must be the number of an event";
+    let text = "Last-Event-ID must be the sequence number of an event";
     number.map(Some).ok_or_else(|| ApiError::bad_request(ErrorCode::InvalidLastEventId, text))
 }
 
-/// Returns whether the client prefers a page: `application/json` has a higher quality than `text/event-stream` (RFC
-/// 9110, section 12.5.1). Wildcards are ignored.
+/// Returns whether the client prefers a page, that is, whether `application/json` has a higher quality than
+/// `text/event-stream` (RFC 9110, section 12.5.1). Wildcards are ignored.
 fn wants_json(headers: &HeaderMap) -> bool {
     let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept = accept.collect::<Vec<_>>().join(",");
@@ -143,14 +143,15 @@ async fn page(app: &App, at: &InJob, after: u64, limit: usize) -> Result<EventPa
     Ok(EventPage { events: entries.into_iter().map(Event::from).collect(), next_after, has_more })
 }
 
-/// The events after a number, and those to come, until the client leaves, the key ends, the job is gone or we stop.
+/// Returns the stored events after a sequence number, and then new ones, until the client disconnects, the key is no
+/// longer valid, the job is deleted, or the server stops.
 fn events(app: App, at: InJob, after: u64) -> impl Stream<Item = Result<sse::Event, Infallible>> {
     let reader = Reader::new(app.clone(), at.id, after);
     unfold((app, at, reader, VecDeque::<LogEntry>::new()), |(app, at, mut reader, mut read)| async move {
         if read.is_empty() {
             match reader.next().await {
                 Tail::News(entries) => read.extend(entries),
-                // A comment: proxies keep the connection, and a dead one is noticed. The key is checked again.
+                // A comment keeps the connection open in proxies, and reveals a dead one. The key is checked again.
                 Tail::Quiet => {
                     let valid = still_valid(&app, &at.at.caller, &at.at.project).await && at.load(&app).await.is_ok();
                     let comment = sse::Event::default().comment("still here");
@@ -159,14 +160,14 @@ fn events(app: App, at: InJob, after: u64) -> impl Stream<Item = Result<sse::Eve
                 Tail::Over => return None,
             }
         }
-        let event = told(read.pop_front()?);
+        let event = server_sent(read.pop_front()?);
         Some((Ok(event), (app, at, reader, read)))
     })
 }
 
-fn told(entry: LogEntry) -> sse::Event {
+fn server_sent(entry: LogEntry) -> sse::Event {
     let event = Event::from(entry);
-    let told = sse::Event::default().id(event.seq.to_string()).event(event.kind.clone());
-    // An event is plain data: it has a JSON form.
-    told.json_data(&event).unwrap_or_else(|_| sse::Event::default().comment("an event without JSON form"))
+    let sent = sse::Event::default().id(event.seq.to_string()).event(event.kind.clone());
+    // An event is plain data, so its conversion to JSON does not fail.
+    sent.json_data(&event).unwrap_or_else(|_| sse::Event::default().comment("an event could not be converted to JSON"))
 }

@@ -1,4 +1,4 @@
-//! Repositories of the built-in code host for git: `/git/{projectId}.git`.
+//! The repositories of the built-in code host, for git clients: `/git/{projectId}.git`.
 
 use axum::Router;
 use axum::body::Body;
@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
 
-/// The routes; [`crate::auth::of_git`] stands before them.
+/// Returns the routes, which require the authentication layer [`crate::auth::of_git`].
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/git/{repository}/{*path}", get(serve).post(serve))
 }
@@ -26,7 +26,7 @@ async fn serve(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, ApiError> {
-    // git clients leave the ending out as people typed it.
+    // The suffix is optional: git sends the URL as the user typed it.
     let id = repository.strip_suffix(".git").unwrap_or(&repository);
     let project = app.cases.known_project(&caller, &visible(&caller, id)?).await?;
     let (parts, body) = request.into_parts();

@@ -1,4 +1,4 @@
-//! Jobs: create, read, list, cancel, archive, unarchive.
+//! The operations on jobs: create, read, list, retry, cancel, archive, unarchive.
 
 mod cursor;
 mod record;
@@ -29,7 +29,7 @@ use crate::openapi::{IdempotencyHeader, IfNoneMatchHeader, JobPath, ProjectPath,
 use crate::wire::details::JobDetails;
 use crate::wire::job::{CreateJob, JobPage, JobRecord, Status};
 
-/// The longest time that a client may ask to wait, in seconds.
+/// The maximum value of `wait`, in seconds.
 const WAIT_SECONDS: u64 = 60;
 
 errors!(CreateErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
@@ -40,8 +40,8 @@ errors!(UnarchiveErrors: 400, 401, 403, 404, 409, 422, 503, 504);
 
 /// Create a job
 ///
-/// Stores the job with its first message and answers at once; the agent works behind the answer. Poll the job until
-/// its status is not `active`.
+/// Stores the job with its first message and returns immediately; the agent works in the background. Poll the job
+/// until its status is no longer `active`.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job", tag = "Jobs", operation_id = "createJob",
     params(ProjectPath, IdempotencyHeader), request_body = CreateJob,
     responses((status = 201, description = "The job's record", body = JobRecord), CreateErrors))]
@@ -70,14 +70,14 @@ fn request(body: CreateJob) -> JobRequest {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct GetQuery {
-    /// Hold the answer until the status leaves `active`, so many seconds at most (long poll).
+    /// The maximum number of seconds to hold the response while the job is `active` (long polling).
     #[param(maximum = 60)]
     wait: Option<u64>,
 }
 
 /// Get a job
 ///
-/// Answers with an `ETag`; with `If-None-Match` 304 while nothing has changed.
+/// Returns the job's record with an `ETag`. With `If-None-Match`, returns 304 if nothing has changed.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}", tag = "Jobs", operation_id = "getJob",
     params(JobPath, GetQuery, IfNoneMatchHeader),
     responses((status = 200, description = "The job's record", body = JobRecord),
@@ -90,7 +90,7 @@ pub(crate) async fn get(
 ) -> Result<Response, ApiError> {
     let wait = query.wait.unwrap_or(0);
     if wait > WAIT_SECONDS {
-        let text = format!("wait: {WAIT_SECONDS} seconds at most");
+        let text = format!("wait: must be from 0 to {WAIT_SECONDS} seconds");
         return Err(ApiError::bad_request(ErrorCode::InvalidQuery, text));
     }
     let job = at.load(&app).await?;
@@ -98,7 +98,7 @@ pub(crate) async fn get(
     Ok(record::conditional_record(job.record(), &headers))
 }
 
-/// The job when it is not active any more, or when the time is over.
+/// Waits until the job is no longer active, the time has passed, or the server stops. Returns the current job.
 async fn settled(app: &App, at: &InJob, mut job: Job, wait: Duration) -> Result<Job, ApiError> {
     if wait.is_zero() {
         return Ok(job);
@@ -119,28 +119,28 @@ async fn settled(app: &App, at: &InJob, mut job: Job, wait: Duration) -> Result<
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// Only jobs in this status.
+    /// Returns only jobs with this status.
     #[param(inline)]
     status: Option<Status>,
-    /// Only jobs created after this moment (ISO 8601).
+    /// Returns only jobs created after this time (ISO 8601).
     #[param(format = DateTime)]
     created_after: Option<String>,
-    /// Only jobs created before this moment (ISO 8601).
+    /// Returns only jobs created before this time (ISO 8601).
     #[param(format = DateTime)]
     created_before: Option<String>,
-    /// Only jobs with this text in their title.
+    /// Returns only jobs whose title contains this text.
     q: Option<String>,
-    /// Jobs on a page; 20 unless given.
+    /// The number of jobs on a page; 20 by default.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
-    /// `nextCursor` of the page before.
+    /// The `nextCursor` of the previous page.
     #[param(min_length = 1)]
     cursor: Option<String>,
 }
 
 /// List jobs
 ///
-/// Newest first; stable while jobs are created.
+/// Returns the project's jobs in pages, newest first. Jobs that are created in the meantime do not shift the pages.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/jobs", tag = "Jobs", operation_id = "listJobs",
     params(ProjectPath, ListQuery),
     responses((status = 200, description = "A page of jobs", body = JobPage), ReadErrors))]
@@ -153,7 +153,7 @@ pub(crate) async fn list(
     let filter = filter(&at, query, limit)?;
     at.load(&app).await?;
     let mut jobs = app.services.store.jobs(filter).await?;
-    // One more than asked for was read, to know whether there is a next page.
+    // One job more than requested was read, to know whether there is a next page.
     let more = jobs.len() > limit;
     jobs.truncate(limit);
     let next_cursor = jobs.last().filter(|_| more).map(cursor::after);
@@ -175,19 +175,19 @@ fn filter(at: &InProject, query: ListQuery, limit: usize) -> Result<JobFilter, A
     Ok(JobFilter {
         project: at.project.clone(),
         status: query.status.map(JobStatus::from),
-        // Exclusive at the precision that is shown: a job's own `createdAt` excludes it.
+        // The limits are exclusive at the precision that clients see: a job's own `createdAt` excludes it.
         created_after: moment("createdAfter", query.created_after)?.map(Timestamp::end_of_millisecond),
         created_before: moment("createdBefore", query.created_before)?.map(Timestamp::start_of_millisecond),
         title_contains: query.q.filter(|q| !q.is_empty()),
-        after: after.map_err(|()| invalid("cursor: is not a nextCursor that this server gave".to_owned()))?,
+        after: after.map_err(|()| invalid("cursor: must be the nextCursor of an earlier page".to_owned()))?,
         limit: limit + 1,
     })
 }
 
 /// Get a job's details
 ///
-/// Returns what the record does not contain: the branch, the pull request, the length of the queue, why the job failed,
-/// and what it waits for.
+/// Returns the details that the record does not contain: the branch, the pull request, the length of the queue, the
+/// reason for a failure, and the cause that the job waits for.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/details", tag = "Jobs", operation_id = "getJobDetails",
     params(JobPath), responses((status = 200, description = "The job's details", body = JobDetails), DetailsErrors))]
 pub(crate) async fn details(State(app): State<App>, at: InJob) -> Result<Json<JobDetails>, ApiError> {
@@ -196,10 +196,10 @@ pub(crate) async fn details(State(app): State<App>, at: InJob) -> Result<Json<Jo
     Ok(Json(JobDetails::of(&job, hold.as_ref())))
 }
 
-/// Retry now
+/// Retry a job now
 ///
-/// Starts the next attempt of a job that waits for an external cause to pass (`waiting` in its details) now instead of
-/// when it is due. Other jobs do not change.
+/// If the job waits for an external cause to pass (`waiting` in its details), starts the next attempt now instead of
+/// when it is due. A job that does not wait does not change.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/retry", tag = "Jobs", operation_id = "retryJob",
     params(JobPath, IdempotencyHeader),
     responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
@@ -221,8 +221,8 @@ pub(crate) async fn cancel(State(app): State<App>, at: InJob, key: IdempotencyKe
 
 /// Archive a job
 ///
-/// Cancels the job first if it is active. Messages to it are refused until it is unarchived. The work of a turn that
-/// has already ended is still published.
+/// Cancels the job first if it is active. Messages to an archived job are refused. The work of a turn that has already
+/// ended is still published.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/archive", tag = "Jobs", operation_id = "archiveJob",
     params(JobPath, IdempotencyHeader),
     responses((status = 200, description = "The job's record", body = JobRecord), ChangeErrors))]
@@ -232,7 +232,7 @@ pub(crate) async fn archive(State(app): State<App>, at: InJob, key: IdempotencyK
 
 /// Unarchive a job
 ///
-/// Gives it back the status it had before.
+/// Restores the status that the job had before it was archived.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/unarchive", tag = "Jobs", operation_id = "unarchiveJob",
     params(JobPath, IdempotencyHeader),
     responses((status = 200, description = "The job's record", body = JobRecord), UnarchiveErrors))]

@@ -1,5 +1,5 @@
-//! API keys. Only a key that sees all projects manages keys, because it could otherwise create such a key for itself. A
-//! member of the dashboard manages own keys, which name their projects.
+//! The operations on API keys. A key that is limited to projects cannot manage keys, because it could create a key for
+//! all projects. In the dashboard, a member manages only the member's own keys, which are limited to projects.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -26,7 +26,7 @@ errors!(RevokeErrors: 401, 403, 404, 412, 503, 504);
 ///
 /// Returns all keys, newest first, including revoked ones, without secrets.
 #[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys",
-    responses((status = 200, description = "All keys, revoked ones too, without secrets", body = KeyList), ListErrors))]
+    responses((status = 200, description = "All keys, including revoked ones", body = KeyList), ListErrors))]
 pub(crate) async fn list(
     State(app): State<App>,
     Administrator(caller): Administrator,
@@ -77,7 +77,7 @@ pub(crate) async fn get(
 ) -> Result<Response, ApiError> {
     let keys = app.cases.keys(&caller).await?;
     let key = keys.into_iter().find(|key| key.id.to_string() == id).ok_or_else(ApiError::key_not_found)?;
-    // Uses do not change the version, but they change the body.
+    // A use of the key does not change its version, but it changes the body.
     let used = key.last_used_at.map_or(0, |at| at.as_micros());
     let tag = format!("{}.{used}\"", tag_of(key.version).trim_end_matches('"'));
     Ok(conditional(&tag, Key::from(key), &headers))

@@ -1,4 +1,4 @@
-//! Messages: the heart of the product is [`send`].
+//! The operations on messages: send, list, withdraw.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,8 +21,9 @@ errors!(WithdrawErrors: 401, 403, 404, 409, 503, 504);
 
 /// Send a follow-up message
 ///
-/// Stores the message and answers with the job's record at once; the agent works behind the answer. A job that is
-/// completed or failed becomes active again: same branch, same session of the agent, same pull request.
+/// Stores the message and returns the job's record immediately; the agent works in the background. A completed or
+/// failed job becomes active again, with the same branch, agent session, and pull request. If the pull request was
+/// merged or closed, a new one is opened.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/message", tag = "Messages", operation_id = "sendMessage",
     params(JobPath, IdempotencyHeader), request_body = SendMessage,
     responses((status = 200, description = "The job's record", body = JobRecord), SendErrors))]
@@ -41,7 +42,7 @@ pub(crate) async fn send(
 
 /// List a job's messages
 ///
-/// Each with its receipt: queued, delivered, finished; its run, commits and pull request.
+/// Returns each message with its receipt: its status, times, run, commits, and pull request.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/messages", tag = "Messages", operation_id = "listMessages",
     params(JobPath), responses((status = 200, description = "All messages", body = MessageList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<MessageList>, ApiError> {
@@ -52,7 +53,8 @@ pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<Messa
 
 /// Withdraw a message
 ///
-/// Only while it is queued. Withdrawing it again changes nothing.
+/// Withdraws a queued message; a message that a run has taken is refused with 409. Withdrawing a message again changes
+/// nothing.
 #[utoipa::path(delete, path = "/v2/agent/{projectId}/job/{id}/message/{messageId}", tag = "Messages",
     operation_id = "withdrawMessage", params(MessagePath),
     responses((status = 200, description = "The job's record", body = JobRecord), WithdrawErrors))]

@@ -1,4 +1,4 @@
-//! Projects.
+//! The operations on projects.
 
 use axum::Json;
 use axum::extract::State;
@@ -69,7 +69,7 @@ pub(crate) async fn create(
 /// Test a project before creating it
 ///
 /// Takes the same body as creating a project, and stores nothing. Tests whether the repository can be read with its
-/// credential; 422 gives the reason if not.
+/// credential. If not, the response is 422 with the reason.
 #[utoipa::path(post, path = "/v2/repository/test", tag = "Projects", operation_id = "testNewProject",
     request_body = CreateProject,
     responses((status = 204, description = "The repository can be read"), TestErrors))]
@@ -83,10 +83,10 @@ pub(crate) async fn test_new(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Test a change of a project
+/// Test a change to a project
 ///
 /// Takes the same body as changing the project, and stores nothing. Tests whether the repository can then be read with
-/// its credential; 422 gives the reason if not.
+/// its credential. If not, the response is 422 with the reason.
 #[utoipa::path(post, path = "/v2/projects/{projectId}/test", tag = "Projects", operation_id = "testProject",
     params(ProjectPath), request_body = ProjectChanges,
     responses((status = 204, description = "The repository can be read"), TestErrors))]
@@ -114,9 +114,9 @@ pub(crate) async fn get(State(app): State<App>, at: InProject, headers: HeaderMa
 
 /// Change a project
 ///
-/// A JSON merge patch (RFC 7396): omitted fields keep their values, and `null` restores a field's default or removes a
-/// secret or variable. Concurrent changes of different fields are all kept. With `If-Match`, the change is refused if
-/// the project has changed since the client read it.
+/// Takes a JSON merge patch (RFC 7396): omitted fields keep their values, and `null` restores a field's default or
+/// removes a secret or variable. Concurrent changes to different fields are all kept. With `If-Match`, the change is
+/// refused if the project has changed since the client read it.
 #[utoipa::path(patch, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "changeProject",
     params(ProjectPath, IfMatchHeader), request_body = ProjectChanges,
     responses((status = 200, description = "The project", body = Project), ChangeErrors))]
@@ -133,7 +133,8 @@ pub(crate) async fn change(
 
 /// Delete a project
 ///
-/// Deletes the project with its jobs, their logs, and its secrets; the repository stays. Refused while jobs are active.
+/// Deletes the project with its jobs, their logs, and its secrets; the repository stays. The request is refused while
+/// jobs are active.
 #[utoipa::path(delete, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "deleteProject",
     params(ProjectPath, IfMatchHeader),
     responses((status = 204, description = "The project is deleted"), DeleteErrors))]

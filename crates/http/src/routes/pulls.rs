@@ -1,4 +1,4 @@
-//! The pull requests of a job.
+//! The operation that lists the pull requests of a job.
 
 use axum::Json;
 use axum::extract::State;

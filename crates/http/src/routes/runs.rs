@@ -1,4 +1,4 @@
-//! Runs: attempts, outcomes, reasons, tokens.
+//! The operation that lists the runs of a job.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,8 @@ errors!(ListErrors: 401, 403, 404, 503);
 
 /// List a job's runs
 ///
-/// Attempts at its messages: outcome, reason of a failure in words, tokens, cost, times.
+/// Returns all attempts at the job's messages, each with its outcome, the reason for a failure, and its tokens, cost,
+/// and times.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/runs", tag = "Jobs", operation_id = "listRuns",
     params(JobPath), responses((status = 200, description = "All runs", body = RunList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<RunList>, ApiError> {

@@ -1,4 +1,4 @@
-//! What operators and readers ask for: health, numbers, the description of the interface.
+//! Health, metrics, the documentation of the interface, and information about the installation.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,28 +15,29 @@ use crate::metrics::Counts;
 use crate::openapi::errors;
 use crate::wire::system::System;
 
-/// Redoc 2.5.4 from npm; licence and hash are in `assets/README.md`.
+/// Redoc 2.5.4 from npm. Its license and hash are in `assets/README.md`.
 const REDOC: &[u8] = include_bytes!("../../assets/redoc.standalone.js");
 
 const DOCS: &str = include_str!("../../assets/docs.html");
 
-/// Redoc styles its elements one by one and searches in a worker made of a blob; nothing comes from another host.
+/// The content security policy of `/docs`. Redoc uses inline styles, and a worker from a blob for its search. Nothing
+/// is loaded from another host.
 const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; \
                            img-src 'self' data:; worker-src blob:; frame-ancestors 'none'; base-uri 'none'";
 
-/// The routes that need no key; `document` is the OpenAPI document.
+/// Returns the routes that need no key; `document` is the OpenAPI document.
 pub(crate) fn routes(document: &serde_json::Value) -> Router<App> {
     let document = axum::body::Bytes::from(document.to_string());
     let openapi = move || async move { ([(CONTENT_TYPE, "application/json")], document) };
     health().route("/openapi.json", get(openapi)).route("/docs", get(docs)).route("/docs/redoc.js", get(redoc))
 }
 
-/// The routes that every process has.
+/// Returns the routes that every process has.
 pub(crate) fn health() -> Router<App> {
     Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).route("/metrics", get(metrics))
 }
 
-/// The process answers.
+/// Reports that the process handles requests.
 async fn healthz() -> Json<serde_json::Value> {
     Json(json!({"status": "ok"}))
 }
@@ -67,11 +68,11 @@ async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiEr
 
 errors!(SystemErrors: 401, 403, 503);
 
-/// Read about the installation
+/// Get information about the installation
 ///
 /// Returns the version of the service, and the sandbox of the machine that handles the request.
 #[utoipa::path(get, path = "/v2/system", tag = "System", operation_id = "getSystem",
-    responses((status = 200, description = "What runs here, and what holds of its sandbox", body = System), SystemErrors))]
+    responses((status = 200, description = "The version and the sandbox", body = System), SystemErrors))]
 pub(crate) async fn system(State(app): State<App>, _: Administrator) -> Result<Json<System>, ApiError> {
     let sandbox = match &app.services.machine {
         Some(machine) => Some(machine.containment().await.into()),
@@ -82,11 +83,12 @@ pub(crate) async fn system(State(app): State<App>, _: Administrator) -> Result<J
 
 async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let store = &app.services.store;
-    let (active, waiting) = (store.active_jobs().await?, store.waiting_jobs().await?);
+    let now = app.services.clock.now();
+    let (jobs, waiting, outbox) = (store.job_counts(now).await?, store.waiting_jobs().await?, store.backlog().await?);
     let on_hold = store.holds().await?.len() as u64;
     let space = app.services.machine.as_ref().and_then(|machine| machine.free_space());
-    let text =
-        app.metrics.text(Counts { active, waiting, on_hold, space }).map_err(|error| ApiError::internal(&error))?;
+    let counts = Counts { now, jobs, outbox, pool: store.pool(), waiting, on_hold, space };
+    let text = app.metrics.text(counts).map_err(|error| ApiError::internal(&error))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }

@@ -1,4 +1,4 @@
-//! The details of a job that its record does not contain.
+//! The wire format of a job's details.
 
 use journeyman_core::job::{Job, JobState};
 use journeyman_core::project::hold::Hold;
@@ -22,7 +22,7 @@ pub(crate) struct JobDetails {
     /// The branch that the job works on; `null` before its first turn.
     #[schema(required)]
     branch: Option<String>,
-    /// The pull request, if there is one; also present while the job is active.
+    /// The pull request, also while the job is active; `null` if there is none.
     #[schema(required)]
     pull_request: Option<JobPullRequest>,
     /// The number of queued messages, without the current one.
@@ -30,7 +30,7 @@ pub(crate) struct JobDetails {
     /// The external cause that the job waits for; `null` if there is none.
     #[schema(required)]
     waiting: Option<Waiting>,
-    /// Why the job is `failed`; `null` if it is not.
+    /// The reason why the job is `failed`; `null` if it is not.
     #[schema(required)]
     failure: Option<Reason>,
 }
@@ -51,18 +51,18 @@ pub(crate) struct Waiting {
     #[schema(required)]
     message_id: Option<String>,
     reason: Reason,
-    /// When the cause began.
+    /// The time at which the cause began.
     #[schema(format = DateTime)]
     since: String,
-    /// When the next attempt is due, by this job or by another job that probes the project.
+    /// The time of the next attempt, by this job or by another job that probes the project.
     #[schema(format = DateTime)]
     next_attempt_at: String,
-    /// When the message fails if the cause persists; `null` if it was not tried yet.
+    /// The time at which the message fails if the cause persists; `null` if it was not tried yet.
     #[schema(required, format = DateTime)]
     deadline: Option<String>,
     /// The number of attempts that failed because of this cause.
     attempts: u32,
-    /// Whether all jobs of the project wait for the cause.
+    /// `true` if all jobs of the project wait for the cause.
     project_on_hold: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Lines of a job's log.
+//! The entries of a job's log.
 
 pub(crate) mod kinds;
 
@@ -7,23 +7,23 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A fact.
+/// An entry in the log of a job.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Event {
-    /// 1 for the job's first; without gaps.
+    /// The sequence number: 1 for the job's first event, without gaps.
     #[schema(minimum = 1)]
     pub(crate) seq: u64,
-    /// What happened; new types may come, ignore what you do not know.
+    /// The type of the event. New types may be added; ignore types that you do not know.
     #[serde(rename = "type")]
     #[schema(example = "run.started")]
     pub(crate) kind: String,
     #[schema(format = DateTime)]
     at: String,
-    /// In which run, if in one.
+    /// The ID of the run, if the event belongs to one.
     #[schema(required)]
     run_id: Option<String>,
-    /// Its content, by type.
+    /// The data of the event, which depends on the type.
     #[schema(value_type = Object)]
     data: Value,
 }
@@ -44,10 +44,10 @@ impl From<LogEntry> for Event {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventPage {
-    /// Oldest first.
+    /// The events, oldest first.
     pub(crate) events: Vec<Event>,
-    /// Give it as `after` for what comes next.
+    /// The value of `after` for the next page.
     pub(crate) next_after: u64,
-    /// Whether there is more now.
+    /// `true` if there are more events already.
     pub(crate) has_more: bool,
 }

@@ -1,20 +1,20 @@
-//! Jobs.
+//! The wire format of jobs.
 
 use journeyman_core::job::{self, JobStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Where a job stands.
+/// The status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// The agent is processing a prompt, or one is waiting for it.
+    /// The agent works on a message, or a message waits.
     Active,
-    /// The agent finished; look at `prLink`.
+    /// The last message finished; `prLink` has the pull request, if files were changed.
     Completed,
     /// The job has been archived.
     Archived,
-    /// The agent met an unrecoverable error, or was cancelled.
+    /// The last message did not finish, or the job was canceled.
     Failed,
 }
 
@@ -40,37 +40,37 @@ impl From<Status> for JobStatus {
     }
 }
 
-/// Where a job started from.
+/// The starting point of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Source {
-    /// The project's repository when the job was created.
+    /// The repository of the project when the job was created.
     pub repository: String,
-    /// A branch, tag or commit; `HEAD` for the repository's default branch.
+    /// The branch, tag, or commit; `HEAD` means the repository's default branch.
     #[serde(rename = "ref")]
     pub reference: String,
 }
 
-/// The record that every job operation answers with: these seven fields, in this order, and no others.
+/// The record of a job, which the operations on jobs return: these seven fields, in this order, and no others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Job)]
 pub struct JobRecord {
-    /// Opaque, unique.
+    /// The unique and opaque ID of the job.
     #[schema(example = "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7")]
     pub id: String,
-    /// Where the job stands.
+    /// The status of the job.
     pub status: Status,
-    /// Where the job started from.
+    /// The starting point of the job.
     pub source: Source,
     /// The AI model used for the job.
     pub model: String,
-    /// URL of the pull request; `null` while active, and if no files were changed.
+    /// The URL of the pull request; `null` while the job is active, or if no files were changed.
     #[schema(required)]
     pub pr_link: Option<String>,
-    /// ISO 8601, UTC.
+    /// The time of creation (ISO 8601, UTC).
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// ISO 8601, UTC; `null` while the job is not archived.
+    /// The time at which the job was archived (ISO 8601, UTC); `null` if it is not archived.
     #[schema(required, format = DateTime)]
     pub archived_at: Option<String>,
 }
@@ -93,35 +93,35 @@ impl From<job::JobRecord> for JobRecord {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobPage {
-    /// Newest first.
+    /// The jobs, newest first.
     pub(crate) jobs: Vec<JobRecord>,
-    /// Give it as `cursor` for the next page; `null` on the last.
+    /// The value of `cursor` for the next page; `null` on the last page.
     #[schema(required)]
     pub(crate) next_cursor: Option<String>,
 }
 
-/// A job that is to be.
+/// A job to create.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct CreateJob {
-    /// What the agent shall do; the job's first message.
+    /// The prompt for the agent, which becomes the job's first message.
     #[schema(min_length = 1, max_length = 100_000)]
     pub(crate) prompt: String,
-    /// The branch, tag or commit to start from, instead of the project's.
+    /// The branch, tag, or commit to start from; by default, the project's.
     #[schema(min_length = 1, max_length = 200)]
     #[serde(rename = "ref")]
     pub(crate) reference: Option<String>,
-    /// The model, instead of the project's.
+    /// The model; by default, the project's.
     #[schema(min_length = 1, max_length = 200)]
     pub(crate) model: Option<String>,
-    /// The agent, instead of the project's.
+    /// The agent; by default, the project's.
     #[schema(min_length = 1, max_length = 200)]
     pub(crate) agent: Option<String>,
-    /// The name of the branch to work on, instead of one made of the title.
+    /// The name of the branch to work on; by default, a name derived from the title.
     #[schema(min_length = 1, max_length = 200)]
     pub(crate) branch: Option<String>,
-    /// Whether the pull request is a draft, instead of as the project says.
+    /// `true` to open the pull request as a draft; by default, as the project's settings say.
     pub(crate) draft: Option<bool>,
-    /// The title of the pull request, instead of the prompt's first line.
+    /// The title of the pull request; by default, the first line of the prompt.
     #[schema(min_length = 1, max_length = 200)]
     pub(crate) title: Option<String>,
 }

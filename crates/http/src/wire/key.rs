@@ -1,4 +1,4 @@
-//! API keys.
+//! The wire format of API keys.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use journeyman_core::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-/// What a key may do.
+/// The operations that a key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// GET and HEAD.
+    /// Reading: GET and HEAD requests, and fetches with git.
     Read,
-    /// Everything.
+    /// Reading and writing: all operations.
     Write,
 }
 
@@ -36,35 +36,35 @@ impl From<key::Scope> for Scope {
     }
 }
 
-/// A key, without its secret.
+/// An API key, without its secret.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Key {
-    /// Which key.
+    /// The ID of the key.
     #[schema(example = "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7")]
     pub id: String,
-    /// What its maker called it.
+    /// The name that the creator chose.
     pub name: String,
-    /// The first characters of the secret, to recognise it.
+    /// The first characters of the secret, by which people recognize the key.
     pub prefix: String,
-    /// What it may do.
+    /// The operations that the key allows.
     pub scopes: Vec<Scope>,
-    /// Where it may be used; `null`: everywhere.
+    /// The IDs of the projects for which the key may be used; `null` means all projects.
     #[schema(required)]
     pub projects: Option<Vec<String>>,
-    /// From when on it is refused; `null`: never.
+    /// The time from which the key is refused; `null` means never.
     #[schema(required, format = DateTime)]
     pub expires_at: Option<String>,
-    /// Addresses and networks it may be used from; `null`: everywhere.
+    /// The IP addresses and networks from which the key may be used; `null` means any.
     #[schema(required)]
     pub allowed_ips: Option<Vec<String>>,
-    /// When it was made.
+    /// The time of creation.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// When it was last used, to the minute.
+    /// The time of the last use, to the minute; `null` if the key was never used.
     #[schema(required, format = DateTime)]
     pub last_used_at: Option<String>,
-    /// When it was revoked.
+    /// The time at which the key was revoked; `null` if it was not.
     #[schema(required, format = DateTime)]
     pub revoked_at: Option<String>,
 }
@@ -87,56 +87,56 @@ impl From<ApiKey> for Key {
     }
 }
 
-/// A key with its secret, in the answer to its creation alone.
+/// A key with its secret, which only the response to its creation contains.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreatedKey {
     /// The key.
     #[serde(flatten)]
     pub key: Key,
-    /// Shown once: it is not stored.
+    /// The secret. Save it, because it cannot be read again: the server stores a hash of it.
     pub secret: String,
 }
 
-/// All keys.
+/// The list of all keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyList {
-    /// Newest first.
+    /// The keys, newest first, including revoked ones.
     pub keys: Vec<Key>,
 }
 
-/// A key that is to be.
+/// A key to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateKey {
-    /// What it is for.
+    /// The name of the key, such as its purpose.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// What it may do; everything unless given.
+    /// The operations that the key allows; by default, all.
     #[schema(min_items = 1)]
     pub scopes: Option<Vec<Scope>>,
-    /// Where it may be used; everywhere unless given.
+    /// The IDs of the projects for which the key may be used; by default, all projects.
     #[schema(min_items = 1)]
     pub projects: Option<Vec<String>>,
-    /// From when on it is refused; in 90 days unless given; `null`: never.
+    /// The time from which the key is refused; by default, in 90 days. `null` means never.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime, min_length = 17)]
     pub expires_at: Option<Option<String>>,
-    /// Addresses and networks it may be used from, such as `10.0.0.0/8`; everywhere unless given.
+    /// The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, any.
     #[schema(min_items = 1)]
     pub allowed_ips: Option<Vec<String>>,
 }
 
-/// Tells `null` from a field that is not there.
+/// Distinguishes `null` from an absent field.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(deserializer).map(Some)
 }
 
 impl CreateKey {
-    /// The key to make at `now`.
+    /// Returns the key to create at the time `now`.
     ///
     /// # Errors
-    /// A sentence that names the field that cannot be read.
+    /// A field is not valid; the error is a sentence that names it.
     pub fn read(self, now: Timestamp) -> Result<NewKey, String> {
         let expires_at = match self.expires_at {
             None => Some(now + Duration::from_secs(u64::from(DEFAULT_LIFETIME_DAYS) * 24 * 3600)),

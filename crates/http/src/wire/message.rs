@@ -1,19 +1,19 @@
-//! Messages and their receipts.
+//! The wire format of messages and their receipts.
 
 use journeyman_core::message::{self, DeliveryMode, Origin};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a message does to a job that is busy.
+/// The treatment of a message if the job is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Delivery {
-    /// Waits its turn.
+    /// The message waits in the queue.
     #[default]
     Queue,
-    /// Stops the running turn, keeps what it had committed, and goes first.
+    /// The message stops the running turn, whose commits are kept, and goes before the other queued messages.
     Interrupt,
-    /// Is refused with 409 `job_busy`.
+    /// The message is refused with 409 `job_busy`.
     Reject,
 }
 
@@ -40,40 +40,40 @@ impl From<DeliveryMode> for Delivery {
 /// A follow-up message.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct SendMessage {
-    /// What the agent shall do.
+    /// The prompt for the agent.
     #[schema(min_length = 1, max_length = 100_000)]
     pub(crate) prompt: String,
-    /// What it does to a job that is busy; `queue` unless given.
+    /// The treatment of the message if the job is active; by default, `queue`.
     pub(crate) delivery: Option<Delivery>,
 }
 
-/// Where a message came from.
+/// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MessageOrigin {
     /// The HTTP interface.
     Api,
-    /// A person at the dashboard.
+    /// A person who uses the dashboard.
     Dashboard,
     /// A comment on a pull request.
     PullRequest,
 }
 
-/// How far a message has come.
+/// The status of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MessageStatus {
-    /// Stored, waiting.
+    /// The message was accepted and is in the queue.
     Queued,
-    /// A run has taken it.
+    /// A run has taken the message.
     Delivered,
-    /// Its run succeeded.
+    /// The last run of the message succeeded.
     Finished,
-    /// Its last run failed.
+    /// The last run of the message failed.
     Failed,
-    /// Stopped while a run had it.
+    /// The message was stopped after a run had taken it.
     Cancelled,
-    /// Taken back before any run had it.
+    /// The message was withdrawn before a run took it.
     Withdrawn,
 }
 
@@ -96,34 +96,34 @@ impl From<message::MessageStatus> for MessageStatus {
 pub(crate) struct Message {
     #[schema(example = "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7")]
     pub(crate) id: String,
-    /// What the agent is told.
+    /// The prompt for the agent.
     pub(crate) prompt: String,
     pub(crate) origin: MessageOrigin,
-    /// The name of the key that sent it, or of the person.
+    /// The sender: the name of a key, or a person.
     #[schema(required)]
     pub(crate) author: Option<String>,
     pub(crate) delivery: Delivery,
     pub(crate) status: MessageStatus,
     #[schema(format = DateTime)]
     pub(crate) created_at: String,
-    /// When a run first took it.
+    /// The time at which a run first took the message.
     #[schema(required, format = DateTime)]
     pub(crate) delivered_at: Option<String>,
-    /// When its status became final.
+    /// The time at which the status became final.
     #[schema(required, format = DateTime)]
     pub(crate) finished_at: Option<String>,
-    /// The last run that took it.
+    /// The last run that took the message.
     #[schema(required)]
     pub(crate) run_id: Option<String>,
-    /// The commits that it led to, oldest first.
+    /// The commits of the message, oldest first.
     pub(crate) commits: Vec<String>,
-    /// The pull request that carries them.
+    /// The URL of the pull request that contains the commits.
     #[schema(required)]
     pub(crate) pr_link: Option<String>,
     /// The later message whose push included these commits, if publishing this message failed.
     #[schema(required)]
     pub(crate) published_with: Option<String>,
-    /// The final text of the agent's turn, at most 100,000 characters; `null` before its end, or if it said nothing.
+    /// The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text.
     #[schema(required)]
     pub(crate) answer: Option<String>,
 }
@@ -153,9 +153,9 @@ impl From<message::Message> for Message {
     }
 }
 
-/// All messages of a job.
+/// The list of all messages of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MessageList {
-    /// In the order in which they were accepted.
+    /// The messages, in the order in which they were accepted.
     pub(crate) messages: Vec<Message>,
 }

@@ -1,4 +1,4 @@
-//! Projects, and how a client changes one.
+//! The wire format of projects, and of their changes.
 
 mod changes;
 mod choices;
@@ -23,52 +23,52 @@ pub use self::patch::{change, create};
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Project {
-    /// A slug, chosen at creation.
+    /// The ID: a slug that is chosen at creation.
     #[schema(example = "web-shop", pattern = "^[a-z0-9][a-z0-9-]{0,62}$")]
     pub id: String,
-    /// A URL, an absolute path on the server, or `local:<name>` on the built-in code host.
+    /// The repository: a URL, an absolute path on the server, or `local:<name>` on the built-in code host.
     pub repository: String,
-    /// How people reach a `local:` repository by git over HTTP, with a key as the password; `null` for others.
+    /// The URL at which git reaches a `local:` repository, with a key as the password; `null` for other repositories.
     #[schema(required)]
     pub clone_url: Option<String>,
-    /// The branch, tag or commit that jobs start from; `null`: the repository's default branch.
+    /// The branch, tag, or commit that jobs start from; `null` means the repository's default branch.
     #[serde(rename = "ref")]
     #[schema(required)]
     pub reference: Option<String>,
-    /// The agent of its jobs.
+    /// The agent of the project's jobs.
     pub agent: String,
-    /// The model of its jobs.
+    /// The model of the project's jobs.
     pub model: String,
-    /// When it was made.
+    /// The time of creation.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// Where its repository lives.
+    /// The code host of the repository.
     pub code_host: CodeHost,
-    /// How its pull requests look.
+    /// The settings of the project's pull requests.
     pub pull_request: PullRequest,
-    /// How much it may use.
+    /// The limits of the project.
     pub limits: Limits,
-    /// How its agents are contained.
+    /// The settings of the sandbox of the project's agents.
     pub sandbox: Sandbox,
-    /// Variables for the setup command and the agent.
+    /// Environment variables for the setup command and the agent.
     pub environment: BTreeMap<String, String>,
-    /// A shell command that prepares a fresh workspace.
+    /// A shell command that prepares a new workspace.
     #[schema(required)]
     pub setup: Option<String>,
-    /// Which processes get which secret; one that is not named is for the setup command alone.
+    /// The processes that get each secret; only the setup command gets a secret that is not listed.
     pub secret_uses: BTreeMap<String, Vec<SecretUse>>,
-    /// The names of its secrets; the values are never shown.
+    /// The names of the project's secrets; the values are never shown.
     pub secrets: Vec<String>,
 }
 
-/// All projects that the key may see.
+/// The list of the projects that the key may see.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProjectList {
-    /// By id.
+    /// The projects, ordered by ID.
     pub projects: Vec<Project>,
 }
 
-/// The document that clients see.
+/// Returns the project as clients see it; `public_url` is the base of the clone URL.
 #[must_use]
 pub fn show(project: &project::Project, public_url: &str) -> Project {
     let settings = project.settings.clone();

@@ -1,4 +1,4 @@
-//! Pull requests of a job.
+//! The wire format of a job's pull requests.
 
 use journeyman_core::pull::{LocalPull, PullState};
 use serde::Serialize;
@@ -44,7 +44,7 @@ pub(crate) struct JobPull {
     /// The branch with the commits.
     #[schema(required)]
     head: Option<String>,
-    /// The branch into which the commits are to be merged.
+    /// The branch to merge into.
     #[schema(required)]
     base: Option<String>,
     labels: Vec<String>,
@@ -89,7 +89,7 @@ impl JobPull {
     }
 }
 
-/// All pull requests of a job.
+/// The list of all pull requests of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobPullList {
     /// The pull requests, oldest first. A follow-up message opens a new one if the last one was merged or closed.

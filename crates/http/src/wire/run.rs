@@ -1,20 +1,20 @@
-//! Runs: attempts at messages.
+//! The wire format of runs.
 
 use journeyman_core::run;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RunStatus {
-    /// A worker has it.
+    /// A worker holds the lease.
     Running,
-    /// The turn ended and its effect is published.
+    /// The turn ended, and its result was published.
     Succeeded,
-    /// It did not; the reason says why.
+    /// The run failed; `reason` has the cause.
     Failed,
-    /// Stopped on request, or handed back by a worker that shut down.
+    /// The run was stopped on request, or handed back by a worker that was shutting down.
     Cancelled,
 }
 
@@ -29,13 +29,13 @@ impl From<run::RunStatus> for RunStatus {
     }
 }
 
-/// Why a run ended as it did.
+/// The reason for the outcome of a run, for the failure of a job, or for a wait.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Reason {
-    /// Stable, for programs; new ones may come.
+    /// The stable code, for programs. New codes may be added.
     #[schema(example = "timed_out")]
     code: String,
-    /// What happened and what to do about it.
+    /// A description of what happened and what to do about it.
     text: String,
 }
 
@@ -47,17 +47,17 @@ impl From<run::Reason> for Reason {
     }
 }
 
-/// What a run used of the model.
+/// The model usage of a run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Usage {
-    /// Tokens read by the model.
+    /// The number of tokens that the model read.
     input_tokens: u64,
-    /// Tokens written by the model.
+    /// The number of tokens that the model wrote.
     output_tokens: u64,
-    /// Tokens of the input that came from the provider's cache.
+    /// The number of input tokens that came from the provider's cache.
     cached_tokens: u64,
-    /// Millionths of a US dollar; `null` where the price is not known.
+    /// The cost in millionths of a US dollar; `null` if the price is not known.
     #[schema(required)]
     cost_micros: Option<u64>,
 }
@@ -75,22 +75,22 @@ impl From<run::Usage> for Usage {
 pub(crate) struct Run {
     #[schema(example = "run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7")]
     id: String,
-    /// The message it carries out.
+    /// The message that the run carries out.
     message_id: String,
-    /// 1 for the first attempt at the message.
+    /// The number of the attempt at the message, starting at 1.
     attempt: u32,
     status: RunStatus,
-    /// Why it failed or was stopped; also why one that succeeded opened no pull request.
+    /// The reason why the run failed or was stopped, or why a successful run opened no pull request; otherwise `null`.
     #[schema(required)]
     reason: Option<Reason>,
-    /// Who carries it out.
+    /// The ID of the worker that carries out the run.
     worker: String,
     #[schema(format = DateTime)]
     started_at: String,
     #[schema(required, format = DateTime)]
     finished_at: Option<String>,
     usage: Usage,
-    /// The commits it published, oldest first.
+    /// The commits that the run published, oldest first.
     commits: Vec<String>,
 }
 
@@ -111,9 +111,9 @@ impl From<run::Run> for Run {
     }
 }
 
-/// All runs of a job.
+/// The list of all runs of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunList {
-    /// Oldest first.
+    /// The runs, oldest first.
     pub(crate) runs: Vec<Run>,
 }

@@ -1,42 +1,42 @@
-//! The installation as the interface shows it.
+//! The wire format of the information about the installation.
 
 use journeyman_core::ports;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The installation.
+/// Information about the installation.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct System {
-    /// Of the program.
+    /// The version of the service.
     pub version: String,
-    /// Where agents run on the machine that answers; `null` if it carries out no jobs.
+    /// The sandbox of the machine that handles the request; `null` if the machine carries out no jobs.
     #[schema(required)]
     pub sandbox: Option<Containment>,
 }
 
-/// Where agents run, and what holds there.
+/// The sandbox of a machine, and its guarantees.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Containment {
-    /// The back end.
+    /// The name of the sandbox's back end.
     pub kind: String,
-    /// Whether agents are run: all that must hold does.
+    /// `true` if all required guarantees hold. Otherwise, the machine runs only the test model.
     pub enough: bool,
-    /// What it promises.
+    /// The guarantees of the sandbox.
     pub guarantees: Vec<Guarantee>,
 }
 
-/// Something that a sandbox promises.
+/// A guarantee of a sandbox.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Guarantee {
-    /// Such as `network`.
+    /// The name, such as `network`.
     pub name: String,
-    /// Whether it was seen to hold.
+    /// `true` if a test has shown that the guarantee holds.
     pub holds: bool,
-    /// Whether the configuration does without it.
+    /// `true` if the configuration does not require the guarantee.
     pub given_up: bool,
-    /// What it means here, or how to mend it.
+    /// A note on how the sandbox provides the guarantee, or the remedy if it does not.
     pub note: String,
 }
 

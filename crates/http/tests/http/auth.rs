@@ -1,4 +1,4 @@
-//! Who may call.
+//! Tests of authentication and permissions.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn with(service: &Service, method: &str, path: &str, key: &str) -> Answer 
 }
 
 #[tokio::test]
-async fn a_request_without_a_usable_key_is_told_why() {
+async fn a_request_without_a_usable_key_gets_401_and_the_reason() {
     let service = service().await;
     let expired = service.make_key(|key| key.expires_at = Some("2027-01-15T09:00:00Z".parse().unwrap())).await;
     service.world.advance(Duration::from_secs(365 * 24 * 3600));
@@ -40,14 +40,14 @@ async fn a_request_without_a_usable_key_is_told_why() {
 }
 
 #[tokio::test]
-async fn unknown_and_revoked_keys_are_told_the_same() {
+async fn unknown_and_revoked_keys_get_the_same_error() {
     let service = service().await;
     let keys = service.get("/v2/keys").await.json();
     let other = service.post("/v2/keys", r#"{"name":"other"}"#).await.json();
     let (id, secret) = (other["id"].as_str().unwrap(), other["secret"].as_str().unwrap());
     assert_eq!(with(&service, "GET", JOBS, secret).await.status, 200);
-    let gone = service.call("DELETE", &format!("/v2/keys/{id}"), "", |_| {}).await;
-    assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
+    let deleted = service.call("DELETE", &format!("/v2/keys/{id}"), "", |_| {}).await;
+    assert_eq!((deleted.status.as_u16(), deleted.text.as_str()), (204, ""));
     let revoked = with(&service, "GET", JOBS, secret).await;
     // A key of the right form that another installation made.
     let elsewhere = super::given::service().await;
@@ -63,7 +63,7 @@ async fn unknown_and_revoked_keys_are_told_the_same() {
 }
 
 #[tokio::test]
-async fn a_key_that_reads_cannot_write() {
+async fn a_key_with_the_read_scope_cannot_write() {
     let service = service().await;
     let job = service.job("x").await;
     let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
@@ -85,7 +85,7 @@ async fn a_key_that_reads_cannot_write() {
 }
 
 #[tokio::test]
-async fn a_limited_key_sees_its_projects_and_nothing_tells_of_others() {
+async fn a_limited_key_sees_its_projects_and_others_do_not_exist_for_it() {
     let service = service().await;
     let job = service.job("x").await;
     let made = service.post("/v2/projects", r#"{"id":"bakery","repository":"local:bakery"}"#).await;
@@ -98,16 +98,16 @@ async fn a_limited_key_sees_its_projects_and_nothing_tells_of_others() {
     let hidden = with(&service, "GET", "/v2/projects/shop", &baker).await;
     let missing = with(&service, "GET", "/v2/projects/nowhere", &baker).await;
     assert_eq!((hidden.status.as_u16(), hidden.json()["error"].clone()), (404, missing.json()["error"].clone()));
-    let other_way = job.replace("shop", "bakery");
+    let other_path = job.replace("shop", "bakery");
     for (method, path) in [
         ("GET", job.clone()),
         ("POST", format!("{job}/message")),
-        ("GET", other_way.clone()),
-        ("POST", format!("{other_way}/message")),
-        ("POST", format!("{other_way}/cancel")),
-        ("GET", format!("{other_way}/messages")),
-        ("GET", format!("{other_way}/events")),
-        ("GET", format!("{other_way}/diff")),
+        ("GET", other_path.clone()),
+        ("POST", format!("{other_path}/message")),
+        ("POST", format!("{other_path}/cancel")),
+        ("GET", format!("{other_path}/messages")),
+        ("GET", format!("{other_path}/events")),
+        ("GET", format!("{other_path}/diff")),
     ] {
         assert_eq!(with(&service, method, &path, &baker).await.status, 404, "{method} {path}");
     }
@@ -115,7 +115,7 @@ async fn a_limited_key_sees_its_projects_and_nothing_tells_of_others() {
         let answer = with(&service, method, path, &baker).await;
         assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
     }
-    // With another repository in its project it would read what it may not see.
+    // With another repository in its project, the key could read a repository that it may not see.
     for (method, path, body) in [
         ("PATCH", "/v2/projects/bakery", r#"{"repository":"local:shop"}"#),
         ("POST", "/v2/projects", r#"{"id":"bakery","repository":"local:shop"}"#),
@@ -129,7 +129,7 @@ async fn a_limited_key_sees_its_projects_and_nothing_tells_of_others() {
 }
 
 #[tokio::test]
-async fn a_key_with_an_address_list_is_refused_from_elsewhere() {
+async fn a_key_with_an_ip_allowlist_is_refused_from_other_addresses() {
     let service = service().await;
     let fixed = service.make_key(|key| key.allowed_ips = Some(vec![parse_network("192.0.2.0/24").unwrap()])).await;
     assert_eq!(with(&service, "GET", JOBS, &fixed).await.status, 200);
@@ -154,7 +154,7 @@ async fn a_key_with_an_address_list_is_refused_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_browser_from_elsewhere_is_refused_and_no_answer_invites_it() {
+async fn a_foreign_origin_is_refused_and_no_response_allows_it() {
     let service = service().await;
     for (origin, status) in [
         ("https://evil.example", 403),
@@ -175,7 +175,7 @@ async fn a_browser_from_elsewhere_is_refused_and_no_answer_invites_it() {
 }
 
 #[tokio::test]
-async fn git_takes_the_key_as_a_password() {
+async fn git_may_send_the_key_as_a_password() {
     let service = service().await;
     let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
     let basic = |key: &str| {
@@ -200,11 +200,11 @@ async fn git_takes_the_key_as_a_password() {
     assert_eq!(answer.status, 401, "{path}");
     assert!(answer.header("www-authenticate").starts_with("Basic"), "git asks for a password");
     let api = service.call("GET", JOBS, "", basic(&service.key)).await;
-    assert_eq!(api.status, 401, "the interface takes no password: browsers send them by themselves");
+    assert_eq!(api.status, 401, "the interface accepts no password, because browsers send passwords automatically");
 }
 
 #[tokio::test]
-async fn the_last_use_of_a_key_is_kept() {
+async fn the_last_use_of_a_key_is_stored() {
     let service = service().await;
     service.get(JOBS).await;
     let used = async {
@@ -216,7 +216,7 @@ async fn the_last_use_of_a_key_is_kept() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), used).await.expect("the last use is noted");
+    tokio::time::timeout(Duration::from_secs(10), used).await.expect("the last use is stored");
 }
 
 #[derive(Default)]
@@ -229,7 +229,7 @@ impl ClientConnection for Marked {
 }
 
 #[tokio::test]
-async fn the_server_is_told_which_connections_are_authenticated() {
+async fn the_connection_of_each_request_is_marked_as_authenticated_or_not() {
     let service = service().await;
     let damaged = "jmn_00000000000000000000000000000000";
     let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;

@@ -21,14 +21,14 @@ use journeyman_core::job::command::{Ending, Outcome, Published, Report, TurnArti
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
-    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, FreeSpace,
-    GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, ModelMeter, ModelTotals,
-    Passwords, PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError, SandboxError,
+    AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, DutyMeter, DutyTotals,
+    FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, ModelMeter,
+    ModelTotals, Passwords, PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError, SandboxError,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::LocalPull;
 use journeyman_core::run::Usage;
-use journeyman_core::time::Clock;
+use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
@@ -45,7 +45,7 @@ struct Outside;
 impl Diffs for Outside {
     async fn diff(&self, _: &Project, job: &Job) -> Result<Bytes, DiffError> {
         if job.title == "no diff" {
-            return Err(DiffError::Unavailable("the repository is away".into()));
+            return Err(DiffError::Unavailable("the repository is unavailable".into()));
         }
         Ok(Bytes::from_static(b"--- a/x\n+++ b/x\n"))
     }
@@ -61,13 +61,13 @@ impl GitServer for Outside {
         if request.path == "/nothing" {
             return Err(GitServerError::NotFound);
         }
-        let told = format!("{} {}{} by {}", request.method, project.id, request.path, request.user);
-        let body = futures::stream::once(async move { Ok(Bytes::from(told)) });
+        let text = format!("{} {}{} by {}", request.method, project.id, request.path, request.user);
+        let body = futures::stream::once(async move { Ok(Bytes::from(text)) });
         Ok(GitHttpResponse { status: 200, headers: vec![("X-Git".into(), "1".into())], body: Box::pin(body) })
     }
 }
 
-/// Nobody signs in with one here.
+/// A fake that accepts no password.
 struct NoPasswords;
 
 #[async_trait]
@@ -85,11 +85,11 @@ impl Passwords for NoPasswords {
     }
 }
 
-/// A machine whose sandbox was not tried yet.
+/// A fake of a machine, whose sandbox is not tested until [`Containing::containment`] is called.
 #[derive(Default)]
 pub(crate) struct PaperMachine {
     tries: AtomicU64,
-    /// Whether the container engine is unreachable.
+    /// `true` if the container engine is unreachable.
     pub(crate) is_away: AtomicBool,
 }
 
@@ -119,13 +119,20 @@ impl Containing for PaperMachine {
     }
 }
 
-/// One provider was called, and went wrong once.
+/// A fake of meters, with fixed counts.
 struct PaperMeter;
 
 impl ConnectionMeter for PaperMeter {
     fn connection_totals(&self) -> ConnectionTotals {
         let (refused, closed) = ([("address_limit", 3)].into(), [("idle_timeout", 4)].into());
         ConnectionTotals { limit: 100, authenticated: 1, unauthenticated: 2, accepted: 9, refused, closed }
+    }
+}
+
+impl DutyMeter for PaperMeter {
+    fn duties(&self) -> Vec<DutyTotals> {
+        let (last_success, last_duration) = (Some(Timestamp::from_micros(7_000_000)), Duration::from_millis(1500));
+        vec![DutyTotals { name: "retention", runs: 3, failures: 1, last_success, last_duration }]
     }
 }
 
@@ -156,7 +163,7 @@ impl PullPages for Outside {
     }
 }
 
-/// The service, with a key that may do everything and the project `shop`.
+/// A service with the project `shop`, and a key that allows all operations.
 pub(crate) struct Service {
     pub(crate) router: Router,
     pub(crate) store: Arc<MemoryStore>,
@@ -167,7 +174,7 @@ pub(crate) struct Service {
     pub(crate) shutdown: CancellationToken,
 }
 
-/// An answer, read to its end.
+/// A response with its complete body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -184,7 +191,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The stable code of an error, whose form is checked.
+    /// Returns the code of an error. Checks the form of the error's body.
     pub(crate) fn code(&self) -> String {
         let body = self.json();
         let mut fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
@@ -224,6 +231,7 @@ pub(crate) async fn service() -> Service {
         machine: Some(machine.clone()),
         models: Some(Arc::new(PaperMeter)),
         connections: Some(Arc::new(PaperMeter)),
+        duties: Some(Arc::new(PaperMeter)),
     };
     let settings = Settings {
         public_url: "http://localhost:8080".into(),
@@ -251,7 +259,7 @@ fn agents() -> Agents {
 }
 
 impl Service {
-    /// A key of a form chosen by `choose`; everything allowed before.
+    /// Creates a key, and returns its secret. The key allows all operations unless `choose` changes that.
     pub(crate) async fn make_key(&self, choose: impl FnOnce(&mut NewKey)) -> String {
         let mut new = NewKey {
             name: "ci".into(),
@@ -273,7 +281,7 @@ impl Service {
         secret
     }
 
-    /// A request from 192.0.2.1 with the service's key and a JSON content type, changed by `change`.
+    /// Sends a request from 192.0.2.1 with the service's key and a JSON content type, after `change` has changed it.
     pub(crate) async fn call(
         &self,
         method: &str,
@@ -288,7 +296,7 @@ impl Service {
         Answer { status: parts.status, headers: parts.headers, text }
     }
 
-    /// The same, with the answer's body still to be read.
+    /// Sends a request as [`Service::call`] does, and returns the response before its body is read.
     pub(crate) async fn begin(
         &self,
         method: &str,
@@ -313,7 +321,7 @@ impl Service {
         self.call("POST", path.as_ref(), body.to_owned(), |_| {}).await
     }
 
-    /// A job in `shop`; its path.
+    /// Creates a job in `shop`, and returns its path.
     pub(crate) async fn job(&self, prompt: &str) -> String {
         let body = serde_json::json!({ "prompt": prompt }).to_string();
         let made = self.post("/v2/agent/shop/job", &body).await;
@@ -321,7 +329,7 @@ impl Service {
         format!("/v2/agent/shop/job/{}", made.json()["id"].as_str().unwrap())
     }
 
-    /// Carries out what waits as a worker would, with nothing changed.
+    /// Carries out all waiting messages as a worker does, without any commits.
     pub(crate) async fn work(&self) {
         while let Some(claimed) = self.claim().await {
             let (id, token) = (claimed.0, claimed.1);
@@ -347,14 +355,14 @@ impl Service {
         }
     }
 
-    /// Takes the next run.
+    /// Claims the next run as a worker does.
     pub(crate) async fn claim(&self) -> Option<(journeyman_core::ids::JobId, journeyman_core::job::Token)> {
         let worker = WorkerId::from_uuid(Uuid::nil());
         let claimed = self.engine.claim(worker, Duration::from_secs(30)).await.unwrap()?;
         Some((claimed.job.id, claimed.lease.token))
     }
 
-    /// Lines in the log of the job at a path.
+    /// Returns the number of entries in the log of the job at a path.
     pub(crate) async fn log_length(&self, path: &str) -> usize {
         let id = path.rsplit('/').next().unwrap().parse().unwrap();
         self.store.log(id, 0, 10_000).await.unwrap().len()

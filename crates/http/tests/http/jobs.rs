@@ -1,4 +1,4 @@
-//! The life of a job, seen by a client.
+//! Tests of the operations on jobs, messages, and events.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use super::given::service;
 
 #[tokio::test]
-async fn the_record_has_its_seven_fields_in_their_order() {
+async fn the_record_has_seven_fields_in_a_fixed_order() {
     let service = service().await;
     let made = service.post("/v2/agent/shop/job", r#"{"prompt":"Add a README","unknown":1}"#).await;
     assert_eq!(made.status, 201);
@@ -37,7 +37,7 @@ async fn the_record_has_its_seven_fields_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_message_does_in_each_state_what_the_contract_says() {
+async fn a_message_has_the_documented_effect_in_each_status() {
     let service = service().await;
     let job = service.job("x").await;
     let send = |body: &'static str| service.post(format!("{job}/message"), body);
@@ -68,7 +68,7 @@ async fn a_message_does_in_each_state_what_the_contract_says() {
 }
 
 #[tokio::test]
-async fn what_a_job_waits_for_is_told_and_can_be_tried_now() {
+async fn the_details_show_what_a_job_waits_for_and_a_retry_ends_the_wait() {
     let service = service().await;
     let job = service.job("first").await;
     service.post(&format!("{job}/message"), r#"{"prompt":"second"}"#).await;
@@ -77,21 +77,21 @@ async fn what_a_job_waits_for_is_told_and_can_be_tried_now() {
     assert_eq!(details.as_object().unwrap().len(), 10);
 
     let (id, token) = service.claim().await.unwrap();
-    let reason = Reason::new(ReasonCode::RepositoryUnreachable, "the code host is away");
+    let reason = Reason::new(ReasonCode::RepositoryUnreachable, "the code host is unavailable");
     let (since, patience) = (service.world.now(), Duration::from_secs(3600));
     let outcome = Outcome::Waiting { reason: reason.clone(), since, patience, next: NextAttempt::Backoff(999) };
     service.engine.report(id, token, Report::Finished { outcome, usage: Usage::default() }).await.unwrap();
     let details = service.get(&format!("{job}/details")).await.json();
     let waiting = &details["waiting"];
-    assert_eq!(waiting["reason"], json!({"code": "repository_unreachable", "text": "the code host is away"}));
+    assert_eq!(waiting["reason"], json!({"code": "repository_unreachable", "text": "the code host is unavailable"}));
     assert_eq!((&waiting["attempts"], &waiting["projectOnHold"]), (&json!(1), &json!(false)), "{details:#}");
     let metrics = service.get("/metrics").await.text;
     assert!(metrics.contains("journeyman_jobs_waiting{cause=\"repository_unreachable\"} 1"), "{metrics}");
 
-    assert!(service.claim().await.is_none(), "it waits");
+    assert!(service.claim().await.is_none(), "the message waits");
     let retried = service.post(&format!("{job}/retry"), "").await;
     assert_eq!((retried.status.as_u16(), retried.json()["status"].clone()), (200, json!("active")));
-    assert!(service.claim().await.is_some(), "now");
+    assert!(service.claim().await.is_some(), "the retry is due now");
     assert_eq!(service.get(&format!("{job}/details")).await.json()["waiting"], json!(null), "an attempt runs");
 
     // The hold of a project is also shown for jobs without an attempt.
@@ -105,7 +105,7 @@ async fn what_a_job_waits_for_is_told_and_can_be_tried_now() {
 }
 
 #[tokio::test]
-async fn messages_have_receipts_and_can_be_withdrawn_while_they_wait() {
+async fn messages_have_receipts_and_can_be_withdrawn_while_they_are_queued() {
     let service = service().await;
     let job = service.job("first").await;
     service.post(&format!("{job}/message"), r#"{"prompt":"second","delivery":"queue"}"#).await;
@@ -121,7 +121,7 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_wait() {
     let back = service.call("DELETE", &path(1), "", |_| {}).await;
     assert_eq!((back.status.as_u16(), back.json()["status"].clone()), (200, json!("active")));
     let again = service.call("DELETE", &path(1), "", |_| {}).await;
-    assert_eq!((again.status.as_u16(), again.json()), (200, back.json()), "withdrawing twice answers as once");
+    assert_eq!((again.status.as_u16(), again.json()), (200, back.json()), "a second withdrawal gets the same response");
     let none = service.call("DELETE", &format!("{job}/message/msg_{}", "0".repeat(32)), "", |_| {}).await;
     assert_eq!((none.status.as_u16(), none.code()), (404, "message_not_found".to_owned()));
     let other = service.job("another").await;
@@ -134,7 +134,7 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_wait() {
 }
 
 #[tokio::test]
-async fn the_time_that_a_job_shows_excludes_it() {
+async fn a_time_filter_with_the_job_s_own_time_excludes_the_job() {
     let service = service().await;
     let job = service.job("first").await;
     let at = service.get(&job).await.json()["createdAt"].as_str().unwrap().to_owned();
@@ -153,7 +153,7 @@ async fn the_time_that_a_job_shows_excludes_it() {
 }
 
 #[tokio::test]
-async fn the_same_request_with_the_same_key_happens_once() {
+async fn a_request_with_an_idempotency_key_takes_effect_once() {
     let service = service().await;
     let keyed = |key: &'static str| {
         move |request: &mut Request<Body>| drop(request.headers_mut().insert("idempotency-key", key.parse().unwrap()))
@@ -183,7 +183,7 @@ async fn the_same_request_with_the_same_key_happens_once() {
 }
 
 #[tokio::test]
-async fn the_limit_of_the_hour_holds_for_each_project_and_kind() {
+async fn the_hourly_limit_applies_to_each_project_and_kind() {
     let service = service().await;
     service.call("PATCH", "/v2/projects/shop", r#"{"limits":{"messagePerHour":2}}"#, |_| {}).await;
     let job = service.job("x").await;
@@ -201,7 +201,7 @@ async fn the_limit_of_the_hour_holds_for_each_project_and_kind() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_told_apart_from_a_used_up_limit() {
+async fn a_full_queue_and_a_used_up_limit_have_different_errors() {
     let service = service().await;
     service.call("PATCH", "/v2/projects/shop", r#"{"limits":{"messagePerHour":0}}"#, |_| {}).await;
     let job = service.job("x").await;
@@ -243,7 +243,7 @@ async fn a_list_is_read_page_by_page_while_jobs_are_created() {
 }
 
 #[tokio::test]
-async fn a_client_that_knows_the_record_is_told_nothing_new() {
+async fn a_client_that_has_the_current_record_gets_304() {
     let service = service().await;
     let job = service.job("x").await;
     let tag = service.get(&job).await.header("etag").to_owned();
@@ -264,7 +264,7 @@ async fn a_client_that_knows_the_record_is_told_nothing_new() {
 }
 
 #[tokio::test]
-async fn a_long_poll_answers_when_the_job_is_done() {
+async fn a_long_poll_returns_when_the_job_is_completed() {
     let service = service().await;
     let job = service.job("x").await;
     let waiting = format!("{job}?wait=60");
@@ -273,11 +273,11 @@ async fn a_long_poll_answers_when_the_job_is_done() {
         service.work().await;
     });
     assert_eq!(answer.json()["status"], "completed");
-    assert_eq!(service.get(&waiting).await.json()["status"], "completed", "and at once where it is done");
+    assert_eq!(service.get(&waiting).await.json()["status"], "completed", "a completed job is returned immediately");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_poll_ends_after_its_time_and_when_we_stop() {
+async fn a_long_poll_ends_after_its_time_and_at_shutdown() {
     let service = service().await;
     let job = service.job("x").await;
     let begun = tokio::time::Instant::now();
@@ -313,7 +313,7 @@ async fn events_are_pages_of_json_on_request() {
 }
 
 #[tokio::test]
-async fn a_stream_of_events_is_resumed_where_it_broke() {
+async fn an_event_stream_is_resumed_after_the_last_event() {
     let service = service().await;
     let job = service.job("x").await;
     let resume = |request: &mut Request<Body>| {
@@ -360,7 +360,7 @@ async fn a_stream_ends_when_its_key_is_revoked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_when_its_job_is_gone() {
+async fn a_stream_ends_when_its_job_is_deleted() {
     let service = service().await;
     let job = service.job("x").await;
     let response = service.begin("GET", &format!("{job}/events"), "", |_| {}).await;
@@ -372,7 +372,7 @@ async fn a_stream_ends_when_its_job_is_gone() {
 }
 
 #[tokio::test]
-async fn a_diff_is_text_and_a_repository_that_is_away_is_said_so() {
+async fn a_diff_is_text_and_an_unavailable_repository_is_an_error() {
     let service = service().await;
     let job = service.job("x").await;
     let diff = service.get(&format!("{job}/diff")).await;
@@ -382,7 +382,7 @@ async fn a_diff_is_text_and_a_repository_that_is_away_is_said_so() {
 }
 
 #[tokio::test]
-async fn a_creation_chooses_ref_model_agent_branch_and_title() {
+async fn a_job_can_be_created_with_a_ref_model_agent_branch_and_title() {
     let service = service().await;
     let body =
         json!({"prompt": "x", "ref": "v1", "model": "m", "agent": "other", "branch": "b", "draft": true, "title": "T"});

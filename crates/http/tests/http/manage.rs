@@ -1,4 +1,4 @@
-//! Projects and keys.
+//! Tests of the operations on projects and keys.
 
 use journeyman_core::ports::KeyStore;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::given::service;
 
 #[tokio::test]
-async fn a_project_is_made_read_changed_and_deleted() {
+async fn a_project_is_created_read_changed_and_deleted() {
     let service = service().await;
     let body = json!({
         "id": "web", "repository": "https://example.com/web.git", "ref": "main",
@@ -39,7 +39,7 @@ async fn a_project_is_made_read_changed_and_deleted() {
             "processes",
             "runSeconds"
         ],
-        "every limit is named, also one that is not set"
+        "every limit is present, even if it is not set"
     );
     assert_eq!(service.get("/v2/projects/web").await.json(), project);
 
@@ -52,14 +52,14 @@ async fn a_project_is_made_read_changed_and_deleted() {
     assert_eq!(changed["secrets"], json!([]));
     assert_eq!(changed["codeHost"]["hasToken"], true);
 
-    let gone = service.call("DELETE", "/v2/projects/web", "", |_| {}).await;
-    assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
+    let deleted = service.call("DELETE", "/v2/projects/web", "", |_| {}).await;
+    assert_eq!((deleted.status.as_u16(), deleted.text.as_str()), (204, ""));
     assert_eq!(service.get("/v2/projects/web").await.code(), "project_not_found");
     assert_eq!(service.call("DELETE", "/v2/projects/web", "", |_| {}).await.status, 404);
 }
 
 #[tokio::test]
-async fn a_repository_at_a_link_local_or_metadata_address_is_an_administrator_s_and_audited() {
+async fn only_an_administrator_can_use_a_link_local_or_metadata_address_and_it_is_audited() {
     let service = service().await;
     let body = |id: &str, repository: &str| json!({"id": id, "repository": repository}).to_string();
     let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
@@ -109,7 +109,7 @@ async fn a_project_with_active_jobs_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_project_is_said() {
+async fn each_error_in_a_project_has_its_code() {
     let service = service().await;
     for (body, code) in [
         (json!({"id": "a", "repository": "nonsense"}), "invalid_body"),
@@ -132,12 +132,12 @@ async fn what_is_wrong_with_a_project_is_said() {
     assert_eq!(service.post("/v2/projects", &deep).await.code(), "invalid_json");
     let broken = service.post("/v2/projects", r#"{"id":"a","repository":"local:broken"}"#).await;
     assert_eq!((broken.status.as_u16(), broken.code()), (500, "internal".to_owned()));
-    assert!(!broken.text.contains("full disk"), "the cause is for the log: {}", broken.text);
+    assert!(!broken.text.contains("full disk"), "the cause is only for the log: {}", broken.text);
     assert_eq!(service.get("/v2/projects/a").await.status, 404);
 }
 
 #[tokio::test]
-async fn a_key_is_shown_once() {
+async fn the_secret_of_a_key_is_shown_once() {
     let service = service().await;
     let body = json!({"name": "ci", "scopes": ["read"], "projects": ["shop"], "expiresAt": null, "allowedIps": ["10.0.0.0/8"]});
     let made = service.post("/v2/keys", &body.to_string()).await;

@@ -1,4 +1,4 @@
-//! Requests that are wrong, and what they are told.
+//! Tests of invalid requests.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use axum::http::Request;
 use super::given::service;
 
 #[tokio::test]
-async fn a_wrong_body_is_refused_with_a_text_that_names_what_is_wrong() {
+async fn an_invalid_body_is_refused_and_the_error_names_the_problem() {
     let service = service().await;
     let job = service.job("x").await;
     let too_long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(100_001));
@@ -44,7 +44,7 @@ async fn a_wrong_body_is_refused_with_a_text_that_names_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn what_a_creation_chooses_is_checked() {
+async fn the_fields_of_a_new_job_are_checked() {
     let service = service().await;
     for (body, named) in [
         (r#"{"prompt":"x","ref":"a b"}"#, "ref"),
@@ -61,7 +61,7 @@ async fn what_a_creation_chooses_is_checked() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_said_to_be_json_is_refused() {
+async fn a_body_without_a_json_content_type_is_refused() {
     let service = service().await;
     let job = service.job("x").await;
     let path = format!("{job}/message");
@@ -90,7 +90,7 @@ async fn a_body_that_is_not_said_to_be_json_is_refused() {
 }
 
 #[tokio::test]
-async fn unknown_paths_and_methods_have_the_form_of_every_error() {
+async fn unknown_paths_and_methods_get_errors_in_the_common_form() {
     let service = service().await;
     let job = service.job("x").await;
     let job_id = job.rsplit('/').next().unwrap().to_owned();
@@ -118,7 +118,7 @@ async fn unknown_paths_and_methods_have_the_form_of_every_error() {
 }
 
 #[tokio::test]
-async fn a_wrong_query_parameter_is_named() {
+async fn an_invalid_query_parameter_is_named() {
     let service = service().await;
     let job = service.job("x").await;
     for (path, named) in [
@@ -144,7 +144,7 @@ async fn a_wrong_query_parameter_is_named() {
 }
 
 #[tokio::test]
-async fn a_request_id_is_the_clients_own_where_it_is_harmless() {
+async fn the_client_s_request_id_is_used_if_it_has_a_safe_form() {
     let service = service().await;
     for (given, taken) in [("trace-1.2_3", true), ("", false), ("a b", false), ("<x>", false)] {
         let answer = service
@@ -158,7 +158,7 @@ async fn a_request_id_is_the_clients_own_where_it_is_harmless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_arrive_is_not_waited_for() {
+async fn a_body_that_does_not_arrive_times_out() {
     let service = service().await;
     let job = service.job("x").await;
     let begun = tokio::time::Instant::now();
@@ -169,7 +169,7 @@ async fn a_body_that_does_not_arrive_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_refused() {
+async fn an_incomplete_body_is_refused() {
     let service = service().await;
     let job = service.job("x").await;
     let broken = Body::from_stream(futures::stream::once(async {
@@ -180,11 +180,11 @@ async fn a_body_that_breaks_off_is_refused() {
 }
 
 #[tokio::test]
-async fn bodies_that_arrive_together_have_room_or_are_told_to_come_back() {
+async fn requests_are_refused_while_the_memory_for_bodies_is_used_up() {
     let service = std::sync::Arc::new(service().await);
     let job = service.job("x").await;
     let path = format!("{job}/message");
-    // Bodies of the largest size that never end: each keeps its room.
+    // Bodies that never end: each reserves the memory of the largest body.
     let mut open = tokio::task::JoinSet::new();
     for _ in 0..128 {
         let (service, path) = (std::sync::Arc::clone(&service), path.clone());
@@ -199,13 +199,13 @@ async fn bodies_that_arrive_together_have_room_or_are_told_to_come_back() {
         if answer.status != 200 {
             break answer;
         }
-        assert!(std::time::Instant::now() < end, "there is room without end");
+        assert!(std::time::Instant::now() < end, "the memory for bodies is never used up");
         tokio::task::yield_now().await;
     };
     assert_eq!((refused.status.as_u16(), refused.code()), (503, "overloaded".to_owned()));
     assert!(refused.headers.contains_key("retry-after"));
     open.shutdown().await;
-    assert_eq!(service.post(&path, r#"{"prompt":"y"}"#).await.status, 200, "the room is given back");
+    assert_eq!(service.post(&path, r#"{"prompt":"y"}"#).await.status, 200, "the memory is released");
 }
 
 /// Returns a body compressed with `gzip` or `zstd`.

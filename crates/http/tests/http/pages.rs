@@ -1,5 +1,5 @@
-//! The pages behind the whole router: sessions and keys do not stand for each other, and what a page sends goes through
-//! the interface with the rights of its user.
+//! Tests of the dashboard in the complete router: it accepts sessions and no keys, the interface accepts keys and no
+//! sessions, and a form has the rights of its user.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -48,7 +48,7 @@ async fn send(service: &Service, token: &str, method: &str, path: &str, form: &s
 }
 
 #[tokio::test]
-async fn a_key_opens_no_page_and_a_session_calls_no_interface() {
+async fn pages_accept_no_keys_and_the_interface_accepts_no_sessions() {
     let service = service().await;
     let page = service.get("/projects/shop/jobs").await;
     assert_eq!((page.status.as_u16(), page.header("location")), (303, "/login?next=%2Fprojects%2Fshop%2Fjobs"));
@@ -60,21 +60,21 @@ async fn a_key_opens_no_page_and_a_session_calls_no_interface() {
 }
 
 #[tokio::test]
-async fn a_job_from_a_page_is_its_users() {
+async fn a_job_that_is_created_on_a_page_has_its_user_as_author() {
     let service = service().await;
     let token = signed_in(&service, Role::Member).await;
     let sent = send(&service, &token, "POST", "/projects/shop/jobs", "prompt=Fix+it&once=k1").await;
     assert_eq!(sent.status, 303, "{sent:?}");
     let again = send(&service, &token, "POST", "/projects/shop/jobs", "prompt=Fix+it&once=k1").await;
-    assert_eq!(again.header("location"), sent.header("location"), "a form that is sent twice counts once");
+    assert_eq!(again.header("location"), sent.header("location"), "a form that is sent twice creates one job");
     let id = sent.header("location").rsplit('/').next().unwrap().parse().unwrap();
     let messages = service.store.messages(id).await.unwrap();
-    let told = serde_json::to_value(messages[0].origin).unwrap();
-    assert_eq!((messages[0].author.as_deref(), told), (Some("a-member"), "dashboard".into()));
+    let origin = serde_json::to_value(messages[0].origin).unwrap();
+    assert_eq!((messages[0].author.as_deref(), origin), (Some("a-member"), "dashboard".into()));
 }
 
 #[tokio::test]
-async fn what_each_role_may_holds_in_the_interface_too() {
+async fn a_user_s_role_limits_which_keys_the_user_manages() {
     let service = service().await;
     let member = signed_in(&service, Role::Member).await;
     let form = "name=ci&scope=write&days=30&project=shop";
@@ -83,13 +83,13 @@ async fn what_each_role_may_holds_in_the_interface_too() {
     let keys = service.store.keys().await.unwrap();
     let own =
         keys.iter().find(|key| key.name == "ci" && key.creator.as_deref().is_some_and(|by| by.starts_with("usr_")));
-    let own = own.expect("the key has its maker");
+    let own = own.expect("the key has a creator");
     assert_eq!(own.projects.as_ref().map(Vec::len), Some(1));
     let refused = send(&service, &member, "POST", "/keys", "name=all&scope=write&days=30").await;
     assert_eq!(refused.status, 422, "{refused:?}");
     let others = keys.iter().find(|key| key.id != own.id).unwrap();
     let path = format!("/keys/{}/revoke", others.id);
-    assert_eq!(send(&service, &member, "POST", &path, "").await.status, 404, "another's key is not there");
+    assert_eq!(send(&service, &member, "POST", &path, "").await.status, 404, "the key of another user is not visible");
     assert_eq!(send(&service, &member, "POST", &format!("/keys/{}/revoke", own.id), "").await.status, 303);
 
     let administrator = signed_in(&service, Role::Administrator).await;
@@ -100,13 +100,16 @@ async fn what_each_role_may_holds_in_the_interface_too() {
 }
 
 #[tokio::test]
-async fn a_repository_that_cannot_be_read_is_told_before_the_project_is_made() {
+async fn an_unreadable_repository_is_reported_before_the_project_is_created() {
     let service = service().await;
     let token = signed_in(&service, Role::Administrator).await;
     let form = "id=gone&where=remote&repository=https://gone.example/a.git";
     let refused = send(&service, &token, "POST", "/projects", form).await;
     assert_eq!(refused.status, 422);
-    assert!(refused.text.contains("There is none.") && refused.text.contains("name=\"untested\""), "{refused:?}");
+    assert!(
+        refused.text.contains("The repository does not exist.") && refused.text.contains("name=\"untested\""),
+        "{refused:?}"
+    );
     let made = send(&service, &token, "POST", "/projects", &format!("{form}&untested=on")).await;
     assert_eq!((made.status.as_u16(), made.header("location")), (303, "/projects/gone/jobs?done=created"));
     for (path, body, status) in [

@@ -1,4 +1,4 @@
-//! Health, numbers, the description of the interface.
+//! Tests of health, metrics, and the description of the interface.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::given::service;
 
 #[tokio::test]
-async fn health_numbers_and_descriptions_need_no_key() {
+async fn health_metrics_and_documentation_need_no_key() {
     let service = service().await;
     service.job("x").await;
     for (path, kind, part) in [
@@ -26,9 +26,9 @@ async fn health_numbers_and_descriptions_need_no_key() {
         assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, kind), "{path}");
         assert!(answer.text.contains(part), "{path}");
     }
-    let numbers = service.get("/metrics").await.text;
+    let metrics = service.get("/metrics").await.text;
     let line = "journeyman_http_requests_total{method=\"POST\",route=\"/v2/agent/{projectId}/job\",status=\"201\"} 1";
-    assert!(numbers.contains(line), "{numbers}");
+    assert!(metrics.contains(line), "{metrics}");
     for line in [
         "journeyman_accepted_total{kind=\"create\"} 1",
         "journeyman_model_calls_total{provider=\"anthropic\",outcome=\"ok\"} 2",
@@ -42,14 +42,14 @@ async fn health_numbers_and_descriptions_need_no_key() {
         "journeyman_connections_refused_total{cause=\"address_limit\"} 3",
         "journeyman_connections_closed_total{cause=\"idle_timeout\"} 4",
     ] {
-        assert!(numbers.contains(line), "{line}: {numbers}");
+        assert!(metrics.contains(line), "{line}: {metrics}");
     }
 }
 
 #[tokio::test]
-async fn what_holds_of_the_sandbox_is_told_to_administrators() {
+async fn administrators_see_the_guarantees_of_the_sandbox() {
     let service = service().await;
-    assert!(service.get("/readyz").await.json()["sandbox"].is_null(), "it was not tried yet");
+    assert!(service.get("/readyz").await.json()["sandbox"].is_null(), "the sandbox was not tested yet");
     let system = service.get("/v2/system").await.json();
     let lost = json!({"name": "memory", "holds": false, "givenUp": true, "note": "no control groups"});
     assert_eq!(system["sandbox"]["guarantees"][1], lost, "{system}");
@@ -59,10 +59,10 @@ async fn what_holds_of_the_sandbox_is_told_to_administrators() {
 }
 
 #[tokio::test]
-async fn a_disk_below_its_reserve_is_told_of() {
+async fn a_disk_below_its_reserve_is_reported() {
     let service = service().await;
     let ready = service.get("/readyz").await.json();
-    assert_eq!(ready["status"], "ready", "requests are served all the same");
+    assert_eq!(ready["status"], "ready", "requests are still handled");
     let disk = json!({"freeBytes": 10, "reserveBytes": 20, "enough": false});
     assert_eq!(ready["disk"], disk, "no run is claimed");
     let metrics = service.get("/metrics").await.text;
@@ -72,20 +72,20 @@ async fn a_disk_below_its_reserve_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_machine_that_can_make_no_sandbox_is_not_ready_and_lives() {
+async fn a_machine_that_cannot_create_a_sandbox_is_healthy_but_not_ready() {
     let service = service().await;
     service.machine.is_away.store(true, Ordering::SeqCst);
     let answer = service.get("/readyz").await;
     assert_eq!((answer.status.as_u16(), answer.code().as_str()), (503, "sandbox_unavailable"), "{answer:?}");
     assert!(answer.text.contains("the container engine does not answer"), "{answer:?}");
-    assert!(!answer.text.contains("/run/"), "it is said to whoever asks: {answer:?}");
+    assert!(!answer.text.contains("/run/"), "the path is not for clients without a key: {answer:?}");
     assert_eq!(service.get("/healthz").await.status.as_u16(), 200, "a restart would not help");
     service.machine.is_away.store(false, Ordering::SeqCst);
     assert_eq!(service.get("/readyz").await.status.as_u16(), 200);
 }
 
 #[test]
-fn the_page_asks_no_other_host() {
+fn the_documentation_loads_nothing_from_other_hosts() {
     let page = include_str!("../../assets/docs.html");
     assert!(!page.contains("http://") && !page.contains("https://"));
     let digest: String =
@@ -94,10 +94,10 @@ fn the_page_asks_no_other_host() {
 }
 
 #[test]
-fn the_kept_document_is_the_generated_one() {
+fn the_stored_document_is_the_generated_one() {
     let generated: Value = serde_json::from_str(&document(env!("CARGO_PKG_VERSION")).to_string()).unwrap();
-    let kept: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
-    assert!(generated == kept, "the interface has changed: run `make openapi` and review docs/openapi.json");
+    let stored: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
+    assert!(generated == stored, "the interface has changed: run `make openapi` and review docs/openapi.json");
 }
 
 #[test]

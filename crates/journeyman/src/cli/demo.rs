@@ -18,7 +18,7 @@ use self::show::Printer;
 use super::job::event_lines;
 use super::store::print;
 use crate::app;
-use crate::client::{Client, ClientError, Request};
+use crate::client::{Client, ClientError, Request, idempotency_key};
 use crate::config::{self, Layer};
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
     let settings = config::isolated(Layer {
         data_dir: Some(data_dir.clone()),
         listen: Some(address(&arguments)),
-        // The demo shows the agent's events itself, so the log needs only problems.
+        // The demo shows the agent's events itself, so the log needs only warnings and errors.
         log: Some("warn".to_owned()),
         ..Layer::default()
     })?;
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
         let key = make_key(&cases).await?;
         let data = data_dir.display().to_string();
         let shown = tokio::select! {
-            shown = story(&cases, &url, &key, &git, &data, (&program, arguments.exit)) => shown,
+            shown = show_workflow(&cases, &url, &key, &git, &data, (&program, arguments.exit)) => shown,
             () = stages.drain.cancelled() => Ok(()),
         };
         if arguments.exit || shown.is_err() {
@@ -122,7 +122,7 @@ pub(super) async fn make_key(cases: &UseCases) -> anyhow::Result<String> {
     }
 }
 
-async fn story(
+async fn show_workflow(
     cases: &UseCases,
     url: &str,
     key: &str,
@@ -146,7 +146,8 @@ async fn story(
     out.step("A project with a repository on the built-in code host")?;
     let project = json!({"id": "demo", "repository": "local:demo"});
     out.curl("POST", "/v2/projects", Some(&project))?;
-    let project = match client.json(Request::post("/v2/projects").body(&project, None)).await {
+    let idempotency = idempotency_key("demo");
+    let project = match client.json(Request::post("/v2/projects").body(&project, Some(&idempotency))).await {
         // An earlier demo used this data directory.
         Err(ClientError::Refused { body, .. }) if body["code"] == "project_exists" => {
             client.json(Request::get("/v2/projects/demo")).await?
@@ -196,7 +197,7 @@ async fn story(
 async fn send(client: &Client, out: &Printer, path: &str, prompt: &str) -> anyhow::Result<Value> {
     let body = json!({ "prompt": prompt });
     out.curl("POST", path, Some(&body))?;
-    let key = format!("demo-{:016x}", rand::Rng::next_u64(&mut rand::rng()));
+    let key = idempotency_key("demo");
     let record = client.json(Request::post(path).body(&body, Some(&key))).await?;
     out.document(&record)?;
     Ok(record)

@@ -1,4 +1,4 @@
-//! `journeyman doctor`: checks what the service needs, and says how to mend what is missing.
+//! `journeyman doctor`: checks the requirements of the service, and prints the remedies for those that are not met.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -16,10 +16,11 @@ use super::store::{StoreArgs, block_on, print, print_json};
 use crate::config::{Database, Settings};
 use crate::{app, scope};
 
-/// The oldest git that takes its settings from `GIT_CONFIG_COUNT`, on which the service's safety rests.
+/// The first version of git that reads settings from `GIT_CONFIG_COUNT`. The service depends on them to override unsafe
+/// settings of repositories.
 const OLDEST_GIT: (u32, u32) = (2, 31);
 
-/// Less free space than this is worth a word, in bytes.
+/// The free disk space, in bytes, below which a warning is printed.
 const LITTLE_SPACE: u64 = 1 << 30;
 
 #[derive(Debug, Args)]
@@ -43,14 +44,14 @@ enum Health {
 struct Finding {
     check: String,
     health: Health,
-    /// What was found, and how to mend it.
+    /// The result, and the remedy if the check failed.
     text: String,
 }
 
-/// Carries out the checks; exit code 1 if one of them fails.
+/// Runs the checks. The exit code is 1 if a check fails.
 pub(crate) fn run(arguments: DoctorArgs) -> anyhow::Result<ExitCode> {
     let settings = arguments.store.settings()?;
-    // As `serve` does, so that it finds what `serve` finds.
+    // `serve` does the same, so the checks have the same results as in the service.
     scope::enter(&settings)?;
     let findings = block_on(async { Ok(examine(&settings).await) })?;
     if arguments.json {
@@ -113,14 +114,14 @@ fn finding(check: &str, health: Health, text: impl Into<String>) -> Finding {
 fn data_dir(dir: &Path) -> Finding {
     let check = "data directory";
     if let Err(error) = app::make_private_dir(dir) {
-        return finding(check, Health::Failure, format!("{error:#}; name another with --data-dir"));
+        return finding(check, Health::Failure, format!("{error:#}; choose another folder with --data-dir"));
     }
     let probe = dir.join(format!("doctor.{}", std::process::id()));
     let written = std::fs::write(&probe, "probe").and_then(|()| std::fs::remove_file(&probe));
     match written {
         Ok(()) => finding(check, Health::Ok, format!("{} can be written", dir.display())),
         Err(error) => {
-            let text = format!("{} cannot be written ({error}); give it to this user, or name another", dir.display());
+            let text = format!("{} cannot be written ({error}); change its owner, or choose another", dir.display());
             finding(check, Health::Failure, text)
         }
     }
@@ -135,7 +136,7 @@ fn space(dir: &Path) -> Finding {
                 if free < LITTLE_SPACE { (Health::Warning, "; workspaces may need more") } else { (Health::Ok, "") };
             finding(check, health, format!("{} MiB are free{more}", free >> 20))
         }
-        Err(error) => finding(check, Health::Warning, format!("could not be found out: {error}")),
+        Err(error) => finding(check, Health::Warning, format!("the free space could not be determined: {error}")),
     }
 }
 
@@ -151,15 +152,15 @@ async fn database(settings: &Settings) -> Finding {
     let check = "database";
     let database = &settings.database;
     if app::master_key(settings).is_err() {
-        return finding(check, Health::Failure, "needs the master key");
+        return finding(check, Health::Failure, "not checked, because it needs the master key");
     }
     if matches!(database, Database::Sqlite(path) if !path.exists()) {
-        return finding(check, Health::Ok, format!("{database} will be made at the first start"));
+        return finding(check, Health::Ok, format!("{database} will be created at the first start"));
     }
-    // Looking changes nothing.
-    let mut looking = settings.clone();
-    looking.auto_migrate = false;
-    match app::open_store(&looking).await {
+    // The check must not change the database.
+    let mut unchanging = settings.clone();
+    unchanging.auto_migrate = false;
+    match app::open_store(&unchanging).await {
         Err(error) if settings.auto_migrate && is_older(&error) => {
             finding(check, Health::Ok, format!("{database} answers; the next start brings its schema up to date"))
         }
@@ -177,21 +178,21 @@ fn is_older(error: &anyhow::Error) -> bool {
 
 async fn git(settings: &Settings) -> Finding {
     let check = "git";
-    let mend = "install git 2.31 or later (Debian: apt-get install git), or name it with --git";
+    let remedy = "install git 2.31 or later (Debian: apt-get install git), or set its path with --git";
     let git = match app::git(settings) {
         Ok(git) => git,
         Err(error) => return finding(check, Health::Failure, format!("{error:#}")),
     };
     let version = match git.command(["version"]).run().await.and_then(journeyman_git::Output::text) {
         Ok(version) => version.trim().to_owned(),
-        Err(error) => return finding(check, Health::Failure, format!("{error}; {mend}")),
+        Err(error) => return finding(check, Health::Failure, format!("{error}; {remedy}")),
     };
     if git_version(&version).is_none_or(|found| found < OLDEST_GIT) {
-        return finding(check, Health::Failure, format!("{version} is too old; {mend}"));
+        return finding(check, Health::Failure, format!("{version} is too old; {remedy}"));
     }
-    // As objects of agents are read: with a bound on its memory.
+    // The service reads agents' objects with a memory limit.
     if let Err(error) = git.command(["version"]).memory_bytes(1 << 30).run().await {
-        let text = format!("git does not run with a bound on its memory ({error}); Debian: apt-get install util-linux");
+        let text = format!("git does not run with a memory limit ({error}); Debian: apt-get install util-linux");
         return finding(check, Health::Failure, text);
     }
     let programs = git.command(["--exec-path"]).run().await.and_then(journeyman_git::Output::text);
@@ -206,7 +207,7 @@ async fn git(settings: &Settings) -> Finding {
     }
 }
 
-/// `git version 2.39.5 (Apple Git-154)` is (2, 39).
+/// Parses the output of `git version`: `git version 2.39.5 (Apple Git-154)` is (2, 39).
 fn git_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.strip_prefix("git version ")?.split(['.', ' ', '-']);
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -217,11 +218,11 @@ fn address(settings: &Settings) -> Finding {
     match TcpListener::bind(settings.listen) {
         Ok(_) => finding(check, Health::Ok, format!("{} is free", settings.listen)),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            let text = format!("{} is in use: by the service itself, or choose another with --listen", settings.listen);
+            let text = format!("{} is in use; if not by the service, choose another with --listen", settings.listen);
             finding(check, Health::Warning, text)
         }
         Err(error) => {
-            let text = format!("{} cannot be listened on ({error}); choose another with --listen", settings.listen);
+            let text = format!("cannot listen on {} ({error}); choose another address with --listen", settings.listen);
             finding(check, Health::Failure, text)
         }
     }
@@ -238,12 +239,12 @@ fn program(id: &str, agent: &AgentSpec, path: &str) -> Finding {
     match found {
         Some(program) => finding(&check, Health::Ok, program.display().to_string()),
         None if agent.install.is_some() => {
-            let text = format!("not installed; if it is wanted: journeyman agent install {id}");
+            let text = format!("not installed; to use it, run: journeyman agent install {id}");
             finding(&check, Health::Ok, text)
         }
         None => {
             let text =
-                format!("{name} is not on the path ({path}); install it, or write its whole path in [agents.{id}]");
+                format!("{name} is not in the search path ({path}); install it, or set its full path in [agents.{id}]");
             finding(&check, Health::Failure, text)
         }
     }
@@ -254,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_git_are_read() {
+    fn the_version_of_git_is_parsed() {
         for (text, version) in [
             ("git version 2.39.5", Some((2, 39))),
             ("git version 2.39.5 (Apple Git-154)", Some((2, 39))),

@@ -9,7 +9,6 @@ use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use rand::Rng;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -19,7 +18,7 @@ use self::exit::{Exit, Failure};
 pub(super) use self::render::plain;
 pub(super) use self::watch::event_lines;
 use super::store::{is_output_closed, print, print_lines, write_out};
-use crate::client::{Client, Request};
+use crate::client::{Client, Request, idempotency_key};
 
 /// Runs a command of `journeyman job`.
 pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
@@ -130,7 +129,7 @@ impl Session {
 
     /// Sends a request with an idempotency key, then waits for the job or watches it if asked.
     async fn submit(&self, path: String, body: &Value, then: ThenArgs, after: u64) -> Result<Exit, Failure> {
-        let key = then.idempotency_key.unwrap_or_else(|| format!("cli-{:016x}", rand::rng().next_u64()));
+        let key = then.idempotency_key.unwrap_or_else(|| idempotency_key("cli"));
         let record = self.client.json(Request::post(path).body(body, Some(&key))).await?;
         let job = record["id"].as_str().unwrap_or_default().to_owned();
         if then.watch {

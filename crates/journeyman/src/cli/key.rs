@@ -1,4 +1,4 @@
-//! `journeyman key`: API keys, in the store itself.
+//! `journeyman key`: API keys, with or without a running service.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -75,14 +75,14 @@ enum ScopeArg {
 #[derive(Debug, Clone, Copy)]
 enum Lifetime {
     For(Duration),
-    Ever,
+    Unlimited,
 }
 
 fn lifetime(text: &str) -> Result<Lifetime, humantime::DurationError> {
-    if text == "never" { Ok(Lifetime::Ever) } else { humantime::parse_duration(text).map(Lifetime::For) }
+    if text == "never" { Ok(Lifetime::Unlimited) } else { humantime::parse_duration(text).map(Lifetime::For) }
 }
 
-/// Carries out a command.
+/// Runs a command.
 pub(crate) fn run(arguments: KeyArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.json;
     block_on(async move {
@@ -128,7 +128,7 @@ async fn create_key(cases: &UseCases, arguments: CreateArgs, json: bool) -> anyh
         return print_json(&CreatedKey { key: key.into(), secret });
     }
     let until = key.expires_at.map_or_else(|| "does not expire".to_owned(), |end| format!("expires {end}"));
-    writeln!(std::io::stderr(), "key {} ({}), {until}; its secret is shown this once:", key.id, key.name)?;
+    writeln!(std::io::stderr(), "key {} ({}), {until}; the secret is shown only once:", key.id, key.name)?;
     Ok(print(&secret)?)
 }
 
@@ -141,7 +141,7 @@ const fn scope(scope: ScopeArg) -> Scope {
 
 fn expiry(lifetime: Lifetime, now: Timestamp) -> Option<Timestamp> {
     match lifetime {
-        Lifetime::Ever => None,
+        Lifetime::Unlimited => None,
         Lifetime::For(duration) => Some(now + duration),
     }
 }

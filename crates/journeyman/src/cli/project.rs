@@ -1,6 +1,7 @@
-//! `journeyman project`: projects, in the store itself.
+//! `journeyman project`: projects, with or without a running service.
 //!
-//! Flags become the same JSON that a client of the interface would send, and go the same way from there.
+//! Flags are converted to the JSON that a client of the HTTP interface would send, and are then processed by the same
+//! code.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use crate::system::Machine;
 pub(crate) struct ProjectArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Print JSON, lists too
+    /// Print JSON, also for lists
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -35,87 +36,88 @@ pub(crate) struct ProjectArgs {
 
 #[derive(Debug, Subcommand)]
 enum ProjectCommand {
-    /// Makes a project and prints it
+    /// Create a project and print it
     Create {
-        /// Its name in URLs: a-z, 0-9 and '-'
+        /// ID of the project in URLs: a-z, 0-9 and '-'
         id: ProjectId,
         #[command(flatten)]
         fields: Box<Fields>,
     },
-    /// Lists all projects
+    /// List all projects
     List,
-    /// Prints a project
+    /// Print a project
     Show {
-        /// The project
+        /// ID of the project
         id: ProjectId,
     },
-    /// Changes a project and prints it; what is not named stays
+    /// Change a project and print it; other fields stay unchanged
     Update {
-        /// The project
+        /// ID of the project
         id: ProjectId,
         #[command(flatten)]
         fields: Box<Fields>,
     },
-    /// Removes a project with its jobs, their logs and its secrets; its repository stays
+    /// Delete a project with its jobs, their logs and its secrets; the repository is not deleted
     Delete {
-        /// The project
+        /// ID of the project
         id: ProjectId,
     },
 }
 
 #[derive(Debug, Args)]
 struct Fields {
-    /// The repository: a URL, an absolute path on this machine, or local:<name> for one on the built-in code host, made
-    /// empty if it is not there
+    /// Repository: a URL, an absolute path on this machine, or local:<name> for the built-in code host, which creates
+    /// an empty repository if it does not exist
     #[arg(long)]
     repository: Option<String>,
 
-    /// The branch, tag or commit that jobs start from
+    /// Branch, tag or commit that jobs start from
     #[arg(long = "ref")]
     reference: Option<String>,
 
-    /// The agent of its jobs
+    /// Agent of the project's jobs
     #[arg(long)]
     agent: Option<String>,
 
-    /// The model of its jobs
+    /// Model of the project's jobs
     #[arg(long)]
     model: Option<String>,
 
-    /// A shell command that prepares a fresh workspace, such as "npm ci"
+    /// Shell command that prepares a new workspace, such as "npm ci"
     #[arg(long)]
     setup: Option<String>,
 
-    /// A file with the credential for the repository ("-" for stdin); never on the command line, where others see it
+    /// File with the credential for the repository, or "-" for stdin. There is no option for the credential itself,
+    /// because other users can see command lines
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// The user name that goes with the credential
+    /// User name for the credential
     #[arg(long)]
     username: Option<String>,
 
-    /// A variable for the setup command and the agent
+    /// Environment variable for the setup command and the agent
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
 
-    /// A secret variable, read from a file; for the setup command alone unless --secret-use says otherwise
+    /// Secret environment variable, read from a file; only for the setup command unless --secret-use says otherwise
     #[arg(long, value_name = "NAME=FILE")]
     secret_file: Vec<String>,
 
-    /// What a secret is for: setup, agent, or model (a key of the model's provider), or several
+    /// Uses of a secret, separated by commas: setup, agent, or model (a key of the model's provider)
     #[arg(long, value_name = "NAME=setup,agent,model")]
     secret_use: Vec<String>,
 
-    /// Seconds that one run may take
+    /// Time limit of a run, in seconds
     #[arg(long, value_name = "NUMBER")]
     run_seconds: Option<u32>,
 
-    /// A file with any of the fields of the interface as JSON ("-" for stdin); null gives a default back
+    /// File with any fields of the HTTP interface as a JSON object, or "-" for stdin; null restores a default
     #[arg(long, value_name = "FILE")]
     patch: Option<PathBuf>,
 }
 
-/// Carries out a command.
+/// Runs a command.
 pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.json;
     block_on(async move {
@@ -150,13 +152,13 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Fields {
-    /// The fields as a client of the interface would send them.
+    /// Returns the fields as a client of the HTTP interface would send them.
     fn patch(&self) -> anyhow::Result<Map<String, Value>> {
         let mut patch = match &self.patch {
             None => Map::new(),
             Some(path) => match serde_json::from_str(&read(path)?) {
                 Ok(Value::Object(patch)) => patch,
-                Ok(_) => bail!("{} must hold a JSON object", path.display()),
+                Ok(_) => bail!("{} must contain a JSON object", path.display()),
                 Err(error) => bail!("{} is not JSON: {error}", path.display()),
             },
         };
@@ -196,7 +198,7 @@ impl Fields {
     }
 }
 
-/// Sets a field of a field.
+/// Sets the field `inner` of the object in the field `outer`.
 fn put(patch: &mut Map<String, Value>, outer: &str, inner: &str, value: Value) -> anyhow::Result<()> {
     let place = patch.entry(outer).or_insert_with(|| json!({}));
     let Value::Object(place) = place else { bail!("{outer} must be an object") };
@@ -204,7 +206,7 @@ fn put(patch: &mut Map<String, Value>, outer: &str, inner: &str, value: Value) -
     Ok(())
 }
 
-/// A file's text; `-` is stdin.
+/// Reads a file, or stdin if the path is `-`.
 fn read(path: &PathBuf) -> anyhow::Result<String> {
     let mut text = String::new();
     if path.as_os_str() == "-" {

@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: UserArgs) -> anyhow::Result<ExitCode> {
             }
             UserCommand::Link { name: None } => {
                 if let Some(user) = administrator(&*store).await? {
-                    bail!("there is an administrator, {}; say whose password is to be set", user.name);
+                    bail!("there is already an administrator, {}; name the user who needs a link", user.name);
                 }
                 Ok(print(&link(&cases, &url, None).await?)?)
             }
@@ -92,7 +92,7 @@ pub(super) async fn administrator(store: &dyn Store) -> Result<Option<User>, Sto
     Ok(store.users().await?.into_iter().find(is_one))
 }
 
-/// Creates a link with which a user sets a password once; without a user, one that creates the first administrator.
+/// Creates a link with which a user can set a password once. Without a user, the link creates the first administrator.
 pub(super) async fn link(cases: &UseCases, url: &str, user: Option<&User>) -> anyhow::Result<String> {
     let token = cases.create_link(&Caller::command_line(), user.map(|user| user.id)).await?;
     Ok(format!("{url}/setup?link={token}"))
@@ -100,15 +100,15 @@ pub(super) async fn link(cases: &UseCases, url: &str, user: Option<&User>) -> an
 
 async fn list(store: &dyn Store) -> anyhow::Result<()> {
     let row = |user: User| {
-        let way = match (&user.identity, &user.password) {
+        let method = match (&user.identity, &user.password) {
             (Some(_), _) => "provider",
             (None, Some(_)) => "password",
             (None, None) => "not yet",
         };
         let state = if user.disabled_at.is_some() { "disabled" } else { "" };
         let seen = user.signed_in_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-        [user.name, user.role.name().to_owned(), way.to_owned(), seen, state.to_owned()]
+        [user.name, user.role.name().to_owned(), method.to_owned(), seen, state.to_owned()]
     };
     let rows: Vec<_> = store.users().await?.into_iter().map(row).collect();
-    Ok(print_lines(&table(["name", "role", "signs in", "last time", ""], rows))?)
+    Ok(print_lines(&table(["name", "role", "sign-in", "last sign-in", ""], rows))?)
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt};
 use reqwest::Method;
@@ -16,6 +17,10 @@ pub(super) const STREAM: &str = "text/event-stream";
 
 /// The maximum length of a line of a stream in bytes, which is more than any event has.
 const LINE_BYTES: usize = 4 << 20;
+
+/// The pause before the first reconnect. It doubles with each stream that ends without a line, up to 8 s.
+const PAUSE: Duration = Duration::from_millis(250);
+const MAX_DOUBLINGS: u32 = 5;
 
 /// An event of a job, as the server sent it.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,11 +40,13 @@ pub(crate) struct Events<'a> {
     after: u64,
     open: Option<Lines>,
     data: String,
+    /// The number of streams that ended without a line since the last line.
+    empty: u32,
 }
 
 impl<'a> Events<'a> {
     pub(super) fn new(client: &'a Client, path: String, after: u64) -> Self {
-        Self { client, path, after, open: None, data: String::new() }
+        Self { client, path, after, open: None, data: String::new(), empty: 0 }
     }
 
     /// Waits for the next event.
@@ -55,13 +62,19 @@ impl<'a> Events<'a> {
             match lines.next().await {
                 Some(Ok(line)) => {
                     self.open = Some(lines);
+                    self.empty = 0;
                     if let Some(event) = self.line(&line)? {
                         self.after = event.seq;
                         return Ok(event);
                     }
                 }
                 // The stream has ended or failed. After the reconnect, the server sends an unfinished event again.
-                None | Some(Err(_)) => self.data.clear(),
+                None | Some(Err(_)) => {
+                    self.data.clear();
+                    let pause = PAUSE * 2_u32.pow(self.empty.min(MAX_DOUBLINGS));
+                    self.empty += 1;
+                    tokio::time::sleep(pause).await;
+                }
             }
         }
     }
@@ -98,6 +111,10 @@ impl<'a> Events<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::time::Instant;
+
     use serde_json::json;
 
     use super::*;
@@ -125,7 +142,32 @@ mod tests {
                 Event { seq: 3, kind: "run.started".into(), document: json!({"seq": 3, "type": "run.started"}) };
             assert_eq!(read(&(text.join(end) + end)), [expected]);
         }
-        assert_eq!(read("data: {\"seq\":1,\"type\":\"x\"}\n"), read("data: {\"seq\":1,\"type\":\"x\"}\n"));
+        let expected = Event { seq: 1, kind: "x".into(), document: json!({"seq": 1, "type": "x"}) };
+        for start in ["data:", "data: "] {
+            let text = format!("{start}{{\"seq\":1,\"type\":\"x\"}}\n\n");
+            assert_eq!(read(&text), std::slice::from_ref(&expected), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_closes_streams_at_once_is_asked_again_after_growing_pauses() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let server = std::thread::spawn(move || {
+            for body in ["", "", "data: {\"seq\":1,\"type\":\"x\"}\n\n"] {
+                let (mut stream, _) = listener.accept().expect("a connection");
+                let head = BufReader::new(stream.try_clone().expect("a stream"));
+                assert!(head.lines().map_while(Result::ok).any(|line| line.is_empty()), "the head has an end");
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+                stream.write_all(format!("{head}{body}").as_bytes()).expect("an answer");
+            }
+        });
+        let client = Client::new(&url, "jmn_x").expect("a client");
+        let begun = Instant::now();
+        let event = client.events("/x".to_owned(), 0).next().await.expect("an event");
+        assert_eq!(event.seq, 1);
+        assert!(begun.elapsed() >= PAUSE * 3, "after {:?}", begun.elapsed());
+        server.join().expect("a server");
     }
 
     #[test]

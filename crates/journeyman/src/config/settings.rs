@@ -172,6 +172,9 @@ impl Settings {
             bail!("workers must be at least 1");
         }
         let roles = layer.role.unwrap_or_else(|| vec![Role::Api, Role::Worker]);
+        if roles.is_empty() {
+            bail!("role is an empty list; name api, worker, or both, or remove role to have both");
+        }
         let database = database(layer.database_url.as_deref(), &data_dir)?;
         let database_connections = layer.database_connections.unwrap_or(10);
         if !(2..=MAX_DATABASE_CONNECTIONS).contains(&database_connections) {
@@ -290,14 +293,17 @@ fn guarantees(names: Vec<String>) -> anyhow::Result<Vec<String>> {
 }
 
 fn readable(folders: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
-    // The sandbox shows these folders at the same paths, and uses the paths below itself.
-    let taken = ["/proc", "/dev", "/tmp", "/workspace", "/home/agent", "/run/journeyman"];
+    // The sandbox shows these folders at the same paths, and has its own files and folders at these paths.
+    let own = ["/proc", "/dev", "/tmp", "/workspace", "/home/agent", "/run/journeyman", "/run/journeyman-shim"];
     for folder in &folders {
-        if !folder.is_absolute() || folder == Path::new("/") || taken.iter().any(|place| folder.starts_with(place)) {
+        // Nothing can be mounted in a folder that is read-only.
+        let overlaps = own.iter().any(|place| folder.starts_with(place) || Path::new(place).starts_with(folder));
+        if !folder.is_absolute() || overlaps {
             bail!(
-                "sandbox-readable: {} must be an absolute path other than /, and not in {}",
+                "sandbox-readable: {} must be an absolute path, and neither in nor above a path that the sandbox uses \
+                 itself: {}",
                 folder.display(),
-                taken.join(", ")
+                own.join(", ")
             );
         }
     }
@@ -407,16 +413,14 @@ mod tests {
     #[test]
     fn an_error_names_the_invalid_setting() {
         let role = Some(vec![Role::Worker]);
-        let readable = Some(vec!["/tmp/x".into()]);
         let span = |text: &str| Some(text.parse().expect("a span"));
-        let cases: [(Layer, &str); 22] = [
+        let cases: [(Layer, &str); 21] = [
             (Layer { max_connections: Some(3), ..Layer::default() }, "max-connections"),
             (Layer { max_connections_per_address: Some(0), ..Layer::default() }, "max-connections-per-address"),
             (Layer { header_timeout: span("0s"), ..Layer::default() }, "header-timeout"),
             (Layer { idle_timeout: span("0s"), ..Layer::default() }, "idle-timeout"),
             (Layer { request_timeout: span("0s"), ..Layer::default() }, "request-timeout"),
             (Layer { sandbox_allow_degraded: Some(vec!["memroy".into()]), ..Layer::default() }, "memroy"),
-            (Layer { sandbox_readable: readable, ..Layer::default() }, "sandbox-readable"),
             (Layer { sandbox_users: Some(0), ..Layer::default() }, "sandbox-users"),
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),
             (Layer { lease: Some("1s".parse().expect("a span")), ..Layer::default() }, "lease"),
@@ -436,6 +440,28 @@ mod tests {
         for (layer, named) in cases {
             let error = format!("{:#}", resolve(layer).expect_err(named));
             assert!(error.contains(named) && !error.contains("hush"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_list_of_roles_is_refused_with_each_database() {
+        for database_url in [None, Some("postgres://u:hush@h/d".to_owned())] {
+            let master_key_file = Some("/k".into());
+            let layer = Layer { role: Some(Vec::new()), database_url, master_key_file, ..Layer::default() };
+            let text = resolve(layer).expect_err("refused").to_string();
+            assert!(text.contains("role is an empty list"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_readable_folder_must_not_hide_a_path_of_the_sandbox() {
+        let resolve = |folder: &str| resolve(Layer { sandbox_readable: Some(vec![folder.into()]), ..Layer::default() });
+        for folder in ["/", "/tmp/x", "/home", "/home/", "/home/agent/x", "/run", "/run/journeyman-shim", "opt", ""] {
+            let text = resolve(folder).expect_err(folder).to_string();
+            assert!(text.contains("sandbox-readable"), "{text}");
+        }
+        for folder in ["/opt", "/home/agents", "/home/me/.cargo", "/run/current-system", "/nix/store"] {
+            assert!(resolve(folder).is_ok(), "{folder}");
         }
     }
 

@@ -23,7 +23,20 @@ enum Control {
 
 use Control::{None as Unknown, Works, WorksAsRoot};
 
-/// Attacks: a name, the control without a sandbox, and a shell command that succeeds if the attack does.
+/// The system calls in the commands of [`ATTACKS`], with their numbers, which depend on the architecture.
+const SYSTEM_CALLS: [(&str, libc::c_long); 8] = [
+    ("SYS_bpf", libc::SYS_bpf),
+    ("SYS_io_uring_setup", libc::SYS_io_uring_setup),
+    ("SYS_ioctl", libc::SYS_ioctl),
+    ("SYS_keyctl", libc::SYS_keyctl),
+    ("SYS_open_by_handle_at", libc::SYS_open_by_handle_at),
+    ("SYS_perf_event_open", libc::SYS_perf_event_open),
+    ("SYS_ptrace", libc::SYS_ptrace),
+    ("SYS_userfaultfd", libc::SYS_userfaultfd),
+];
+
+/// Attacks: a name, the control without a sandbox, and a shell command that succeeds if the attack does. Names in
+/// [`SYSTEM_CALLS`] stand for the numbers there.
 const ATTACKS: &[(&str, Control, &str)] = &[
     // Data of the service and the host.
     ("the environment of the first process", Unknown, "grep -qa hush-planted /proc/1/environ"),
@@ -54,12 +67,12 @@ const ATTACKS: &[(&str, Control, &str)] = &[
     (
         "a trace of the service",
         WorksAsRoot,
-        "perl -e 'exit(syscall(101, 0x4206, $ENV{SERVICE} + 0, 0, 0) == 0 ? 0 : 1)'",
+        "perl -e 'exit(syscall(SYS_ptrace, 0x4206, $ENV{SERVICE} + 0, 0, 0) == 0 ? 0 : 1)'",
     ),
     (
         "a trace of the first process",
         Unknown,
-        "[ $SANDBOX = none ] || perl -e 'exit(syscall(101, 0x4206, 1, 0, 0) == 0 ? 0 : 1)'",
+        "[ $SANDBOX = none ] || perl -e 'exit(syscall(SYS_ptrace, 0x4206, 1, 0, 0) == 0 ? 0 : 1)'",
     ),
     ("the memory of the first process", Unknown, "[ $SANDBOX = none ] || head -c 1 /proc/1/mem || ls -l /proc/1/exe"),
     // The kernel.
@@ -68,14 +81,16 @@ const ATTACKS: &[(&str, Control, &str)] = &[
     ("raw sockets", WorksAsRoot, "perl -e 'exit(socket(S, 2, 3, 1) ? 0 : 1)'"),
     ("the kernel's crypto API", Unknown, "perl -e 'exit(socket(S, 38, 5, 0) ? 0 : 1)'"),
     ("netlink beyond routes", Works, "perl -e 'exit(socket(S, 16, 3, 9) || socket(S, 16, 3, 15) ? 0 : 1)'"),
-    ("io_uring", Works, "perl -e 'syscall(425, 1, 0); exit($! == 38 ? 1 : 0)'"),
-    ("keyrings", Works, "perl -e 'syscall(250, 0, -3, 0); exit($! == 38 ? 1 : 0)'"),
-    ("BPF", Works, "perl -e 'syscall(321, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
-    ("userfaultfd", Works, "perl -e 'syscall(323, 0); exit($! == 38 ? 1 : 0)'"),
-    ("perf events", Works, "perl -e 'syscall(298, 0, 0, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
-    ("file handles", Works, "perl -e 'syscall(304, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
-    ("input to a terminal", Works, "perl -e 'syscall(16, 0, 0x5412, 0); exit($! == 38 ? 1 : 0)'"),
+    ("io_uring", Works, "perl -e 'syscall(SYS_io_uring_setup, 1, 0); exit($! == 38 ? 1 : 0)'"),
+    ("keyrings", Works, "perl -e 'syscall(SYS_keyctl, 0, -3, 0); exit($! == 38 ? 1 : 0)'"),
+    ("BPF", Works, "perl -e 'syscall(SYS_bpf, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
+    ("userfaultfd", Works, "perl -e 'syscall(SYS_userfaultfd, 0); exit($! == 38 ? 1 : 0)'"),
+    ("perf events", Works, "perl -e 'syscall(SYS_perf_event_open, 0, 0, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
+    ("file handles", Works, "perl -e 'syscall(SYS_open_by_handle_at, 0, 0, 0); exit($! == 38 ? 1 : 0)'"),
+    ("input to a terminal", Works, "perl -e 'syscall(SYS_ioctl, 0, 0x5412, 0); exit($! == 38 ? 1 : 0)'"),
+    #[cfg(target_arch = "x86_64")]
     ("32-bit system calls", Unknown, "sh -c ~/elf32 2>/dev/null; [ $? = 42 ]"),
+    #[cfg(target_arch = "x86_64")]
     ("x32 system calls", Unknown, "perl -e 'exit(syscall(0x40000027) > 0 ? 0 : 1)'"),
     // The network.
     (
@@ -115,7 +130,7 @@ const ATTACKS: &[(&str, Control, &str)] = &[
     ),
 ];
 
-/// Returns a 32-bit program that exits with 42: an ELF header (elf(5)), and `mov eax, 1; mov ebx, 42; int 0x80`.
+/// Returns a 32-bit x86 program that exits with 42: an ELF header (elf(5)), and `mov eax, 1; mov ebx, 42; int 0x80`.
 fn program_for_32_bits() -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let code = [0xb8, 1, 0, 0, 0, 0xbb, 42, 0, 0, 0, 0xcd, 0x80];
@@ -141,6 +156,10 @@ fn try_attacks(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
     // The kernel accepts connections to these sockets, although no program answers.
     let mut script = String::new();
     for (number, (_, _, command)) in ATTACKS.iter().enumerate() {
+        let mut command = (*command).to_owned();
+        for (name, call) in SYSTEM_CALLS {
+            command = command.replace(name, &call.to_string());
+        }
         script.push_str(&format!(
             "( {command} ) > ~/said 2>&1 && echo through {number} >> ~/results || echo held {number} >> ~/results\n"
         ));

@@ -120,7 +120,7 @@ fn a_start_that_cannot_succeed_says_why() {
         command
     };
     let taken = serve(&["--listen", &address]).output().unwrap();
-    assert!(stderr(&taken).contains("cannot be listened on"), "{}", stderr(&taken));
+    assert!(stderr(&taken).contains("cannot listen on"), "{}", stderr(&taken));
     let variable = serve(&[]).env("JOURNEYMAN_WORKERS", "many").output().unwrap();
     assert!(stderr(&variable).contains("JOURNEYMAN_WORKERS"), "{}", stderr(&variable));
     let file = serve(&["--config", "/nowhere.toml"]).output().unwrap();
@@ -155,6 +155,18 @@ fn the_configuration_file_overrides_the_environment() {
     assert_eq!(names(&show, "http://from-environment"), "http://from-environment/git/shop.git");
     std::fs::write(site.path("config.toml"), "public-url = \"http://from-file/\"\n").unwrap();
     assert_eq!(names(&show, "http://from-environment"), "http://from-file/git/shop.git");
+}
+
+#[test]
+fn flags_override_the_configuration_file_and_the_environment() {
+    let (site, elsewhere) = (site(), tempfile::tempdir().unwrap());
+    let folder = |name: &str| elsewhere.path().join(name);
+    std::fs::write(site.path("config.toml"), format!("data-dir = {:?}\n", folder("file"))).unwrap();
+    // The command has the flag --data-dir; only that folder has the project.
+    let mut show = site.command(&["project", "show", "shop"]);
+    let output = show.env("JOURNEYMAN_DATA_DIR", folder("environment")).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(elsewhere.path().read_dir().unwrap().count(), 0, "the other folders are not used");
 }
 
 #[test]

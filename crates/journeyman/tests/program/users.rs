@@ -30,7 +30,7 @@ fn the_first_start_prints_a_link_for_one_administrator() {
     let again = site.run(&["user", "link"]);
     assert!(!again.status.success());
     let error = String::from_utf8(again.stderr).unwrap();
-    assert!(error.contains("there is an administrator, ada; say whose password is to be set"), "{error}");
+    assert!(error.contains("there is already an administrator, ada; name the user who needs a link"), "{error}");
 }
 
 #[test]

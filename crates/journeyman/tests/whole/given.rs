@@ -19,8 +19,9 @@ use journeyman_core::project::{DEFAULT_AGENT, Project, Settings};
 use journeyman_core::run::{ReasonCode, Run};
 use journeyman_core::time::Timestamp;
 use journeyman_forge::CodeHosts;
-use journeyman_gateway::{ModelSettings, Models, SandboxGateway, SystemResolver};
+use journeyman_gateway::{ModelSettings, Models, SandboxGateway};
 use journeyman_git::{Git, Runner};
+use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
 use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, UserRange};
@@ -140,7 +141,7 @@ fn machine(
         store,
         forges,
         containment: ContainmentCheck::new(sandbox, Vec::new()),
-        gateway: Arc::new(SandboxGateway::new(Arc::new(SystemResolver), Vec::new(), models)),
+        gateway: Arc::new(SandboxGateway::new(Arc::new(SystemResolver), Policy::Public(Arc::default()), models)),
         blobs,
         agents: [(DEFAULT_AGENT.to_owned(), agent)].into(),
         ids: world.clone(),
@@ -382,5 +383,11 @@ impl Harness {
 }
 
 fn prompt(text: &str) -> Prompt {
-    Prompt { text: text.to_owned(), origin: Origin::Api, author: None, delivery: DeliveryMode::Queue }
+    Prompt {
+        text: text.to_owned(),
+        origin: Origin::Api,
+        author: None,
+        delivery: DeliveryMode::Queue,
+        traceparent: None,
+    }
 }

@@ -316,6 +316,7 @@ async fn each_problem_of_a_repository_has_a_specific_reason() {
             origin: journeyman_core::message::Origin::Api,
             author: None,
             delivery: DeliveryMode::Queue,
+            traceparent: None,
         };
         let options = journeyman_core::job::JobOptions::default();
         let new = journeyman_core::engine::NewJob { prompt, reference: None, model: None, agent: None, options };

@@ -1,4 +1,4 @@
-//! One block of the conversation, rendered.
+//! Rendering of one block of the conversation.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::markdown::{self, Markup};
 use crate::moment::Moment;
 use crate::{visible, words};
 
-/// Messages by their ids.
+/// Messages by ID.
 pub(super) type Messages = HashMap<MessageId, Message>;
 
 #[derive(Template)]
@@ -28,7 +28,7 @@ struct BlockView<'a> {
     markup: Option<Markup>,
 }
 
-/// A message and its receipt.
+/// A message with its receipt, as the template shows it.
 struct Turn<'a> {
     author: String,
     origin: Option<&'static str>,
@@ -42,7 +42,7 @@ struct Turn<'a> {
     commits: Vec<&'a str>,
 }
 
-/// Renders a block. Markdown takes the processor: many are rendered in `spawn_blocking`.
+/// Renders a block. Call it within `spawn_blocking`, because rendering Markdown takes CPU time.
 pub(super) fn render(
     frame: &Frame,
     block: &Block,
@@ -80,9 +80,9 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Who sent it.
+/// Returns the name of the message's author, with hidden characters made visible.
 pub(super) fn author(message: &Message) -> String {
-    visible::line(message.author.as_deref().unwrap_or("somebody")).into_owned()
+    visible::line(message.author.as_deref().unwrap_or("unknown")).into_owned()
 }
 
 fn origin(origin: Origin) -> Option<&'static str> {
@@ -93,7 +93,7 @@ fn origin(origin: Origin) -> Option<&'static str> {
     }
 }
 
-/// The word for a message's status, and its mark.
+/// Returns the word for a message's status, and the class of its mark.
 pub(super) const fn status(status: MessageStatus) -> (&'static str, &'static str) {
     match status {
         MessageStatus::Queued => ("queued", "pending"),
@@ -105,7 +105,7 @@ pub(super) const fn status(status: MessageStatus) -> (&'static str, &'static str
     }
 }
 
-/// What the template calls.
+/// Methods that the template calls.
 impl BlockView<'_> {
     fn when(&self) -> Moment {
         self.frame.moment(self.block.at)

@@ -1,4 +1,4 @@
-//! What the job changes against its base.
+//! The tab with the changes of a job relative to its base.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
 use crate::{Shared, visible};
 
-/// Bytes of a diff that are read for a page.
-const MOST_BYTES: usize = 8 << 20;
+/// The maximum size in bytes of a diff on a page. The rest is cut off.
+const MAX_BYTES: usize = 8 << 20;
 
 #[derive(Template)]
 #[template(path = "job_changes.html")]
@@ -38,14 +38,14 @@ async fn page(shared: &Shared, at: &Arc<InJob>, view: DiffView) -> Page {
     let diff = shared.services.diffs.diff(&at.project, &at.job).await;
     let diff = diff.map_err(|error| Failure::Render(error.to_string()))?;
     let (at, highlighter) = (Arc::clone(at), shared.highlighter.clone());
-    // To colour a diff takes the processor for longer than other requests should wait.
+    // Highlighting a diff takes more CPU time than other requests should wait for.
     let html = tokio::task::spawn_blocking(move || render(&at, parts, &diff, view, &highlighter)).await;
     Ok(Html(html.map_err(|error| Failure::Render(error.to_string()))??).into_response())
 }
 
 fn render(at: &InJob, parts: Parts, diff: &[u8], view: DiffView, highlighter: &Highlighter) -> askama::Result<String> {
-    let is_cut = diff.len() > MOST_BYTES;
-    let text = String::from_utf8_lossy(&diff[..diff.len().min(MOST_BYTES)]);
+    let is_cut = diff.len() > MAX_BYTES;
+    let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_BYTES)]);
     let diff = DiffShown::new(&text, is_cut, view, highlighter, &mut Budget::page());
     ChangesPage { at, frame: at, title: visible::line(&at.job.title).into_owned(), parts, diff }.render()
 }

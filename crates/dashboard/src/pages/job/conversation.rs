@@ -1,4 +1,5 @@
-//! The conversation: what people and the agent said and did. A window on the job's log, the newest part of it first.
+//! The tab with the conversation of a job: messages, text of the agent, and tool calls. The page shows a window of the
+//! job's log, initially the newest one.
 
 use std::sync::Arc;
 
@@ -21,12 +22,12 @@ use crate::frame::Frame;
 use crate::highlight::Budget;
 use crate::{Shared, visible};
 
-/// Lines of the log on a page.
+/// The maximum number of log entries on a page.
 const WINDOW: u64 = 400;
 
 #[derive(Deserialize)]
 pub(super) struct WindowQuery {
-    /// Only lines before this one.
+    /// The sequence number before which the window ends. The default is the newest window.
     before: Option<u64>,
 }
 
@@ -40,7 +41,8 @@ struct JobPage<'a> {
     thread: Vec<Fragment>,
     earlier: Option<String>,
     later: Option<String>,
-    /// The id and the address of the stream: another one is another element.
+    /// The ID and the URL of the stream. The ID contains the window, so that Turbo replaces the element, and with it
+    /// the connection, if the window changes.
     live: Option<(String, String)>,
     archived: bool,
     once: String,
@@ -54,7 +56,7 @@ pub(super) async fn show(State(shared): State<Shared>, at: InJob, Query(query): 
     at.answer(page(&shared, &at, query.before, None).await)
 }
 
-/// The newest part, with what was typed and why it was refused.
+/// Renders the newest window again after a message was refused, with its text and the reason.
 pub(super) async fn refused(shared: &Shared, at: InJob, fields: &Fields, error: String) -> Page {
     page(shared, &Arc::new(at), None, Some((fields, error))).await
 }
@@ -65,7 +67,8 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     let end = before.filter(|_| !newest).unwrap_or(job.last_seq.saturating_add(1));
     let start = end.saturating_sub(WINDOW + 1);
     let mut entries = shared.services.store.log(job.id, start, usize::try_from(WINDOW).unwrap_or(usize::MAX)).await?;
-    // Not those that came since the job was read: the stream tells of them, and what else changes on the page with them.
+    // Entries that were added after the job was read are left to the stream, which also sends the other changes that
+    // come with them.
     entries.retain(|entry| entry.seq < end);
     let last = entries.last().map_or(start, |entry| entry.seq);
     let messages = shared.services.store.messages(job.id).await?;
@@ -99,7 +102,7 @@ async fn thread(
     messages: Messages,
 ) -> Result<Vec<Fragment>, Failure> {
     let highlighter = shared.highlighter.clone();
-    // Markdown and colours take the processor for longer than other requests should wait.
+    // Markdown and highlighting take more CPU time than other requests should wait for.
     let rendered = tokio::task::spawn_blocking(move || {
         let (mut fold, mut budget) = (Fold::default(), Budget::page());
         for entry in &entries {

@@ -1,4 +1,4 @@
-//! The job's log as it is.
+//! The tab with the raw events of a job's log.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -13,12 +13,12 @@ use crate::frame::Frame;
 use crate::moment::Moment;
 use crate::{Shared, visible};
 
-/// Lines on a page.
+/// The maximum number of events on a page.
 const ON_PAGE: u64 = 100;
 
 #[derive(Deserialize)]
 pub(super) struct EventsQuery {
-    /// Only lines behind this one.
+    /// The sequence number after which the page begins.
     after: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The parts of a job's page that change with its state: head, side, and queue.
+//! The parts of a job's page that change with the job's state: header, sidebar, and queue.
 
 use askama::Template;
 use journeyman_core::job::{Job, JobState, JobStatus};
@@ -27,19 +27,19 @@ struct Head<'a> {
     branch: Option<String>,
     pull: Option<(u64, String)>,
     created: Moment,
-    /// Why it failed.
+    /// The reason why the job failed.
     reason: Option<String>,
     waiting: Option<WaitsFor>,
 }
 
-/// The cause that the job waits for.
+/// The cause of a job's wait, with the time of the next attempt.
 struct WaitsFor {
     reason: String,
     /// The time of the next attempt.
     next: Moment,
-    /// The time at which the message fails, if an attempt was made.
+    /// The time at which the message fails if the cause persists; `None` before the first attempt.
     deadline: Option<Moment>,
-    /// Whether all jobs of the project wait for the cause.
+    /// True if the project is on hold, so that all its jobs wait.
     project: bool,
 }
 
@@ -75,30 +75,32 @@ struct Side<'a> {
 struct Queue<'a> {
     at: &'a InJob,
     frame: &'a Frame,
-    rows: Vec<Waiting>,
+    rows: Vec<QueueRow>,
 }
 
-struct Waiting {
+struct QueueRow {
     id: String,
     text: String,
     author: String,
     interrupts: bool,
 }
 
-/// The parts of one moment.
+/// The rendered parts, all of the same state of the job.
 pub(super) struct Parts {
     pub(super) head: Fragment,
     pub(super) side: Fragment,
     pub(super) queue: Fragment,
 }
 
-/// Renders them.
+/// Renders the parts of a job's page.
 pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> Result<Parts, StoreError> {
     let job = &at.job;
     let runs = shared.services.store.runs(job.id).await?;
     let hold = shared.services.store.holds().await?.remove(&job.project);
     let spent = shared.services.store.spent(job.project.clone(), job.id, 0).await?[0];
-    let render = |error: askama::Error| StoreError::Unavailable(format!("a part of a page: {error}"));
+    let render = |error: askama::Error| {
+        StoreError::Unavailable(format!("a part of a job's page could not be rendered: {error}"))
+    };
     let branch = job.branch.as_ref().map(|branch| visible::line(&branch.name).into_owned());
     let frame: &Frame = at;
     let head = Head {
@@ -131,9 +133,10 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
             .then(|| format!("{} in, {} out", words::tokens(used.input_tokens), words::tokens(used.output_tokens))),
         cost: (spent > 0).then(|| words::money(spent)),
     };
-    // As the job has it, in the order of delivery: messages were read later, and may have left the queue since.
+    // The job's queue is in the order of delivery. The status of the messages is not used: they were read later, and
+    // may have left the queue since.
     let queued = job.queue.iter().filter_map(|id| messages.iter().find(|message| message.id == *id));
-    let rows = queued.map(|message| Waiting {
+    let rows = queued.map(|message| QueueRow {
         id: message.id.to_string(),
         text: visible::line(message.prompt.lines().next().unwrap_or_default()).into_owned(),
         author: author(message),
@@ -151,7 +154,7 @@ fn used(runs: &[Run]) -> Usage {
     runs.iter().fold(Usage::default(), |sum, run| sum.and(&run.usage))
 }
 
-/// How long all runs that are over took together.
+/// Formats the total time of all finished runs; returns `None` if it is zero.
 fn time(runs: &[Run]) -> Option<String> {
     let all = runs.iter().filter_map(|run| Some(run.finished_at?.since(run.started_at)));
     Some(all.sum()).filter(|time: &std::time::Duration| !time.is_zero()).map(words::duration)

@@ -1,5 +1,5 @@
-//! The stream that keeps a job's page up to date: `turbo-stream` elements in server-sent events. Each event has the
-//! number of the last line that it tells of, so a browser that comes back goes on where it was.
+//! The stream that keeps a job's page up to date: `turbo-stream` elements in server-sent events. The ID of an event is
+//! the sequence number of the last log entry that it covers, so a browser that reconnects continues after that entry.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -28,30 +28,30 @@ use crate::log_tail::{LogTail, Tail};
 use crate::streams::Stream as Open;
 use crate::{Shared, session};
 
-/// Lines that are read again when a browser comes back, to know what the page has.
-const MOST_READ_AGAIN: u64 = 20_000;
+/// The maximum number of log entries that are read again when a browser connects, to restore the blocks of its page.
+const MAX_REPLAYED: u64 = 20_000;
 
-/// Lines that are read at a time.
+/// The number of log entries that are read at a time.
 const BATCH: usize = 1000;
 
-/// How often it is seen whether the viewer may still look.
-const CHECKED: Duration = Duration::from_secs(10);
+/// The interval between checks of the viewer's session.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Between what is told and what comes next.
+/// The pause after each event.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Blocks that may still change.
-const KEPT: usize = 500;
+/// The number of blocks that a stream keeps in memory, because they may still change.
+const MAX_BLOCKS: usize = 500;
 
 #[derive(Deserialize)]
 pub(super) struct LiveQuery {
-    /// The page begins behind this line.
+    /// The sequence number of the log entry after which the page begins.
     from: u64,
-    /// And ends with this one.
+    /// The sequence number of the last log entry on the page.
     after: u64,
 }
 
-/// The address of the stream for a page.
+/// Returns the URL of the stream for a page with the log entries after `from` up to and including `after`.
 pub(super) fn address(at: &InJob, from: u64, after: u64) -> String {
     at.page(&format!("/live?from={from}&after={after}"))
 }
@@ -67,7 +67,7 @@ pub(super) async fn stream(
     };
     let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let after = seen.unwrap_or(query.after).max(query.after).min(i64::MAX as u64);
-    let from = query.from.max(after.saturating_sub(MOST_READ_AGAIN));
+    let from = query.from.max(after.saturating_sub(MAX_REPLAYED));
     let live = match Live::new((shared, open), at.clone(), from, after).await {
         Ok(live) => live,
         Err(failure) => return failure.page(&at),
@@ -88,9 +88,10 @@ struct Live {
     fold: Fold,
     tail: Box<dyn LogTail>,
     messages: Messages,
-    /// How receipts were told. What the page says of them is not known: it may be from before the last lines.
-    told: HashMap<MessageId, MessageStatus>,
-    /// When it was last seen that the viewer may still look, and told something.
+    /// The status of each receipt that was sent. Initially empty: the receipts on the page are not known, because the
+    /// page may have been rendered before the latest entries.
+    sent: HashMap<MessageId, MessageStatus>,
+    /// The time of the last successful check of the viewer's session.
     checked: Timestamp,
     _open: Open,
 }
@@ -102,7 +103,7 @@ struct Streams {
     changes: Vec<Change>,
 }
 
-/// An element that is new on the page, or takes another's place.
+/// An element that is appended to the conversation, or that replaces another element.
 struct Change {
     is_new: bool,
     target: String,
@@ -116,7 +117,7 @@ impl Change {
 }
 
 impl Live {
-    /// As the page is: what it has is folded and not told.
+    /// Creates a stream for a page. Folds the log entries on the page without sending them.
     async fn new((shared, open): (Shared, Open), at: InJob, from: u64, after: u64) -> Result<Self, Failure> {
         let mut fold = Fold::default();
         let mut read = from;
@@ -129,14 +130,14 @@ impl Live {
             for entry in entries.iter().filter(|entry| entry.seq <= after) {
                 fold.add(entry);
             }
-            fold.keep(KEPT);
-            // Others have a turn.
+            fold.keep(MAX_BLOCKS);
+            // Lets other tasks run.
             tokio::task::yield_now().await;
         }
         let tail = shared.services.tails.tail(at.job.id, after);
         let checked = shared.services.clock.now();
-        let (messages, told) = (Messages::new(), HashMap::new());
-        let mut live = Self { shared, at, fold, tail, messages, told, checked, _open: open };
+        let (messages, sent) = (Messages::new(), HashMap::new());
+        let mut live = Self { shared, at, fold, tail, messages, sent, checked, _open: open };
         live.read_messages().await?;
         Ok(live)
     }
@@ -150,7 +151,7 @@ impl Live {
     async fn next(&mut self) -> Option<Event> {
         let tail = self.tail.next().await;
         let now = self.shared.services.clock.now();
-        if matches!(tail, Tail::Quiet) || now.since(self.checked) >= CHECKED {
+        if matches!(tail, Tail::Quiet) || now.since(self.checked) >= CHECK_INTERVAL {
             if !session::still_holds(&self.shared, &self.at.viewer).await {
                 return None;
             }
@@ -159,10 +160,11 @@ impl Live {
         match tail {
             Tail::News(entries) => {
                 let last = entries.last().map(|entry| entry.seq)?;
-                let told = self.tell(&entries).await;
-                let warn = |error: &Failure| tracing::warn!(%error, "the stream of a page ends");
-                let event = Event::default().id(last.to_string()).data(told.inspect_err(warn).ok()?);
-                // A text that grows is sent whole each time: a few times a second is often enough to read along.
+                let update = self.update(&entries).await;
+                let warn = |error: &Failure| tracing::warn!(%error, "the live updates of a job's page failed");
+                let event = Event::default().id(last.to_string()).data(update.inspect_err(warn).ok()?);
+                // Each event contains the whole of a growing text. At most ten events per second are sent, which is
+                // enough to read along.
                 tokio::time::sleep(PAUSE).await;
                 Some(event)
             }
@@ -171,8 +173,8 @@ impl Live {
         }
     }
 
-    /// What changes on the page with these lines.
-    async fn tell(&mut self, entries: &[LogEntry]) -> Result<String, Failure> {
+    /// Renders the changes that these log entries cause on the page.
+    async fn update(&mut self, entries: &[LogEntry]) -> Result<String, Failure> {
         let mut touched = BTreeMap::new();
         for entry in entries {
             match self.fold.add(entry) {
@@ -186,14 +188,14 @@ impl Live {
             }
         }
         let mut changes = Vec::new();
-        let moves = entries.iter().any(|entry| moves_job(&entry.kind));
-        if moves {
+        let is_job_affected = entries.iter().any(|entry| affects_job(&entry.kind));
+        if is_job_affected {
             self.read_job().await?;
         }
         let blocks: Vec<(Block, bool)> =
             touched.into_iter().filter_map(|(seq, is_new)| Some((self.fold.block(seq)?.clone(), is_new))).collect();
         changes.extend(self.blocks(blocks).await?);
-        if moves {
+        if is_job_affected {
             changes.extend(self.receipts().await?);
             let messages: Vec<_> = self.ordered();
             let parts = head::parts(&self.shared, &self.at, &messages).await?;
@@ -201,7 +203,7 @@ impl Live {
             changes.push(Change::replace("job-side", parts.side));
             changes.push(Change::replace("job-queue", parts.queue));
         }
-        self.fold.keep(KEPT);
+        self.fold.keep(MAX_BLOCKS);
         let refresh = entries.iter().any(|entry| matches!(entry.kind.as_str(), "job.archived" | "job.unarchived"));
         Ok(Streams { refresh, changes }.render()?)
     }
@@ -210,7 +212,7 @@ impl Live {
         if let Some(job) = self.shared.services.store.job(self.at.job.id).await? {
             self.at.job = job;
         }
-        // As it is now: times on what is told are from now.
+        // Times in an update are relative to the time at which it is sent.
         self.at.at.frame.now = self.shared.services.clock.now();
         self.read_messages().await
     }
@@ -237,30 +239,30 @@ impl Live {
         Ok(changes?)
     }
 
-    /// Receipts that stand otherwise than on the page.
+    /// Renders the receipts whose status differs from the one that was sent.
     async fn receipts(&mut self) -> Result<Vec<Change>, Failure> {
-        let moved: Vec<MessageId> = self
+        let changed: Vec<MessageId> = self
             .messages
             .values()
-            .filter(|message| self.told.get(&message.id) != Some(&message.status))
+            .filter(|message| self.sent.get(&message.id) != Some(&message.status))
             .map(|message| message.id)
             .collect();
-        let blocks = moved.iter().filter_map(|id| {
+        let blocks = changed.iter().filter_map(|id| {
             let message = self.messages.get(id)?;
             let at = message.delivered_at?;
             Some((Block { seq: 0, at, kind: Kind::Turn(*id) }, false))
         });
         let changes = self.blocks(blocks.collect()).await?;
-        for id in moved {
+        for id in changed {
             if let Some(message) = self.messages.get(&id) {
-                self.told.insert(id, message.status);
+                self.sent.insert(id, message.status);
             }
         }
         Ok(changes)
     }
 }
 
-/// Whether a line may change more of the page than the conversation.
-fn moves_job(kind: &str) -> bool {
+/// Returns true if entries of this kind may change other parts of the page than the conversation.
+fn affects_job(kind: &str) -> bool {
     ["job.", "message.", "run.", "commit.", "pull_request."].iter().any(|prefix| kind.starts_with(prefix))
 }

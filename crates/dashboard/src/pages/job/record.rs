@@ -1,4 +1,4 @@
-//! The record that programs get, and how they ask for it.
+//! The tab with the job's record in the HTTP interface, and with example requests.
 
 use askama::Template;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The attempts at a job's messages.
+//! The tab with the runs of a job, which are the attempts at its messages.
 
 use askama::Template;
 use axum::extract::State;

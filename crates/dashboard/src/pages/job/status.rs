@@ -1,4 +1,4 @@
-//! How a job stands, in words.
+//! The status of a job in words.
 
 use journeyman_core::job::{Job, JobState, JobStatus, Pull, Work};
 use journeyman_core::run::ReasonCode;
@@ -6,7 +6,7 @@ use journeyman_core::run::ReasonCode;
 use crate::frame::InProject;
 use crate::words;
 
-/// The class of its badge, and the word on it.
+/// Returns the class of the job's badge, and the word on it.
 pub(crate) fn badge(job: &Job) -> (&'static str, &'static str) {
     match &job.state {
         JobState::Active(_) if job.archive_requested_at().is_some() => ("archived", "archived"),
@@ -20,12 +20,13 @@ pub(crate) fn badge(job: &Job) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether something may still happen by itself.
+/// Returns true if the job is active, so that its state may change without another request.
 pub(crate) fn is_active(job: &Job) -> bool {
     job.status() == JobStatus::Active
 }
 
-/// The page of a job's pull request: ours, or its code host's.
+/// Returns the URL of a job's pull request: a page of the dashboard or of the code host. `None` if the code host's URL
+/// is not an http or https URL.
 pub(crate) fn pull_path(at: &InProject, job: &Job, pull: &Pull) -> Option<String> {
     if job.source.repository == at.project.repository && at.is_hosted() {
         return Some(at.path(&format!("/pulls/{}", pull.number)));

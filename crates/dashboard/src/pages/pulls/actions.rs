@@ -1,4 +1,4 @@
-//! What can be done to a pull request: merge it, close it, comment on it.
+//! Actions on a pull request: merge it, close it, comment on it.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -14,15 +14,17 @@ use crate::Shared;
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
 
-/// A comment that begins with this is a message to the job.
-const CALLED: &str = "@journeyman";
+/// The mention that makes a comment a message to the job, if the comment begins with it.
+const MENTION: &str = "@journeyman";
 
-/// The longest comment, in characters.
-const MOST_CHARS: usize = 60_000;
+/// The maximum length of a comment, in characters.
+const MAX_CHARS: usize = 60_000;
 
-/// Jobs that are looked at together, and how often.
+/// The number of jobs that are read at a time.
 const BATCH: usize = 200;
-const BATCHES: usize = 25;
+
+/// The maximum number of batches that are read.
+const MAX_BATCHES: usize = 25;
 
 pub(super) async fn merge(State(shared): State<Shared>, target: Target) -> Response {
     let page = async {
@@ -46,9 +48,9 @@ pub(super) async fn close(State(shared): State<Shared>, target: Target) -> Respo
 
 async fn note(shared: &Shared, target: &Target, action: &str) {
     let subject = format!("{}#{}", target.project.id, target.number);
-    // It is done: that it could not be noted must not look as if it were not.
+    // The action has already succeeded, so the missing entry must not look like a failure of the action.
     if let Err(error) = shared.services.store.note(target.viewer.audit(target.now, action, subject)).await {
-        tracing::error!(%error, action, "a line of the audit log is missing");
+        tracing::error!(%error, action, "an entry of the audit log could not be written");
     }
 }
 
@@ -61,14 +63,17 @@ async fn commented(shared: &Shared, target: Target, body: String, once: Option<S
     target.needs_write()?;
     let pulls = shared.services.pulls.pulls(&target.project).await?;
     let pull = pulls.into_iter().find(|pull| pull.number == target.number).ok_or(PullPagesError::NotFound)?;
-    if body.trim().is_empty() || body.contains('\0') || body.chars().count() > MOST_CHARS {
-        let text = format!("A comment has 1 to {MOST_CHARS} characters.");
+    if body.trim().is_empty() || body.contains('\0') || body.chars().count() > MAX_CHARS {
+        let text = format!("A comment has 1 to {MAX_CHARS} characters.");
         return detail::refused(shared, target, body, text).await;
     }
     let mut message = None;
     if let Some(prompt) = prompt(&body) {
         let Some(job) = job_of(shared, &target, &pull).await? else {
-            let text = "No job of this project has this pull request, so nobody can be asked for a change.".to_owned();
+            let text =
+                "No job of this project opened this pull request, so the comment cannot be sent to a job. Remove \
+                 @journeyman from its beginning to add it as an ordinary comment."
+                    .to_owned();
             return detail::refused(shared, target, body, text).await;
         };
         let caller = Caller { origin: Origin::PullRequest, ..target.caller() };
@@ -82,7 +87,7 @@ async fn commented(shared: &Shared, target: Target, body: String, once: Option<S
             let text = refusal(error)?;
             return detail::refused(shared, target, body, text).await;
         }
-        // The newest with that text is the one that was just accepted.
+        // The newest message with this text is the one that was just accepted.
         let messages = shared.services.store.messages(job.id).await?;
         message = messages.iter().rev().find(|message| message.prompt == prompt).map(|message| message.id);
     }
@@ -92,20 +97,20 @@ async fn commented(shared: &Shared, target: Target, body: String, once: Option<S
     Ok(Redirect::to(&target.page(&format!("?done={done}"))).into_response())
 }
 
-/// What a comment asks the job for.
+/// Returns the message to the job in a comment that begins with the mention.
 fn prompt(body: &str) -> Option<&str> {
-    let rest = body.trim().strip_prefix(CALLED)?;
-    // `@journeymanship` is somebody else.
+    let rest = body.trim().strip_prefix(MENTION)?;
+    // `@journeymanship` is another name.
     let is_word = rest.chars().next().is_none_or(|next| !next.is_alphanumeric() && next != '-' && next != '_');
     let rest = rest.trim_start_matches([':', ',']).trim();
     (is_word && !rest.is_empty()).then_some(rest)
 }
 
-/// The job that opened the pull request: of those that were there when it was opened, mostly the newest. `None` where
-/// it is not among the last 5,000 before.
+/// Returns the job that opened the pull request; `None` if it is not among the last 5,000 jobs that were created before
+/// the pull request. The newest jobs are searched first, because it is usually one of them.
 pub(super) async fn job_of(shared: &Shared, target: &Target, pull: &LocalPull) -> Result<Option<Job>, Failure> {
     let mut after = None;
-    for _ in 0..BATCHES {
+    for _ in 0..MAX_BATCHES {
         let filter = JobFilter {
             created_before: Some(pull.created_at),
             after,
@@ -114,7 +119,7 @@ pub(super) async fn job_of(shared: &Shared, target: &Target, pull: &LocalPull) -
         let jobs = shared.services.store.jobs(filter).await?;
         let is_it = |job: &&Job| {
             let has_it = job.pull.as_ref().is_some_and(|pull| pull.number == target.number);
-            // The project may have had another repository.
+            // The project may have had another repository, whose pull requests have the same numbers.
             has_it && job.source.repository.strip_prefix("local:") == Some(&pull.repository)
         };
         if let Some(job) = jobs.iter().find(is_it) {
@@ -133,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_that_calls_us_is_a_message() {
+    fn a_comment_that_begins_with_the_mention_is_a_message() {
         for (body, expected) in [
             ("@journeyman add a test", Some("add a test")),
             (" @journeyman: add a test\nplease ", Some("add a test\nplease")),

@@ -1,15 +1,15 @@
-//! How a pull request stands, in a word and a colour.
+//! The badge with the state of a pull request.
 
 use journeyman_core::pull::{LocalPull, PullState};
 
-/// A word and its class in the stylesheet.
+/// A label and its class in the stylesheet.
 pub(super) struct Badge {
     pub(super) label: &'static str,
     pub(super) class: &'static str,
 }
 
 impl Badge {
-    /// The badge of a pull request; being a draft matters while it is open.
+    /// Returns the badge of a pull request. An open draft has a badge that differs from other open pull requests.
     pub(super) fn of(pull: &LocalPull) -> Self {
         let (label, class) = match pull.state {
             PullState::Open if pull.draft => ("Draft", "draft"),

@@ -1,4 +1,4 @@
-//! One pull request: what was said of it, its commits, and what it changes.
+//! The page of a pull request: its description, commits, comments and changes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,27 +35,27 @@ struct DetailPage<'a> {
     mergeable: bool,
     head: Cow<'a, str>,
     base: Cow<'a, str>,
-    /// The head as a word of a shell.
+    /// The name of the head branch, quoted for a shell.
     fetch: String,
     labels: Vec<Cow<'a, str>>,
     opened: Moment,
     ended: Option<Moment>,
     body: Option<Markup>,
-    comments: Vec<Said>,
+    comments: Vec<CommentRow>,
     commits: Vec<CommitRow<'a>>,
     commits_text: String,
     diff: DiffShown<'a>,
-    /// The job that it came of.
+    /// The path and the title of the job that opened it.
     job: Option<(String, String)>,
     draft: String,
     error: Option<String>,
 }
 
-struct Said {
+struct CommentRow {
     author: String,
     at: Moment,
     body: Markup,
-    /// Whether it became a message to the job.
+    /// True if the comment was sent to the job as a message.
     sent: bool,
 }
 
@@ -80,12 +80,12 @@ impl<'a> CommitRow<'a> {
     }
 }
 
-/// What the page is made of.
+/// The data of the page.
 struct Read {
     detail: PullDetail,
     comments: Vec<Comment>,
     job: Option<Job>,
-    /// A comment that was refused, and why.
+    /// A refused comment, and the reason.
     refused: Option<(String, String)>,
 }
 
@@ -111,11 +111,11 @@ impl<'a> DetailPage<'a> {
             ended: pull.ended_at.map(|ended| at.moment(ended)),
             body: (!body.is_empty()).then(|| markdown::html_within(body, highlighter, &mut budget)),
             comments: (read.comments.iter())
-                .map(|said| Said {
-                    author: visible::line(&said.comment.author).into_owned(),
-                    at: at.moment(said.comment.at),
-                    body: markdown::html_within(&said.comment.body, highlighter, &mut budget),
-                    sent: said.comment.message.is_some(),
+                .map(|row| CommentRow {
+                    author: visible::line(&row.comment.author).into_owned(),
+                    at: at.moment(row.comment.at),
+                    body: markdown::html_within(&row.comment.body, highlighter, &mut budget),
+                    sent: row.comment.message.is_some(),
                 })
                 .collect(),
             commits: read.detail.commits.iter().map(|commit| CommitRow::new(at, commit)).collect(),
@@ -128,13 +128,13 @@ impl<'a> DetailPage<'a> {
     }
 }
 
-/// Answers with the page, or with that of what went wrong.
+/// Responds with the page of a pull request, or with an error page.
 pub(super) async fn detail(State(shared): State<Shared>, target: Target, RawQuery(query): RawQuery) -> Response {
     let target = Arc::new(target);
     target.answer(page(&shared, &target, DiffView::of_query(query.as_deref()), None).await)
 }
 
-/// The page with a comment that was refused.
+/// Renders the page again after a comment was refused, with its text and the reason.
 pub(super) async fn refused(shared: &Shared, target: Target, draft: String, error: String) -> Page {
     page(shared, &Arc::new(target), DiffView::default(), Some((draft, error))).await
 }
@@ -146,7 +146,7 @@ async fn page(shared: &Shared, target: &Arc<Target>, view: DiffView, refused: Op
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let read = Read { detail, comments, job, refused };
     let (target, highlighter) = (Arc::clone(target), shared.highlighter.clone());
-    // To colour a diff takes the processor for longer than other requests should wait.
+    // Highlighting a diff takes more CPU time than other requests should wait for.
     let page = tokio::task::spawn_blocking(move || DetailPage::new(&target, &read, view, &highlighter).render());
     let html = page.await.map_err(|error| Failure::Render(error.to_string()))??;
     Ok((status, Html(html)).into_response())

@@ -1,4 +1,4 @@
-//! The list.
+//! The list of pull requests.
 
 use std::borrow::Cow;
 
@@ -56,7 +56,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Answers with the list, or with the page of what went wrong.
+/// Responds with the list, or with an error page.
 pub(super) async fn list(State(shared): State<Shared>, at: InProject, Query(query): Query<ListQuery>) -> Response {
     at.answer(page(&shared, &at, query.state.as_deref() == Some("ended")).await)
 }

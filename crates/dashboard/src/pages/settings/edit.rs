@@ -1,4 +1,4 @@
-//! The edit of a project that the form of a section describes. An empty field restores the default.
+//! Conversion of the form of a section to an edit of the project. An empty field restores the default.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(super) fn of(section: &str, fields: &Fields, project: &Project) -> Result<Ed
             let limits = limits(fields, &project.settings.limits)?;
             Ok(fields_only(move |project| project.settings.limits = limits.clone()))
         }
-        _ => Err("there is nothing to save here".to_owned()),
+        _ => Err("this section has no settings to save".to_owned()),
     }
 }
 
@@ -118,7 +118,7 @@ fn environment(fields: &Fields, project: &Project) -> Result<Edit, String> {
     let mut variables = Vec::new();
     for line in fields.lines("environment") {
         let (name, value) =
-            line.split_once('=').ok_or_else(|| format!("a variable needs the form NAME=value: {line:?} has none"))?;
+            line.split_once('=').ok_or_else(|| format!("a variable must have the form NAME=value: {line:?}"))?;
         variables.push((name.trim().to_owned(), value.to_owned()));
     }
     let removed = fields.all("remove-secret");
@@ -160,12 +160,12 @@ fn secret_uses(names: &[String]) -> Result<BTreeSet<SecretUse>, String> {
     names.iter().map(known).collect()
 }
 
-/// Whether a value fits into a line of a form.
+/// Returns true if a value fits into a line of the form.
 pub(super) fn is_line(value: &str) -> bool {
     !value.chars().any(char::is_control) && value.trim() == value
 }
 
-/// Bytes as whole mebibytes, as the form has them.
+/// Converts bytes to whole mebibytes, the unit of the form.
 pub(super) const fn mebibytes(bytes: u64) -> u64 {
     bytes >> 20
 }
@@ -179,7 +179,7 @@ fn limits(fields: &Fields, set: &LimitSettings) -> Result<LimitSettings, String>
         let number = number(name)?.map(u32::try_from).transpose();
         number.map_err(|_| format!("limits.{name}: must be at most {}", u32::MAX))
     };
-    // A number of bytes that the form has rounded is kept unless it was edited.
+    // A number of bytes that the form rounded is kept unless it was edited.
     let bytes = |name: &str, set: Option<u64>| {
         let given = number(name)?;
         let kept = set.filter(|set| given == Some(mebibytes(*set)));
@@ -213,7 +213,7 @@ fn limits(fields: &Fields, set: &LimitSettings) -> Result<LimitSettings, String>
     })
 }
 
-/// Dollars from millionths: `2.50`, `0.000001`.
+/// Formats millionths of a dollar as dollars: `2.50`, `0.000001`.
 pub(super) fn dollars(micros: u64) -> String {
     let all = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     let short = all.trim_end_matches('0');
@@ -221,7 +221,7 @@ pub(super) fn dollars(micros: u64) -> String {
     format!("{short}{}", "0".repeat(2_usize.saturating_sub(digits)))
 }
 
-/// Millionths of a dollar from `2`, `2.5`, `$2.50`.
+/// Parses dollars, such as `2`, `2.5` or `$2.50`, into millionths of a dollar.
 fn micros(text: &str) -> Option<u64> {
     let text = text.trim().trim_start_matches('$');
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read() {
+    fn amounts_are_parsed_and_formatted() {
         for (text, read) in [
             ("2", Some(2_000_000)),
             ("$2.50", Some(2_500_000)),

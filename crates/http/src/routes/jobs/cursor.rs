@@ -1,4 +1,5 @@
-//! A place in a list as an opaque text. Its content is no secret: a list is limited by its path, not by its cursor.
+//! Cursors: positions in a list, as opaque texts. They are not secret, because the path and not the cursor determines
+//! which jobs a client can list.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,12 +7,12 @@ use journeyman_core::job::Job;
 use journeyman_core::ports::Cursor;
 use journeyman_core::time::Timestamp;
 
-/// The cursor behind a job.
+/// Returns the cursor of the page that begins after a job.
 pub(super) fn after(job: &Job) -> String {
     URL_SAFE_NO_PAD.encode(format!("{}.{}", job.created_at.as_micros(), job.id))
 }
 
-/// Reads one back.
+/// Parses a cursor.
 pub(super) fn read(text: &str) -> Result<Cursor, ()> {
     let decoded = URL_SAFE_NO_PAD.decode(text).map_err(drop)?;
     let decoded = String::from_utf8(decoded).map_err(drop)?;

@@ -1,4 +1,4 @@
-//! Answers that are a job's record.
+//! Responses with a job's record.
 
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -13,7 +13,7 @@ use crate::conditional::conditional;
 use crate::error::rate_headers;
 use crate::wire;
 
-/// The answer to a job or message that was accepted, now or by an earlier request with the same key.
+/// Returns the response for a job or message that was accepted, now or by an earlier request with the same key.
 pub(crate) fn accepted(app: &App, status: StatusCode, kind: RateKind, done: Accepted) -> Response {
     let mut headers = done.rate.map(|state| rate_headers(kind, state)).unwrap_or_default();
     if done.replayed {
@@ -24,25 +24,25 @@ pub(crate) fn accepted(app: &App, status: StatusCode, kind: RateKind, done: Acce
     (status, headers, record(done)).into_response()
 }
 
-/// Returns the answer to a request that controls a job.
+/// Returns the response to a request that controls a job.
 pub(super) fn controlled(done: Accepted) -> Response {
     let replayed = HeaderName::from_static("idempotent-replayed");
     let headers = done.replayed.then(|| [(replayed, HeaderValue::from_static("true"))]);
     (headers, record(done)).into_response()
 }
 
-/// The record alone.
+/// Returns the record without additional headers.
 pub(crate) fn record(done: Accepted) -> Json<wire::job::JobRecord> {
     Json(done.record.into())
 }
 
-/// Returns the record with its tag, or 304 to a client that has it.
+/// Returns the record with its tag, or 304 if the client already has it.
 pub(crate) fn conditional_record(record: JobRecord, headers: &HeaderMap) -> Response {
     let body = wire::job::JobRecord::from(record);
     conditional(&tag(&body), body, headers)
 }
 
-/// Changes whenever a field does.
+/// Returns the entity tag of a record, which changes whenever a field changes.
 fn tag(record: &wire::job::JobRecord) -> String {
     let digest = Sha256::digest(format!("{record:?}"));
     let hex: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();

@@ -61,7 +61,7 @@ fn schema(kind: &Kind) -> Value {
             },
             "type": { "type": "string", "const": kind.name },
             "at": { "type": "string", "format": "date-time" },
-            "runId": { "type": ["string", "null"], "description": "The id of the run, if the event belongs to one." },
+            "runId": { "type": ["string", "null"], "description": "The ID of the run, if the event belongs to one." },
             "data": data,
         },
     })
@@ -69,10 +69,11 @@ fn schema(kind: &Kind) -> Value {
 
 /// Adds the properties that the data of an agent's event has if it is truncated: data of more than 256 KiB is replaced
 /// by `cut`, `bytes`, and its `beginning`.
-fn said(mut properties: Value) -> Value {
+fn truncatable(mut properties: Value) -> Value {
     if let Some(properties) = properties.as_object_mut() {
         properties.insert("cut".to_owned(), json!({ "type": "boolean", "description": "True if data was truncated." }));
-        properties.insert("bytes".to_owned(), json!({ "type": "integer", "description": "The original size." }));
+        properties
+            .insert("bytes".to_owned(), json!({ "type": "integer", "description": "The original size in bytes." }));
         properties.insert("beginning".to_owned(), json!({ "type": "string", "description": "The first characters." }));
         properties.entry("toolCallId").or_insert_with(|| json!({ "type": ["string", "null"] }));
     }
@@ -90,7 +91,7 @@ fn kinds() -> Vec<Kind> {
     let schema = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
     let maybe_reason = || json!({ "oneOf": [{ "$ref": "#/components/schemas/Reason" }, { "type": "null" }] });
     let pull = || json!({ "number": number(), "url": text() });
-    let egress = || said(json!({ "destination": text(), "reason": maybe() }));
+    let egress = || truncatable(json!({ "destination": text(), "reason": maybe() }));
     let kind = |name, text, data, required| Kind { name, text, data, required };
     vec![
         kind(
@@ -99,10 +100,10 @@ fn kinds() -> Vec<Kind> {
             json!({ "title": text(), "source": schema("Source"), "agent": text(), "model": text() }),
             &["title", "source", "agent", "model"],
         ),
-        kind("job.completed", "No message waits, and the last run succeeded.", json!({}), &[]),
+        kind("job.completed", "No messages are left, and the last run succeeded.", json!({}), &[]),
         kind(
             "job.failed",
-            "No message waits, and the last run failed.",
+            "No messages are left, and the last run failed.",
             json!({ "reason": schema("Reason") }),
             &["reason"],
         ),
@@ -163,18 +164,18 @@ fn kinds() -> Vec<Kind> {
         ),
         kind("pull_request.opened", "A pull request was opened.", pull(), &["number", "url"]),
         kind("pull_request.updated", "The pull request has new commits.", pull(), &["number", "url"]),
-        kind("agent.message", "The agent sent a message.", said(json!({ "text": text() })), &[]),
-        kind("agent.thought", "The agent sent a thought.", said(json!({ "text": text() })), &[]),
+        kind("agent.message", "The agent sent a message.", truncatable(json!({ "text": text() })), &[]),
+        kind("agent.thought", "The agent sent a thought.", truncatable(json!({ "text": text() })), &[]),
         kind(
             "agent.plan",
             "The agent's complete plan.",
-            said(json!({ "entries": { "type": "array", "items": {} } })),
+            truncatable(json!({ "entries": { "type": "array", "items": {} } })),
             &[],
         ),
         kind(
             "agent.tool_call",
             "A tool call, or an update of one, with the fields that the agent sent.",
-            said(json!({
+            truncatable(json!({
                 "toolCallId": maybe(), "title": any(), "kind": any(), "status": any(), "rawInput": any(),
                 "rawOutput": any(), "content": any(), "locations": any(),
                 "update": { "type": "boolean", "description": "True if an earlier event started the call." },
@@ -184,13 +185,13 @@ fn kinds() -> Vec<Kind> {
         kind(
             "agent.usage",
             "The usage of the context window, as reported by the agent.",
-            said(json!({ "used": any(), "size": any(), "cost": any() })),
+            truncatable(json!({ "used": any(), "size": any(), "cost": any() })),
             &[],
         ),
         kind(
             "agent.session",
             "The agent's session was opened.",
-            said(json!({
+            truncatable(json!({
                 "agent": text(), "opened": { "type": "string", "enum": ["new", "resumed", "loaded"] },
                 "resumes": { "type": "boolean" }, "loads": { "type": "boolean" }, "millis": number(),
             })),
@@ -198,30 +199,37 @@ fn kinds() -> Vec<Kind> {
         ),
         kind(
             "agent.continued",
-            "The agent's turn was cut short, and it is asked to continue.",
-            said(json!({ "cause": text(), "continuation": number(), "most": number() })),
+            "The agent's turn was cut short, and the agent is asked to continue.",
+            truncatable(json!({ "cause": text(), "continuation": number(), "most": number() })),
             &[],
         ),
         kind(
             "agent.line_dropped",
             "A line of the agent's output was not a message of the protocol.",
-            said(json!({ "reason": text() })),
+            truncatable(json!({ "reason": text() })),
             &[],
         ),
         kind(
             "agent.model_call",
             "The agent called a model through the service.",
-            said(json!({
+            truncatable(json!({
                 "model": text(), "inputTokens": number(), "cachedTokens": number(), "outputTokens": number(),
                 "costMicros": { "type": ["integer", "null"] }, "millis": number(), "failure": maybe(),
             })),
             &[],
         ),
-        kind("model.denied", "A model call, or a part of it, was denied.", said(json!({ "reason": text() })), &[]),
+        kind(
+            "model.denied",
+            "A model call, or a part of it, was denied.",
+            truncatable(json!({ "reason": text() })),
+            &[],
+        ),
         kind(
             "permission.answered",
-            "The agent asked for a permission, and the project's policy answered.",
-            said(json!({ "title": text(), "chosen": maybe(), "kind": maybe(), "granted": { "type": "boolean" } })),
+            "The agent asked for permission, and the project's policy answered.",
+            truncatable(
+                json!({ "title": text(), "chosen": maybe(), "kind": maybe(), "granted": { "type": "boolean" } }),
+            ),
             &[],
         ),
         kind("egress.allowed", "A program reached a destination outside the sandbox.", egress(), &[]),

@@ -1,4 +1,5 @@
-//! What a client may say about a project. Every field may be left out: what that means is in [`super::patch`].
+//! The fields of a project that a client may send. All of them are optional; [`super::patch`] defines the meaning of
+//! an absent field.
 
 use std::collections::BTreeMap;
 
@@ -12,171 +13,179 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::choices::{CodeHostKind, Permissions, Pull, SecretUse, ToolKind};
 
-/// What a client may set of a project. Left out: kept as it is, or the default at creation; `null`: the default.
+/// The fields of a project that a client may set. A field that is left out keeps its value; at creation, it gets its
+/// default. `null` restores the default.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectChanges {
-    /// A URL, an absolute path on the server, or `local:<name>` for one on the built-in code host, made empty if it is
-    /// not there.
+    /// The repository: a URL, an absolute path on the server, or `local:<name>` on the built-in code host, where the
+    /// repository is created without commits if it does not exist.
     #[schema(min_length = 2, max_length = 1000)]
     pub repository: Option<String>,
-    /// The branch, tag or commit that jobs start from.
+    /// The branch, tag, or commit that jobs start from; by default, the repository's default branch.
     #[schema(min_length = 1, max_length = 200)]
     #[serde(rename = "ref")]
     pub reference: Option<String>,
-    /// The agent of its jobs.
+    /// The agent of the project's jobs.
     #[schema(min_length = 1, max_length = 200)]
     pub agent: Option<String>,
-    /// The model of its jobs.
+    /// The model of the project's jobs.
     #[schema(min_length = 1, max_length = 200)]
     pub model: Option<String>,
-    /// Where its repository lives.
+    /// The code host of the repository.
     pub code_host: Option<CodeHostChanges>,
-    /// How its pull requests look.
+    /// The settings of the project's pull requests.
     pub pull_request: Option<PullRequestChanges>,
-    /// How much it may use.
+    /// The limits of the project.
     pub limits: Option<LimitChanges>,
-    /// How its agents are contained.
+    /// The settings of the sandbox of the project's agents.
     pub sandbox: Option<SandboxChanges>,
-    /// Variables for the setup command and the agent; `null` removes one.
+    /// Environment variables for the setup command and the agent; `null` removes a variable.
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub environment: Option<BTreeMap<String, String>>,
-    /// A shell command that prepares a fresh workspace, such as `npm ci`.
+    /// A shell command that prepares a new workspace, such as `npm ci`.
     #[schema(max_length = 20_000)]
     pub setup: Option<String>,
-    /// Which processes get which secret; one that is not named is for the setup command alone. `null` removes an entry.
+    /// The processes that get each secret; only the setup command gets a secret that is not listed. `null` removes an
+    /// entry.
     #[schema(value_type = Option<BTreeMap<String, Option<Vec<SecretUse>>>>)]
     pub secret_uses: Option<BTreeMap<String, Vec<SecretUse>>>,
-    /// Secret variables for the processes that `secretUses` names, never shown again; `null` removes one.
-    // Taken out of the document before it is read here, so that no error can quote a value.
+    /// Secret variables for the processes in `secretUses`. They are never shown again; `null` removes a variable.
+    // Secrets are removed from the document before it is parsed here, so that no error can quote a value.
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>, write_only)]
     pub secrets: Option<IgnoredAny>,
 }
 
-/// Where a project's repository lives.
+/// The code host of a project's repository.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct CodeHostChanges {
-    /// Detected from the repository unless given.
+    /// The kind of code host; by default, it is detected from the repository.
     pub kind: Option<CodeHostKind>,
-    /// The user name that goes with the token over HTTP.
+    /// The user name to send with the token over HTTP.
     #[schema(min_length = 1, max_length = 200)]
     pub username: Option<String>,
-    /// The credential for the repository, never shown again; `null` removes it.
+    /// The credential for the repository. It is never shown again. `null` removes it.
     #[schema(value_type = Option<String>, write_only)]
     pub token: Option<IgnoredAny>,
 }
 
-/// How a project's pull requests look. In the templates `{title}`, `{prompt}`, `{job}` and `{branch}` are replaced.
+/// The settings of a project's pull requests. In the templates, `{title}`, `{prompt}`, `{job}`, and `{branch}` are
+/// replaced.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct PullRequestChanges {
-    /// Whether they open as drafts.
+    /// `true` to open pull requests as drafts; by default, `false`.
     pub draft: Option<bool>,
-    /// The branch they are to be merged into; the project's ref if that is a branch, else the default branch.
+    /// The branch to merge into; by default, the project's `ref` if that is a branch, or else the default branch.
     #[schema(min_length = 1, max_length = 200)]
     pub base: Option<String>,
-    /// Template of the title; `{title}` unless given.
+    /// The template of the title; by default, `{title}`.
     #[schema(max_length = 20_000)]
     pub title: Option<String>,
-    /// Template of the body; the prompt and the job's id unless given.
+    /// The template of the body; by default, the prompt and the job's ID.
     #[schema(max_length = 20_000)]
     pub body: Option<String>,
-    /// Labels to put on.
+    /// The labels of the pull requests.
     #[schema(max_items = 50)]
     pub labels: Option<Vec<String>>,
 }
 
-/// How much a project may use.
+/// The limits of a project.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitChanges {
-    /// Seconds that one run may take; 3600 unless given.
+    /// The maximum duration of a run, in seconds; by default, 3600.
     #[schema(minimum = 1, maximum = 604_800)]
     pub run_seconds: Option<u32>,
-    /// Jobs created in an hour; as the server says unless given; 0: no limit.
+    /// The maximum number of jobs created per hour; by default, the server's limit. 0 means no limit.
     pub create_per_hour: Option<u32>,
-    /// Messages sent in an hour; as the server says unless given; 0: no limit.
+    /// The maximum number of messages sent per hour; by default, the server's limit. 0 means no limit.
     pub message_per_hour: Option<u32>,
-    /// Bytes that one file in a commit may have; 104857600 unless given.
+    /// The maximum size of a file in a commit, in bytes; by default, 104857600.
     #[schema(minimum = 1)]
     pub file_bytes: Option<u64>,
-    /// Runs at a time, on all workers together; as many as there are places unless given.
+    /// The maximum number of concurrent runs, on all workers together; by default, only the workers limit it.
     #[schema(minimum = 1)]
     pub concurrent_runs: Option<u32>,
-    /// Bytes of memory that a run may use; 4294967296 unless given.
+    /// The maximum memory of a run, in bytes; by default, 4294967296.
     #[schema(minimum = 67_108_864)]
     pub memory_bytes: Option<u64>,
-    /// Processes and threads that a run may have; 1024 unless given.
+    /// The maximum number of processes and threads of a run; by default, 1024.
     #[schema(minimum = 16, maximum = 4_194_304)]
     pub processes: Option<u32>,
-    /// Thousandths of a processor that a run gets at most; no limit unless given.
+    /// The maximum CPU usage of a run, in thousandths of a processor; by default, no limit.
     #[schema(minimum = 100, maximum = 1_000_000)]
     pub cpu_millis: Option<u32>,
-    /// Bytes that workspace and home of a job may have together; 10737418240 unless given.
+    /// The maximum size of a job's workspace and home together, in bytes; by default, 10737418240.
     #[schema(minimum = 1_048_576)]
     pub disk_bytes: Option<u64>,
-    /// Bytes that an agent may say in one turn, tools' output among it; 536870912 unless given.
+    /// The maximum output of an agent in one turn, in bytes, including the output of tools; by default, 536870912.
     #[schema(minimum = 1_048_576)]
     pub output_bytes: Option<u64>,
-    /// The most automatic continuations of a turn that was cut short by the model's limit of tokens, by the agent's limit
-    /// of calls, or for an unknown reason; 2 unless given.
+    /// The maximum number of automatic continuations of a turn that was cut short by the model's token limit, by the
+    /// agent's call limit, or for an unknown reason; by default, 2.
     #[schema(maximum = 100)]
     pub continuations: Option<u32>,
-    /// Calls of the model that the built-in agent may make in one turn; 200 unless given.
+    /// The maximum number of model calls of the built-in agent in one turn; by default, 200.
     #[schema(minimum = 1, maximum = 100_000)]
     pub model_calls: Option<u32>,
-    /// What calls of models may cost.
+    /// The budgets for model calls.
     pub budget: Option<BudgetChanges>,
 }
 
-/// What calls of models may cost, in millionths of a US dollar; anything unless given. A call that could go beyond is not
-/// made, and the run fails.
+/// The budgets for model calls, in millionths of a US dollar; by default, there is no limit. A call that could exceed a
+/// budget is not made, and the run fails.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetChanges {
-    /// Those of one run.
+    /// The budget of one run.
     pub run_micros: Option<u64>,
-    /// Those of a job, over all of its runs.
+    /// The budget of a job, for all of its runs.
     pub job_micros: Option<u64>,
-    /// Those of the project in one day of UTC.
+    /// The budget of the project for one day in UTC.
     pub day_micros: Option<u64>,
-    /// Those of the project.
+    /// The budget of the project in total.
     pub project_micros: Option<u64>,
 }
 
-/// How a project's agents are contained.
+/// The settings of the sandbox of a project's agents.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxChanges {
-    /// How permission requests are answered; `allow` unless given.
+    /// The answer to permission requests; by default, `allow`.
     pub permissions: Option<Permissions>,
-    /// By what an agent wants to do; as `permissions` says unless given. `null` removes an entry.
+    /// The answers by kind of tool call. Kinds that are not listed get the answer in `permissions`. `null` removes an
+    /// entry.
     #[schema(value_type = Option<BTreeMap<String, Permissions>>)]
     pub permission_kinds: Option<BTreeMap<ToolKind, Permissions>>,
-    /// What programs may reach by https: `name:port`, or the name of a preset (`cargo`, `composer`, `debian`, `go`, `hex`,
-    /// `maven`, `npm`, `nuget`, `pub`, `pypi`, `rubygems`); nothing unless given.
+    /// The destinations that programs may reach over HTTPS: `name:port`, or the name of a preset (`cargo`, `composer`,
+    /// `debian`, `go`, `hex`, `maven`, `npm`, `nuget`, `pub`, `pypi`, `rubygems`); by default, none.
     #[schema(max_items = 200)]
     pub egress: Option<Vec<String>>,
-    /// The image of its containers, where the server runs agents in containers; the server's unless given.
+    /// The container image, if the server runs agents in containers; by default, the server's image.
     #[schema(min_length = 1, max_length = 200)]
     pub image: Option<String>,
-    /// When it is fetched; `missing` unless given.
+    /// The policy for pulling the image; by default, `missing`.
     pub pull: Option<Pull>,
 }
 
-/// A project that is to be: its schema alone, because a creation is read as the patch of an empty document.
+/// The schema of a project to create. There are no values of this type, because the request is read as a patch of an
+/// empty document.
 pub(crate) enum CreateProject {}
 
 impl PartialSchema for CreateProject {
     fn schema() -> RefOr<Schema> {
         let RefOr::T(Schema::Object(mut object)) = ProjectChanges::schema() else { return ProjectChanges::schema() };
         object.description =
-            Some("A project that is to be; everything but `id` and `repository` has a default.".to_owned());
+            Some("A project to create; all fields except `id` and `repository` have defaults.".to_owned());
         object.required = vec!["id".to_owned(), "repository".to_owned()];
         if let Some(RefOr::T(Schema::Object(repository))) = object.properties.get_mut("repository") {
             repository.schema_type = SchemaType::Type(Type::String);
         }
         let id = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[a-z0-9][a-z0-9-]{0,62}$"));
-        object.properties.insert("id".to_owned(), id.description(Some("Its name in URLs, for ever.")).into());
+        object.properties.insert(
+            "id".to_owned(),
+            id.description(Some("The ID of the project in URLs, which cannot be changed.")).into(),
+        );
         object.into()
     }
 }
@@ -188,7 +197,7 @@ impl ToSchema for CreateProject {
 }
 
 impl ProjectChanges {
-    /// The settings that a whole document describes.
+    /// Returns the settings that a complete document describes.
     pub(super) fn settings(self) -> project::Settings {
         let host = self.code_host.unwrap_or_default();
         let pulls = self.pull_request.unwrap_or_default();

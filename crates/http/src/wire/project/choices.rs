@@ -1,10 +1,11 @@
-//! Choices that a field of a project offers: each the mirror of one of the core's.
+//! The enums of a project's fields, each of which mirrors an enum of the core.
 
 use journeyman_core::project;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// An enum and its way to and from that of the core, variant by variant: a variant that one of them lacks does not compile.
+/// Defines an enum, and its conversions from and to the enum of the core. A variant that one of them lacks is a compile
+/// error.
 macro_rules! mirror {
     (
         $core:path;
@@ -31,11 +32,11 @@ macro_rules! mirror {
 
 mirror! {
     project::CodeHostKind;
-    /// Which code host a repository lives on.
+    /// The kind of code host of a repository.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum CodeHostKind {
-        /// The built-in one.
+        /// The built-in code host.
         Local,
         /// A git remote without pull requests.
         Plain,
@@ -44,74 +45,74 @@ mirror! {
 
 mirror! {
     project::PermissionPolicy;
-    /// How permission requests of an agent are answered.
+    /// The answer to permission requests of an agent.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Permissions {
-        /// Each is allowed, once.
+        /// Each request is allowed once.
         #[default]
         Allow,
-        /// Each is refused.
+        /// Each request is refused.
         Refuse,
     }
 }
 
 mirror! {
     project::SecretUse;
-    /// A process that secrets may be for.
+    /// A process that may get secrets.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum SecretUse {
         /// The setup command.
         Setup,
-        /// The agent, and so whatever its model makes it run.
+        /// The agent, and therefore every program that its model runs.
         Agent,
-        /// Calls of models, outside of the sandbox: the key of a provider, under the name of its variable.
+        /// Calls of models, outside the sandbox. The secret is the key of a provider, and has the name of its variable.
         Model,
     }
 }
 
 mirror! {
     project::ToolKind;
-    /// What an agent wants to do, as it says itself.
+    /// The kind of a tool call, as reported by the agent.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum ToolKind {
-        /// Read files or data.
+        /// Reads files or data.
         Read,
-        /// Change files.
+        /// Changes files.
         Edit,
-        /// Remove files or data.
+        /// Removes files or data.
         Delete,
-        /// Move or rename files.
+        /// Moves or renames files.
         Move,
-        /// Search.
+        /// Searches for information.
         Search,
-        /// Run commands.
+        /// Runs commands.
         Execute,
-        /// Think.
+        /// Reasons or plans.
         Think,
-        /// Get something from elsewhere.
+        /// Fetches data from elsewhere.
         Fetch,
-        /// Work in another mode.
+        /// Switches the session to another mode.
         SwitchMode,
-        /// Anything else, and what it gives no kind for.
+        /// Any other kind, or a tool call for which the agent reports no kind.
         Other,
     }
 }
 
 mirror! {
     project::PullPolicy;
-    /// When an image is fetched.
+    /// The policy for pulling an image.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Pull {
-        /// When it is not there.
+        /// Pulls the image if it is not present.
         #[default]
         Missing,
-        /// At the first use, and again after ten minutes.
+        /// Pulls the image at the first use, and again if the last pull was more than ten minutes ago.
         Always,
-        /// By hand.
+        /// Never pulls the image; an operator must pull it.
         Never,
     }
 }

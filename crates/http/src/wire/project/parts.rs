@@ -1,4 +1,4 @@
-//! The parts of a project's document, as clients read them.
+//! The parts of a project's document, in the form in which clients read them.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,37 @@ use utoipa::ToSchema;
 
 use super::choices::{CodeHostKind, Permissions, Pull, ToolKind};
 
-/// Where a project's repository lives.
+/// The code host of a project's repository.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeHost {
-    /// `null`: detected from the repository.
+    /// The kind of code host; `null` means that it is detected from the repository.
     #[schema(required)]
     pub kind: Option<CodeHostKind>,
-    /// The user name that goes with the token over HTTP.
+    /// The user name to send with the token over HTTP.
     #[schema(required)]
     pub username: Option<String>,
-    /// Whether there is a credential; it is set with `token` and never shown.
+    /// `true` if there is a credential, which is set with `token` and never shown.
     pub has_token: bool,
 }
 
-/// How a project's pull requests look. In the templates `{title}`, `{prompt}`, `{job}` and `{branch}` are replaced.
+/// The settings of a project's pull requests. In the templates, `{title}`, `{prompt}`, `{job}`, and `{branch}` are
+/// replaced.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequest {
-    /// Whether they open as drafts.
+    /// `true` to open pull requests as drafts.
     pub draft: bool,
-    /// The branch they are to be merged into; `null`: the project's ref if that is a branch, else the default branch.
+    /// The branch to merge into; `null` means the project's `ref` if that is a branch, or else the default branch.
     #[schema(required)]
     pub base: Option<String>,
-    /// Template of the title; `null`: `{title}`.
+    /// The template of the title; `null` means `{title}`.
     #[schema(required)]
     pub title: Option<String>,
-    /// Template of the body; `null`: the prompt and the job's id.
+    /// The template of the body; `null` means the prompt and the job's ID.
     #[schema(required)]
     pub body: Option<String>,
-    /// Labels to put on.
+    /// The labels of the pull requests.
     pub labels: Vec<String>,
 }
 
@@ -49,66 +50,66 @@ impl From<PullRequestSettings> for PullRequest {
     }
 }
 
-/// How much a project may use.
+/// The limits of a project.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// Seconds that one run may take; `null`: 3600.
+    /// The maximum duration of a run, in seconds; `null` means 3600.
     #[schema(required, minimum = 1, maximum = 604_800)]
     pub run_seconds: Option<u32>,
-    /// Jobs created in an hour; `null`: as the server says; 0: no limit.
+    /// The maximum number of jobs created per hour; `null` means the server's limit, and 0 no limit.
     #[schema(required)]
     pub create_per_hour: Option<u32>,
-    /// Messages sent in an hour; `null`: as the server says; 0: no limit.
+    /// The maximum number of messages sent per hour; `null` means the server's limit, and 0 no limit.
     #[schema(required)]
     pub message_per_hour: Option<u32>,
-    /// Bytes that one file in a commit may have; `null`: 104857600.
+    /// The maximum size of a file in a commit, in bytes; `null` means 104857600.
     #[schema(required, minimum = 1)]
     pub file_bytes: Option<u64>,
-    /// Runs at a time, on all workers together; `null`: as many as there are places.
+    /// The maximum number of concurrent runs, on all workers together; `null` means that only the workers limit it.
     #[schema(required, minimum = 1)]
     pub concurrent_runs: Option<u32>,
-    /// Bytes of memory that a run may use; `null`: 4294967296.
+    /// The maximum memory of a run, in bytes; `null` means 4294967296.
     #[schema(required, minimum = 67_108_864)]
     pub memory_bytes: Option<u64>,
-    /// Processes and threads that a run may have; `null`: 1024.
+    /// The maximum number of processes and threads of a run; `null` means 1024.
     #[schema(required, minimum = 16, maximum = 4_194_304)]
     pub processes: Option<u32>,
-    /// Thousandths of a processor that a run gets at most; `null`: no limit.
+    /// The maximum CPU usage of a run, in thousandths of a processor; `null` means no limit.
     #[schema(required, minimum = 100, maximum = 1_000_000)]
     pub cpu_millis: Option<u32>,
-    /// Bytes that workspace and home of a job may have together; `null`: 10737418240.
+    /// The maximum size of a job's workspace and home together, in bytes; `null` means 10737418240.
     #[schema(required, minimum = 1_048_576)]
     pub disk_bytes: Option<u64>,
-    /// Bytes that an agent may say in one turn, tools' output among it; `null`: 536870912.
+    /// The maximum output of an agent in one turn, in bytes, including the output of tools; `null` means 536870912.
     #[schema(required, minimum = 1_048_576)]
     pub output_bytes: Option<u64>,
-    /// The most automatic continuations of a turn that was cut short by the model's limit of tokens, by the agent's limit
-    /// of calls, or for an unknown reason; `null`: 2.
+    /// The maximum number of automatic continuations of a turn that was cut short by the model's token limit, by the
+    /// agent's call limit, or for an unknown reason; `null` means 2.
     #[schema(required, maximum = 100)]
     pub continuations: Option<u32>,
-    /// Calls of the model that the built-in agent may make in one turn; `null`: 200.
+    /// The maximum number of model calls of the built-in agent in one turn; `null` means 200.
     #[schema(required, minimum = 1, maximum = 100_000)]
     pub model_calls: Option<u32>,
-    /// What calls of models may cost.
+    /// The budgets for model calls.
     pub budget: Budget,
 }
 
-/// What calls of models may cost, in millionths of a US dollar; `null`: anything. A call that could go beyond is not
-/// made, and the run fails.
+/// The budgets for model calls, in millionths of a US dollar; `null` means no limit. A call that could exceed a budget
+/// is not made, and the run fails.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// Those of one run.
+    /// The budget of one run.
     #[schema(required)]
     pub run_micros: Option<u64>,
-    /// Those of a job, over all of its runs.
+    /// The budget of a job, for all of its runs.
     #[schema(required)]
     pub job_micros: Option<u64>,
-    /// Those of the project in one day of UTC.
+    /// The budget of the project for one day in UTC.
     #[schema(required)]
     pub day_micros: Option<u64>,
-    /// Those of the project.
+    /// The budget of the project in total.
     #[schema(required)]
     pub project_micros: Option<u64>,
 }
@@ -139,20 +140,20 @@ impl From<Budgets> for Budget {
     }
 }
 
-/// How a project's agents are contained.
+/// The settings of the sandbox of a project's agents.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sandbox {
-    /// How permission requests are answered.
+    /// The answer to permission requests.
     pub permissions: Permissions,
-    /// By what an agent wants to do; what is not among them: as `permissions` says.
+    /// The answers by kind of tool call. Kinds that are not listed get the answer in `permissions`.
     pub permission_kinds: BTreeMap<ToolKind, Permissions>,
-    /// What programs may reach: `name:port`, or the name of a preset, such as `npm`.
+    /// The destinations that programs may reach over HTTPS: `name:port`, or the name of a preset, such as `npm`.
     pub egress: Vec<String>,
-    /// The image of its containers, where the server runs agents in containers; `null`: the server's.
+    /// The container image, if the server runs agents in containers; `null` means the server's image.
     #[schema(required)]
     pub image: Option<String>,
-    /// When it is fetched.
+    /// The policy for pulling the image.
     pub pull: Pull,
 }
 

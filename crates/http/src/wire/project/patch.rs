@@ -1,8 +1,8 @@
-//! From what a client sends to a project.
+//! Creates and changes projects from the bodies that clients send.
 //!
-//! A change is a JSON merge patch (RFC 7396) of the document that the client reads, and a creation is the patch of an
-//! empty one: what is left out keeps its value, `null` gives it back its default. Secrets are not part of the document;
-//! they are taken out of the patch before.
+//! A change is a JSON merge patch (RFC 7396) of the document that the client reads, and a creation is a patch of an
+//! empty one. A field that is left out keeps its value, and `null` restores its default. Secrets are not part of the
+//! document; they are removed from the patch first.
 
 use journeyman_core::project::{self, CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, SecretChanges, SecretValue};
 use journeyman_core::time::Timestamp;
@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use super::changes::ProjectChanges;
 use super::show;
 
-/// Makes a project out of the body of a creation.
+/// Returns the project, and the changes of secrets, that the body of a creation describes.
 ///
 /// # Errors
-/// A sentence that names the field that is refused.
+/// A field is not valid; the error is a sentence that names it.
 pub fn create(body: Value, now: Timestamp) -> Result<(project::Project, SecretChanges), String> {
     let Value::Object(mut body) = body else { return Err("the body must be a JSON object".to_owned()) };
     let id = match body.remove("id") {
@@ -26,17 +26,17 @@ pub fn create(body: Value, now: Timestamp) -> Result<(project::Project, SecretCh
     merged(blank, Map::new(), body)
 }
 
-/// Applies a patch to a project.
+/// Applies a patch to a project. Returns the changed project and the changes of secrets.
 ///
 /// # Errors
-/// A sentence that names the field that is refused.
+/// A field is not valid; the error is a sentence that names it.
 pub fn change(current: project::Project, patch: Value) -> Result<(project::Project, SecretChanges), String> {
     let Value::Object(mut patch) = patch else { return Err("the body must be a JSON object".to_owned()) };
     if patch.remove("id").is_some_and(|id| id != Value::String(current.id.to_string())) {
         return Err("id cannot be changed; create another project".to_owned());
     }
     let Ok(Value::Object(document)) = serde_json::to_value(show(&current, "")) else {
-        return Err("the project has no JSON form".to_owned());
+        return Err("the project cannot be converted to JSON".to_owned());
     };
     merged(current, document, patch)
 }
@@ -61,7 +61,7 @@ fn merged(
     Ok((project, secrets))
 }
 
-/// RFC 7396.
+/// Merges a patch into an object (RFC 7396).
 fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     for (name, value) in patch {
         match value {
@@ -84,13 +84,13 @@ fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     }
 }
 
-/// `secrets` and `codeHost.token`, out of the patch.
+/// Removes `secrets` and `codeHost.token` from the patch, and returns the changes that they describe.
 fn take_secrets(patch: &mut Map<String, Value>) -> Result<SecretChanges, String> {
     let mut changes = SecretChanges::new();
     let secret = |value: Value, place: &str| match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(SecretValue(text))),
-        // The value is not shown: it is a secret of the wrong form.
+        // The error does not contain the value, which is a secret in the wrong form.
         _ => Err(format!("{place}: must be a string, or null to remove it")),
     };
     match patch.remove("secrets") {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_changes_what_it_names_and_null_gives_the_default_back() {
+    fn a_patch_changes_the_fields_that_it_names_and_null_restores_the_default() {
         let patch = json!({
             "model": "m", "limits": {"createPerHour": 5}, "environment": {"X": "1"}, "pullRequest": {"labels": ["a"]},
         });
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_go_in_and_never_come_out() {
+    fn secrets_are_accepted_but_never_shown() {
         let patch = json!({"secrets": {"A": null, "B": "hush"}, "codeHost": {"token": "ghp_hush", "username": "me"}});
         let (changed, secrets) = change(shop(), patch).expect("a change");
         let names: Vec<(&str, bool)> = secrets.iter().map(|(name, value)| (name.as_str(), value.is_some())).collect();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_field_is_named() {
+    fn each_invalid_field_is_named() {
         for (patch, named) in [
             (json!([]), "JSON object"),
             (json!({"id": "other"}), "id cannot be changed"),

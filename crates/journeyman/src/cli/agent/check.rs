@@ -1,5 +1,5 @@
-//! `journeyman agent check`: a small job, from nothing, in a data directory of its own: what an agent does on this machine
-//! with its sandbox and its model is tried and not asked.
+//! `journeyman agent check`: runs a small job in a temporary data directory, to test what an agent does on this
+//! machine, with its sandbox and its model.
 
 mod copy;
 
@@ -20,29 +20,29 @@ use super::super::demo::{make_key, sample};
 use super::super::store::{block_on, print, print_json};
 use super::find;
 use crate::app;
-use crate::client::{Client, Request};
+use crate::client::{Client, Request, idempotency_key};
 use crate::config::Settings;
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
 use crate::system::Machine;
 use crate::{scope, telemetry};
 
-/// What is asked: the test model does what stands in brackets, and others can read it.
-const FIRST: &str = "Make a file hello.txt in the current folder that holds the one word hello, and nothing else. Do nothing \
-                     beside that.\n\n[[write hello.txt|hello]]";
+/// The first prompt. The test model follows the directives in brackets; other models follow the text.
+const FIRST: &str = "Create a file hello.txt in the current folder that contains only the word hello. Do nothing \
+                     else.\n\n[[write hello.txt|hello]]";
 
-const SECOND: &str = "Make another file, again.txt, that holds the one word again.\n\n[[write again.txt|again]]";
+const SECOND: &str = "Create another file, again.txt, that contains only the word again.\n\n[[write again.txt|again]]";
 
-/// Without the process that remembers.
-const THIRD: &str = "Make a third file, third.txt, that holds the one word third.\n\n[[write third.txt|third]]";
+/// The prompt for a new process of the agent, which has to resume the session.
+const THIRD: &str = "Create a third file, third.txt, that contains only the word third.\n\n[[write third.txt|third]]";
 
 /// The arguments of `journeyman agent check`.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// The agent
+    /// ID of the agent
     pub(super) id: String,
 
-    /// The model, as jobs name it [default: the project's model; without --project, the test model]
+    /// Model, as jobs name it [default: the project's model; without --project, the test model]
     #[arg(long)]
     model: Option<String>,
 
@@ -60,7 +60,7 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-/// Has an agent do it.
+/// Runs the check.
 pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
     let CheckArgs { id, model, project, verbose, json } = arguments;
     let spec = find(&settings, id)?;
@@ -93,7 +93,8 @@ pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Resu
             host.set_tap(Arc::new(show));
         }
         let project = json!({"id": "check", "repository": "local:check", "agent": id, "model": model});
-        let project = client.json(Request::post("/v2/projects").body(&project, None)).await?;
+        let idempotency = idempotency_key("check");
+        let project = client.json(Request::post("/v2/projects").body(&project, Some(&idempotency))).await?;
         let clone_url = project["cloneUrl"].as_str().context("the project has no cloneUrl")?;
         match &like {
             Some(like) => like.place(&cases, &git, (clone_url, &key)).await?,
@@ -112,7 +113,7 @@ pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Resu
     if *json {
         print_json(&report)?;
     } else {
-        tell(id, &model, &report)?;
+        print_report(id, &model, &report)?;
     }
     Ok(if report["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -132,11 +133,11 @@ fn show(sender: Sender, line: &str) {
     let _ = writeln!(std::io::stderr(), "{arrow} {cut}{more}");
 }
 
-/// Three messages: a first one, one to the process that waits, one to another process.
+/// Sends three messages: the first one, one to the idle process of the agent, and one to a new process.
 async fn jobs(client: &Client, host: &journeyman_worker::Host) -> anyhow::Result<Value> {
     let path = "/v2/agent/check/job";
     let mut steps = Vec::new();
-    let record = client.json(Request::post(path).body(&json!({ "prompt": FIRST }), None)).await?;
+    let record = send(client, path, FIRST).await?;
     let job = format!("{path}/{}", record["id"].as_str().unwrap_or_default());
     steps.push(step(client, &job, "first", "hello.txt").await?);
     for (name, prompt, file) in [("follow-up", SECOND, "again.txt"), ("after a restart", THIRD, "third.txt")] {
@@ -146,12 +147,18 @@ async fn jobs(client: &Client, host: &journeyman_worker::Host) -> anyhow::Result
         if name == "after a restart" {
             host.end_idle_agents().await;
         }
-        client.json(Request::post(format!("{job}/message")).body(&json!({ "prompt": prompt }), None)).await?;
+        send(client, &format!("{job}/message"), prompt).await?;
         steps.push(step(client, &job, name, file).await?);
     }
     let ok = steps.len() == 3 && steps.iter().all(|step| step["ok"] == true);
     let sessions = events(client, &job, "agent.session").await?;
     Ok(json!({ "ok": ok, "steps": steps, "sessions": sessions }))
+}
+
+/// Sends a prompt, and returns the job's record from the response.
+async fn send(client: &Client, path: &str, prompt: &str) -> anyhow::Result<Value> {
+    let (body, key) = (json!({ "prompt": prompt }), idempotency_key("check"));
+    Ok(client.json(Request::post(path).body(&body, Some(&key))).await?)
 }
 
 async fn events(client: &Client, job: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
@@ -161,7 +168,7 @@ async fn events(client: &Client, job: &str, kind: &str) -> anyhow::Result<Vec<Va
     Ok(all.into_iter().filter(|event| event["type"] == kind).map(|mut event| event["data"].take()).collect())
 }
 
-/// Waits for a message's run; whether the file is there that was asked for.
+/// Waits for a message's run, and reports whether the run created the requested file.
 async fn step(client: &Client, job: &str, name: &str, file: &str) -> anyhow::Result<Value> {
     loop {
         let record = client.json(Request::get(job).wait(30)).await?;
@@ -176,8 +183,8 @@ async fn step(client: &Client, job: &str, name: &str, file: &str) -> anyhow::Res
     let succeeded = run["status"] == "succeeded";
     let text = match (succeeded, made) {
         (true, true) => format!("{file} is in the commit"),
-        (true, false) => format!("it ended, and {file} is not in a commit"),
-        (false, _) => run["reason"]["text"].as_str().unwrap_or("it failed").to_owned(),
+        (true, false) => format!("the run succeeded, but {file} is not in a commit"),
+        (false, _) => run["reason"]["text"].as_str().unwrap_or("the run failed").to_owned(),
     };
     let millis = millis(run);
     Ok(
@@ -186,13 +193,13 @@ async fn step(client: &Client, job: &str, name: &str, file: &str) -> anyhow::Res
     )
 }
 
-/// How long a run took.
+/// Returns the duration of a run, in milliseconds.
 fn millis(run: &Value) -> Option<u128> {
     let at = |field: &str| run[field].as_str()?.parse::<Timestamp>().ok();
     Some(at("finishedAt")?.since(at("startedAt")?).as_millis())
 }
 
-fn tell(id: &str, model: &str, report: &Value) -> anyhow::Result<()> {
+fn print_report(id: &str, model: &str, report: &Value) -> anyhow::Result<()> {
     print(&format!("{id} with {model}"))?;
     for session in report["sessions"].as_array().into_iter().flatten() {
         let yes = |field: &str| if session[field] == true { "yes" } else { "no" };

@@ -1,0 +1,53 @@
+//! Metrics of the periodic duties.
+
+use std::fmt;
+use std::sync::Arc;
+
+use journeyman_core::ports::DutyMeter;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+/// Reads the counters at each scrape of the metrics.
+pub(super) struct DutyCounts(pub(super) Arc<dyn DutyMeter>);
+
+impl fmt::Debug for DutyCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DutyCounts")
+    }
+}
+
+impl Collector for DutyCounts {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let all = self.0.duties();
+        let counters = [
+            ("duty_runs", "Times that this process carried out a duty", all.iter().map(|duty| duty.runs).collect()),
+            ("duty_failures", "Times that a duty failed", all.iter().map(|duty| duty.failures).collect::<Vec<u64>>()),
+        ];
+        for (name, help, values) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (duty, value) in all.iter().zip(values) {
+                ConstCounter::new(value).encode(family.encode_family(&[("duty", duty.name)])?)?;
+            }
+        }
+        let help = "Time of the last success of a duty, in seconds since 1970";
+        let mut family =
+            encoder.encode_descriptor("duty_last_success_timestamp", help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        for duty in &all {
+            if let Some(at) = duty.last_success {
+                ConstGauge::new(at.as_micros() / 1_000_000).encode(family.encode_family(&[("duty", duty.name)])?)?;
+            }
+        }
+        let help = "Duration of the last time that a duty was carried out";
+        let mut family =
+            encoder.encode_descriptor("duty_last_duration", help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        for duty in &all {
+            let seconds = duty.last_duration.as_secs_f64();
+            ConstGauge::new(seconds).encode(family.encode_family(&[("duty", duty.name)])?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! Duties: the periodic work of the service.
+//!
+//! A duty of the whole installation is carried out by one process at a time, which holds a lease in the database. A
+//! duty of a machine is carried out by each process. A duty that fails or takes longer than its lease is repeated, so
+//! duties work in small pieces and continue where they are interrupted.
+
+mod blobs;
+mod outbox;
+mod retention;
+mod workspaces;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use journeyman_core::ports::{DutyMeter, DutyTotals, Store};
+use journeyman_core::time::{Clock, Timestamp};
+use journeyman_worker::Host;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use self::blobs::SweepBlobs;
+use self::outbox::CarryOutEffects;
+use self::retention::ApplyRetention;
+use self::workspaces::RemoveIdleWorkspaces;
+use crate::config::Settings;
+use crate::system::Machine;
+
+/// The longest time until a process checks again whether a duty of the installation is due.
+const CHECK: Duration = Duration::from_secs(60);
+
+/// The longest time until a duty that failed is repeated.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// The processes that carry out a duty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// One process of the installation at a time, for at most this time.
+    Installation(Duration),
+    /// Each process.
+    Machine,
+}
+
+/// A periodic duty.
+#[async_trait]
+trait Duty: Send + Sync {
+    /// Returns the name, for the lease, the log and the metrics.
+    fn name(&self) -> &'static str;
+
+    /// Returns the time from one end to the next beginning.
+    fn period(&self) -> Duration;
+
+    fn scope(&self) -> Scope;
+
+    /// Carries out the duty once.
+    async fn carry_out(&self) -> anyhow::Result<()>;
+}
+
+/// The duties of this process. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Duties {
+    store: Arc<dyn Store>,
+    duties: Arc<[Box<dyn Duty>]>,
+    totals: Arc<Mutex<BTreeMap<&'static str, DutyTotals>>>,
+}
+
+impl Duties {
+    /// Returns the duties of a process; `host` is `None` if the process does not carry out runs.
+    pub(crate) fn new(store: Arc<dyn Store>, host: Option<Arc<Host>>, settings: &Settings) -> Self {
+        let mut duties: Vec<Box<dyn Duty>> =
+            vec![Box::new(ApplyRetention { store: Arc::clone(&store), retention: settings.retention })];
+        if let Some(host) = host {
+            duties.push(Box::new(CarryOutEffects::new(Arc::clone(&store), host.clone())));
+            duties.push(Box::new(SweepBlobs::new(Arc::clone(&host), settings.session_keep)));
+            duties.push(Box::new(RemoveIdleWorkspaces { host, idle: settings.workspace_idle }));
+        }
+        Self::with(store, duties)
+    }
+
+    fn with(store: Arc<dyn Store>, duties: Vec<Box<dyn Duty>>) -> Self {
+        Self { store, duties: duties.into(), totals: Arc::default() }
+    }
+
+    /// Carries out the duties until the future is dropped.
+    pub(crate) async fn run(&self) {
+        let mut tasks = JoinSet::new();
+        for place in 0..self.duties.len() {
+            let all = self.clone();
+            tasks.spawn(async move {
+                if let Some(duty) = all.duties.get(place) {
+                    all.repeat(&**duty).await;
+                }
+            });
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    async fn repeat(&self, duty: &dyn Duty) {
+        let check = match duty.scope() {
+            Scope::Installation(_) => duty.period().min(CHECK),
+            Scope::Machine => duty.period(),
+        };
+        let mut beat = tokio::time::interval(check);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beat.tick().await;
+            match duty.scope() {
+                Scope::Machine => {
+                    self.carry_out(duty, None).await;
+                }
+                Scope::Installation(lease) => self.carry_out_if_due(duty, lease).await,
+            }
+        }
+    }
+
+    /// Carries out a duty of the installation if it is due and no other process has begun it.
+    async fn carry_out_if_due(&self, duty: &dyn Duty, lease: Duration) {
+        let (name, longest) = (duty.name(), duty.period().max(lease));
+        let token = match self.store.begin_duty(name, Machine.now(), lease, longest).await {
+            Ok(Some(token)) => token,
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(duty = name, %error, "a duty could not be begun"),
+        };
+        let succeeded = self.carry_out(duty, Some(lease)).await;
+        let next = if succeeded { duty.period() } else { duty.period().min(RETRY) };
+        if let Err(error) = self.store.end_duty(name, token, Machine.now() + next).await {
+            tracing::warn!(duty = name, %error, "the end of a duty could not be stored; it is repeated after its lease");
+        }
+    }
+
+    /// Carries out a duty, for at most `limit`. Returns whether it succeeded.
+    async fn carry_out(&self, duty: &dyn Duty, limit: Option<Duration>) -> bool {
+        let (name, begun) = (duty.name(), Instant::now());
+        let done = match limit {
+            None => duty.carry_out().await,
+            Some(limit) => match tokio::time::timeout(limit, duty.carry_out()).await {
+                Ok(done) => done,
+                Err(_) => Err(anyhow::anyhow!("it took longer than its lease of {} s", limit.as_secs())),
+            },
+        };
+        if let Err(error) = &done {
+            tracing::warn!(duty = name, error = %format_args!("{error:#}"), "a duty failed and will be repeated");
+        }
+        self.count(name, done.is_ok(), begun.elapsed(), Machine.now());
+        done.is_ok()
+    }
+
+    fn count(&self, name: &'static str, succeeded: bool, took: Duration, now: Timestamp) {
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = DutyTotals { name, runs: 0, failures: 0, last_success: None, last_duration: Duration::ZERO };
+        let total = totals.entry(name).or_insert(none);
+        total.runs += 1;
+        total.failures += u64::from(!succeeded);
+        total.last_duration = took;
+        if succeeded {
+            total.last_success = Some(now);
+        }
+    }
+}
+
+impl DutyMeter for Duties {
+    fn duties(&self) -> Vec<DutyTotals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner).values().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
