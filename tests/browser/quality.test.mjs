@@ -208,7 +208,7 @@ look("users", "/users", { do: open("tbody tr:nth-child(2) details") });
 look("users-link", "/users", {
   do: async (page) => {
     await page.getByLabel("Name", { exact: true }).fill(`linus${Date.now()}`);
-    await page.getByRole("button", { name: "Add and show a link" }).click();
+    await page.getByRole("button", { name: "Add user" }).click();
     await page.locator("#link").waitFor();
   },
 });

@@ -89,9 +89,9 @@ def measure(asked, work):
         finish(mine[number])
 
     before = sum(cpu_seconds(pid) for pid in [server.pid, *descendants(server.pid)])
-    rate = turns(8, asked.seconds, once).rate
+    done = turns(8, asked.seconds, once)
     used = sum(cpu_seconds(pid) for pid in [server.pid, *descendants(server.pid)]) - before
-    figures |= {"turns_per_second": rate, "turn_cpu_ms": used * 1000 / (rate * asked.seconds)}
+    figures |= {"turns_per_second": done.rate, "turn_cpu_ms": used * 1000 / len(done.ends)}
     paths = [f"{conversation()}/events" for _ in range(CONVERSATIONS)]
     # Without a run, a message is only stored.
     return figures | accepts(url, paths, asked.seconds, work, message(PROMPT, run=False)) | {"durable": False}

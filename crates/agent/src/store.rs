@@ -181,7 +181,7 @@ impl SessionStore {
         decode(&text, &shown)
     }
 
-    /// Writes a session. The content is synced to disk before it replaces the old file.
+    /// Writes a session. When this returns, the session survives a power failure.
     pub(crate) async fn save(&self, key: &SessionKey, file: &SessionFile) -> Result<(), StoreError> {
         let path = self.path(key);
         let shown = path.display().to_string();
@@ -207,14 +207,18 @@ fn decode(text: &str, path: &str) -> Result<SessionFile, StoreError> {
     serde_json::from_str(text).map_err(corrupt)
 }
 
-/// Writes a temporary file and renames it: a crash leaves the old file or the new one. Only the owner may read the
-/// file, because a conversation can contain secrets.
+/// Writes a temporary file, renames it, and syncs the folder: a crash leaves the old file or the new one, and the new
+/// one survives a power failure. Only the owner may read the file, because a conversation can contain secrets.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("json.tmp");
     let mut file: File = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&temporary, path)
+    fs::rename(&temporary, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Credential;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
@@ -35,6 +35,9 @@ const STDERR_BYTES: u64 = 64 << 10;
 
 /// The time that a stopped command has to remove its lock files.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The interval at which a stopped process group is checked for processes that outlive their leader.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The settings for every command. Git reads them last, so they override the configuration of a repository.
 const CONFIG: &[(&str, &str)] = &[
@@ -389,14 +392,22 @@ impl Group {
         self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
     }
 
-    /// Asks the group to end and waits for its leader; if the leader still runs after `grace`, the drop kills the
-    /// group.
+    /// Asks the group to end, and kills the processes that still run after `grace`.
     async fn stop(&mut self, grace: Duration) {
-        if let Some(leader) = self.leader() {
-            // The group may have ended already.
-            let _ = kill_process_group(leader, Signal::TERM);
+        let Some(leader) = self.leader() else { return };
+        // The group may have ended already.
+        let _ = kill_process_group(leader, Signal::TERM);
+        let ended = async {
+            let _ = self.0.wait().await;
+            // The leader may exit before the processes that it started. The kernel does not reuse the group's ID while
+            // the group has members.
+            while test_kill_process_group(leader).is_ok() {
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        };
+        if tokio::time::timeout(grace, ended).await.is_err() {
+            let _ = kill_process_group(leader, Signal::KILL);
         }
-        let _ = tokio::time::timeout(grace, self.0.wait()).await;
     }
 }
 

@@ -31,12 +31,6 @@ const TIME: Duration = Duration::from_secs(60);
 const FOLDER_REMEDY: &str = "the users of sandboxes must be able to traverse all folders above the data directory; run \
                              chmod o+x on these folders, or choose another data-dir, such as /var/lib/journeyman";
 
-/// The remedy if the service may not use the socket of the container engine.
-const SOCKET_REMEDY: &str = "the user of the service must be allowed to write to the socket of the container engine; \
-                             add the user to the group of the socket (for Docker: usermod --append --groups docker \
-                             USER) and restart the service, or set container-engine to the socket of a rootless engine \
-                             of this user";
-
 /// The remedy if limits cannot be enforced.
 const LIMITS_REMEDY: &str = "no control group can be created for sandboxes; start the service with systemd-run --user \
                              --scope --property=Delegate=yes journeyman serve, or install a unit with Delegate=yes \
@@ -77,8 +71,8 @@ pub(crate) async fn probe(trial: &Trial<'_>) -> Vec<Guarantee> {
 fn remedy<'a>(detail: &str, usual: &'a str) -> &'a str {
     match detail {
         _ if detail.contains("Function not implemented") || detail.contains("os error 38") => KERNEL_REMEDY,
-        _ if detail.contains("Permission denied") && detail.contains("the container engine at") => SOCKET_REMEDY,
-        _ if detail.contains("Permission denied") => FOLDER_REMEDY,
+        // The engine's socket has its own remedy, which the detail names.
+        _ if detail.contains("Permission denied") && !detail.contains("the container engine at ") => FOLDER_REMEDY,
         _ => usual,
     }
 }
@@ -246,19 +240,15 @@ fn is_zero(hexadecimal: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::container::unreachable;
 
     #[test]
     fn the_remedy_fits_the_failure() {
-        let engine = unreachable(Path::new("/run/docker.sock"), &"Permission denied (os error 13)").to_string();
         for (detail, expected) in [
             ("Function not implemented (os error 38)", KERNEL_REMEDY),
             ("bwrap: Creating new namespace failed: Function not implemented", KERNEL_REMEDY),
             ("bwrap: Can't find source path /root/x: Permission denied", FOLDER_REMEDY),
-            (&engine, SOCKET_REMEDY),
+            ("the container engine at /run/docker.sock does not answer: Permission denied (os error 13)", "usual"),
             ("the program bwrap was not found", "usual"),
         ] {
             assert_eq!(remedy(detail, "usual"), expected, "{detail}");

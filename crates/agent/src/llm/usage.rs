@@ -6,15 +6,14 @@ use agent_client_protocol::v1::schema::{StopReason, Usage};
 
 use crate::turn::TurnEnd;
 
-/// The tokens of all calls of a turn, including the calls for summaries.
+/// The tokens of all calls of a turn, including the calls for summaries. A count that no provider reported is `None`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tokens {
-    input: u64,
-    output: u64,
-    thought: u64,
-    cached_read: u64,
-    cached_write: u64,
-    known: bool,
+    input: Option<u64>,
+    output: Option<u64>,
+    thought: Option<u64>,
+    cached_read: Option<u64>,
+    cached_write: Option<u64>,
 }
 
 impl Tokens {
@@ -23,8 +22,11 @@ impl Tokens {
         let Some(usage) = usage else {
             return;
         };
-        self.known = true;
-        let add = |sum: &mut u64, more: Option<i32>| *sum = sum.saturating_add(count(more));
+        let add = |sum: &mut Option<u64>, more: Option<i32>| {
+            if more.is_some() {
+                *sum = Some(sum.unwrap_or(0).saturating_add(count(more)));
+            }
+        };
         add(&mut self.input, usage.prompt_tokens);
         add(&mut self.output, usage.completion_tokens);
         if let Some(details) = &usage.prompt_tokens_details {
@@ -38,12 +40,14 @@ impl Tokens {
 
     /// Returns the end of the turn with these token counts.
     pub(crate) fn end(&self, stop: StopReason) -> TurnEnd {
-        let nonzero = |tokens: u64| (tokens > 0).then_some(tokens);
-        let usage = self.known.then(|| {
-            Usage::new(self.input.saturating_add(self.output), self.input, self.output)
-                .thought_tokens(nonzero(self.thought))
-                .cached_read_tokens(nonzero(self.cached_read))
-                .cached_write_tokens(nonzero(self.cached_write))
+        let is_known = self.input.is_some() || self.output.is_some();
+        let usage = is_known.then(|| {
+            // ACP requires both counts: if providers report only one of them, the other is 0.
+            let (input, output) = (self.input.unwrap_or(0), self.output.unwrap_or(0));
+            Usage::new(input.saturating_add(output), input, output)
+                .thought_tokens(self.thought)
+                .cached_read_tokens(self.cached_read)
+                .cached_write_tokens(self.cached_write)
         });
         TurnEnd { stop, usage }
     }
@@ -82,6 +86,27 @@ mod tests {
 
     #[test]
     fn unknown_tokens_stay_unknown() {
-        assert!(Tokens::default().end(StopReason::EndTurn).usage.is_none());
+        let mut tokens = Tokens::default();
+        assert!(tokens.end(StopReason::EndTurn).usage.is_none());
+        // The form of an answer without token counts.
+        tokens.add(Some(&genai::chat::Usage::default()));
+        assert!(tokens.end(StopReason::EndTurn).usage.is_none());
+    }
+
+    #[test]
+    fn a_count_that_is_reported_as_zero_is_known() {
+        let call = genai::chat::Usage {
+            prompt_tokens: Some(0),
+            prompt_tokens_details: Some(PromptTokensDetails {
+                cached_tokens: Some(0),
+                ..PromptTokensDetails::default()
+            }),
+            ..genai::chat::Usage::default()
+        };
+        let mut tokens = Tokens::default();
+        tokens.add(Some(&call));
+        let usage = tokens.end(StopReason::EndTurn).usage.unwrap();
+        assert_eq!((usage.total_tokens, usage.input_tokens, usage.output_tokens), (0, 0, 0));
+        assert_eq!((usage.cached_read_tokens, usage.cached_write_tokens), (Some(0), None));
     }
 }

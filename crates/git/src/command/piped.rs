@@ -152,4 +152,18 @@ mod tests {
         piped.stop(std::time::Duration::from_secs(20)).await;
         assert!(seen.exists());
     }
+
+    #[tokio::test]
+    async fn a_stopped_process_takes_the_processes_that_ignore_the_signal_with_it() {
+        use tokio::io::AsyncReadExt;
+        let script = "(trap '' TERM; echo ready; sleep 60) & wait";
+        let mut piped = shell().command(["-c", script]).spawn().unwrap();
+        let mut stdout = piped.stdout.take().unwrap();
+        let mut ready = [0; 6];
+        stdout.read_exact(&mut ready).await.unwrap();
+        piped.stop(std::time::Duration::from_millis(200)).await;
+        // The pipe closes only when no process has its other end open.
+        let end = tokio::time::timeout(std::time::Duration::from_secs(20), stdout.read(&mut ready)).await;
+        assert_eq!(end.unwrap().unwrap(), 0);
+    }
 }

@@ -228,8 +228,15 @@ fn failed(socket: &Path, what: &str, error: &Error) -> SandboxError {
 
 /// Returns the error for an engine that does not answer.
 pub(super) fn unreachable(socket: &Path, detail: &dyn std::fmt::Display) -> SandboxError {
+    let detail = detail.to_string();
+    let remedy = if detail.contains("Permission denied") {
+        "let the user of the service write to this socket (for Docker, add the user to the group docker) and restart \
+         the service"
+    } else {
+        "start it"
+    };
     SandboxError::EngineUnreachable(format!(
-        "the container engine at {} does not answer: {detail}; start it, or set container-engine to the socket of a \
+        "the container engine at {} does not answer: {detail}; {remedy}, or set container-engine to the socket of a \
          running engine",
         socket.display()
     ))
@@ -266,6 +273,15 @@ fn chain(error: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_that_the_service_may_not_use_has_its_own_remedy() {
+        let text = |detail: &str| unreachable(Path::new("/run/docker.sock"), &detail).to_string();
+        let refused = text("Permission denied (os error 13)");
+        assert!(refused.contains("group docker") && !refused.contains("start it"), "{refused}");
+        let missing = text("No such file or directory (os error 2)");
+        assert!(missing.contains("start it") && !missing.contains("group docker"), "{missing}");
+    }
 
     #[tokio::test]
     async fn an_unreachable_engine_is_distinguished_from_one_that_refuses() {
