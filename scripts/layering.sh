@@ -42,18 +42,19 @@ only() {
 allowed core
 allowed git core
 allowed net core
+allowed trace core
 allowed store core
 allowed blobs core net
 allowed sandbox core
 allowed gateway core net
 allowed forge core git
 allowed repository core git
-allowed worker core git repository
+allowed worker core git repository trace
 allowed agent core
 allowed app core
 allowed identity core net
 allowed dashboard app core
-allowed http app core dashboard
+allowed http app core dashboard trace
 
 only rusqlite store
 only tokio-postgres store
@@ -64,6 +65,8 @@ only axum http dashboard journeyman
 only reqwest net gateway identity agent journeyman
 only agent-client-protocol worker agent
 only genai agent
+only opentelemetry trace journeyman
+only tracing-opentelemetry trace journeyman
 only argon2 identity
 only openidconnect identity
 

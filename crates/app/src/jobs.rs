@@ -45,6 +45,7 @@ impl UseCases {
     ///
     /// # Errors
     /// The request is not valid or not permitted, a limit is used up, or the store failed.
+    #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "create_job", %project))]
     pub async fn create_job(
         &self,
         caller: &Caller,
@@ -65,6 +66,7 @@ impl UseCases {
     ///
     /// # Errors
     /// Fails like [`UseCases::create_job`], and if the job does not accept the message.
+    #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "send_message", %project, %job))]
     pub async fn send_message(
         &self,
         caller: &Caller,
@@ -85,6 +87,7 @@ impl UseCases {
     ///
     /// # Errors
     /// The job or the message does not exist, the message was delivered already, or the store failed.
+    #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "withdraw", %project, %job, %message))]
     pub async fn withdraw(
         &self,
         caller: &Caller,
@@ -108,6 +111,7 @@ impl UseCases {
     ///
     /// # Errors
     /// The job does not exist, the project is not visible, or the store failed.
+    #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "control_job", %project, %job))]
     pub async fn control_job(
         &self,
         caller: &Caller,

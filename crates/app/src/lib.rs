@@ -106,6 +106,7 @@ impl UseCases {
     }
 
     /// Carries out a change of projects, keys or users, and drops what this process has cached of them.
+    #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "administer"))]
     async fn administer(
         &self,
         subject: Subject,

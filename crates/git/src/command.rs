@@ -19,6 +19,7 @@ use journeyman_core::ports::Credential;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tracing::{Instrument as _, Span};
 
 use crate::failure::GitError;
 use limits::Limits;
@@ -242,7 +243,18 @@ impl GitCommand {
     ///
     /// # Errors
     /// Returns an error if the command did not start, exceeded its time limit, printed too much, or failed.
-    pub async fn run(mut self) -> Result<Output, GitError> {
+    pub async fn run(self) -> Result<Output, GitError> {
+        let span = self.span();
+        self.run_to_end().instrument(span).await
+    }
+
+    /// Returns the span of the process. It has the subcommand, and no arguments, which may contain addresses.
+    fn span(&self) -> Span {
+        let command = self.name();
+        tracing::debug_span!("git", otel.name = format_args!("git {command}"), command)
+    }
+
+    async fn run_to_end(mut self) -> Result<Output, GitError> {
         let (command, timeout, limit) = (self.name(), self.timeout, self.stdout_bytes);
         let secret = self.secret.clone();
         let mut command_line = self.build();

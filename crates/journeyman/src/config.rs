@@ -12,6 +12,7 @@ mod file;
 mod layer;
 mod models;
 mod oidc;
+mod otlp;
 mod settings;
 mod span;
 
@@ -26,6 +27,7 @@ pub(crate) use self::connections::ConnectionSettings;
 pub(crate) use self::environment::SCOPE;
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;
+pub(crate) use self::otlp::OtlpSettings;
 pub(crate) use self::settings::{BlobPlace, Database, Settings};
 
 /// Returns the settings for these flags, the configuration file and the environment of this process.

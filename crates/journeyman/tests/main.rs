@@ -39,6 +39,7 @@ pub(crate) mod program {
     mod replication;
     mod secrets;
     mod service;
+    mod traces;
     mod turns;
     mod users;
 }

@@ -14,6 +14,7 @@ mod memory;
 mod postgres;
 mod retention;
 mod rows;
+mod spans;
 mod spending;
 mod sqlite;
 mod ticket;

@@ -32,6 +32,7 @@ use deadpool_postgres::Pool;
 use journeyman_core::ports::{PoolState, Retention, Store, StoreError, Swept};
 use journeyman_core::time::{IdGen, Timestamp};
 use tokio_postgres::Row;
+use tracing::Instrument as _;
 
 use self::batch::Batches;
 pub(crate) use self::connect::Connector;
@@ -44,6 +45,7 @@ use self::news::{Messenger, News};
 use self::pipeline::{Call, call};
 use self::session::Session;
 use crate::retention::Ends;
+use crate::spans::transaction;
 use crate::vault::{MasterKey, VaultError};
 
 /// A store in a PostgreSQL database.
@@ -188,9 +190,14 @@ impl PostgresStore {
     async fn write(&self, mut calls: Vec<Call>) -> Result<Vec<Vec<Row>>, PgError> {
         calls.insert(0, call!("BEGIN"));
         calls.push(call!("COMMIT"));
-        let session = Session::open(&self.pool).await?;
-        let mut answers = session.run(&calls).await.map_err(PgError::of_commit)?;
-        session.release();
+        let span = transaction("postgresql");
+        let write = async {
+            let session = Session::open(&self.pool).await?;
+            let answers = session.run(&calls).await.map_err(PgError::of_commit)?;
+            session.release();
+            Ok::<_, PgError>(answers)
+        };
+        let mut answers = write.instrument(span).await?;
         answers.remove(0);
         answers.pop();
         Ok(answers)

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod collector;
 mod failing_disk;
 mod forges;
 mod models;
@@ -13,6 +14,7 @@ mod seeds;
 mod tapped;
 mod world;
 
+pub use collector::{Collector, ExportedSpan};
 pub use failing_disk::FailingDisk;
 pub use forges::FakeForges;
 pub use models::{Asked, Fault, ModelServer, Reply, TOKENS};

@@ -14,6 +14,7 @@ use journeyman_core::ports::Store;
 use journeyman_core::project::hold::HoldCause;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::push::Pushed;
+use tracing::{Instrument as _, Span};
 
 use self::outcome::passed;
 use self::port::{Collected, Machine, Steps};
@@ -66,12 +67,12 @@ pub(crate) async fn carry_out(
 }
 
 async fn attempt(store: &dyn Store, machine: &dyn Machine, assignment: &Assignment) -> Result<Done, RunError> {
-    let steps = machine.begin(assignment).await?;
+    let steps = machine.begin(assignment).instrument(step("begin")).await?;
     passed(store, assignment, &[HoldCause::Fetch]).await;
     let run = Run { store, machine, assignment, steps: &*steps };
     let job = &assignment.claimed.job;
     // A turn that has ended is not repeated; its commits are published.
-    let fetched = steps.fetch_head().await?;
+    let fetched = steps.fetch_head().instrument(step("fetch")).await?;
     if let Some(Progress::Publishing { head, commits, .. }) = job.in_flight().map(|message| &message.progress)
         && fetched
     {
@@ -79,6 +80,12 @@ async fn attempt(store: &dyn Store, machine: &dyn Machine, assignment: &Assignme
         return Ok(Done { ended: None, outcome });
     }
     run.turn().await
+}
+
+/// Returns the span of a step, which begins.
+fn step(name: &'static str) -> Span {
+    tracing::debug!(step = name, "a step begins");
+    tracing::debug_span!("step", otel.name = name, name)
 }
 
 struct Run<'a> {
@@ -94,7 +101,7 @@ impl Run<'_> {
     }
 
     async fn turn(&self) -> Result<Done, RunError> {
-        let begun = self.steps.prepare().await?;
+        let begun = self.steps.prepare().instrument(step("prepare")).await?;
         let job = self.begin(&begun).await?;
         if let Some((head, commits)) = self.steps.published_before(&begun).await? {
             tracing::warn!(
@@ -112,7 +119,7 @@ impl Run<'_> {
             return Ok(Done { ended: None, outcome });
         }
         self.assignment.reach(Stage::Prompting);
-        let turn = self.steps.prompt().await?;
+        let turn = self.steps.prompt().instrument(step("prompt")).await?;
         passed(self.store, self.assignment, &[HoldCause::Model]).await;
         let Collected { head, commits, artifacts } = self.collect(&job, &begun, &turn).await?;
         let archive = artifacts.archive.clone().unwrap_or_default();
@@ -134,7 +141,7 @@ impl Run<'_> {
     /// Collects the work of a turn. The tree does not change meanwhile: if the mirror is damaged, the tree is read
     /// again with a new mirror.
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, RunError> {
-        match self.steps.collect(job, begun, turn).await {
+        match self.steps.collect(job, begun, turn).instrument(step("collect")).await {
             Err(RunError::MirrorDamaged(detail)) => {
                 tracing::warn!(job = %job.id, %detail, "the mirror is damaged and is being rebuilt");
                 self.machine.repair_mirror(self.assignment).await?;
@@ -161,7 +168,7 @@ impl Run<'_> {
         for attempt in 0.. {
             let Some(branch) = job.branch.clone().filter(|_| unpushed(&job, &head)) else { break };
             self.check_lease()?;
-            match self.steps.push(&job, &branch, &head, &commits).await? {
+            match self.steps.push(&job, &branch, &head, &commits).instrument(step("push")).await? {
                 Pushed::Done => break,
                 Pushed::Rebased { .. } if attempt == PUSHES => {
                     let text = "people kept pushing to the branch while the job pushed to it; try again later";
@@ -181,7 +188,7 @@ impl Run<'_> {
         }
         let Some(branch) = &job.branch else { return Err(RunError::LeaseLost) };
         self.check_lease()?;
-        let pull = self.steps.pull_request(&job, branch).await?;
+        let pull = self.steps.pull_request(&job, branch).instrument(step("pull_request")).await?;
         passed(self.store, self.assignment, &[HoldCause::Push]).await;
         Ok(Outcome::Published { pushed: changed.then_some(head), pull })
     }

@@ -10,6 +10,7 @@ pub(crate) mod idle_agents;
 mod launch;
 mod models;
 mod prompt;
+mod tool_spans;
 pub(crate) mod transcript;
 
 use std::time::Duration;

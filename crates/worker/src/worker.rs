@@ -12,6 +12,7 @@ use journeyman_core::time::IdGen;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::{Instrument as _, Span};
 
 use crate::claim::lease::{self, Reporter, Signals};
 use crate::error::RunError;
@@ -98,7 +99,8 @@ impl Worker {
             let (deps, limits, stop) = (self.deps.clone(), self.limits, stop.clone());
             runs.spawn(async move {
                 let _slot = slot;
-                run(&deps, claimed, limits, stop).await;
+                let span = run_span(&claimed);
+                run(&deps, claimed, limits, stop).instrument(span).await;
             });
         }
         runs.close();
@@ -148,8 +150,20 @@ impl Worker {
     }
 }
 
+/// Returns the span of a run, which is linked to the request that sent the message. The trace of that request has ended
+/// long before the run does, and a run may be repeated.
+fn run_span(claimed: &Claimed) -> Span {
+    let Claimed { job, message, lease, .. } = claimed;
+    let span = tracing::info_span!(parent: None, "run", project = %job.project, job = %job.id, message = %message.id, run = %lease.run);
+    if let Some(cause) = &message.traceparent {
+        journeyman_trace::link(&span, cause);
+    }
+    span
+}
+
 async fn run(deps: &WorkerDeps, claimed: Claimed, Limits { lease, patience, .. }: Limits, shutdown: CancellationToken) {
     let job = claimed.job.id;
+    tracing::info!("a run begins");
     let signals = Signals { stop: CancellationToken::new(), lost: CancellationToken::new(), shutdown };
     let reporter = Reporter::new(deps.engine.clone(), &claimed, signals.clone());
     let keeper = lease::keep(reporter.clone(), Arc::clone(&deps.store), lease, signals.clone());
@@ -192,7 +206,7 @@ async fn run(deps: &WorkerDeps, claimed: Claimed, Limits { lease, patience, .. }
                 tracing::info!(%job, %error, "the store refused the outcome of a run");
                 return;
             }
-            Ok(_) => return,
+            Ok(job) => return tracing::info!(status = job.status().name(), "a run has ended"),
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Span;
 
 use super::provider::Provider;
 
@@ -39,6 +40,8 @@ pub(crate) struct Account {
     /// Canceled when the account is closed.
     pub(crate) closed: CancellationToken,
     pub(crate) calls: TaskTracker,
+    /// The span of the turn, which the calls belong to.
+    pub(crate) turn: Span,
     /// Notified when the provider refuses the key.
     refused: Notify,
     used: Mutex<Used>,
@@ -69,7 +72,7 @@ impl Account {
     pub(crate) fn new(given: ModelAccount, provider: Provider, prefix: &str, name: &str) -> Self {
         let (prefix, name) = (prefix.to_owned(), name.to_owned());
         let (closed, calls, used) = (CancellationToken::new(), TaskTracker::new(), Mutex::default());
-        Self { given, provider, prefix, name, closed, calls, refused: Notify::new(), used }
+        Self { given, provider, prefix, name, closed, calls, turn: Span::current(), refused: Notify::new(), used }
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {

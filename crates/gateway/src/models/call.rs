@@ -20,6 +20,8 @@ use journeyman_core::run::ReasonCode;
 use journeyman_net::{Error as NetError, root_cause};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
+use tracing::Span;
+use tracing::field::Empty;
 use url::Url;
 
 use super::account::{Account, Reserved};
@@ -105,6 +107,25 @@ impl End {
 }
 
 impl Call {
+    /// Returns the span of the call, with the attributes of OpenTelemetry's conventions for generative AI
+    /// (<https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/>). It belongs to the turn, although the proxy
+    /// may live longer than one turn.
+    pub(crate) fn span(&self) -> Span {
+        let model = self.prepared.as_ref().map_or(self.account.name.as_str(), |prepared| &prepared.model);
+        tracing::debug_span!(
+            parent: &self.account.turn,
+            "model_call",
+            otel.name = format_args!("chat {model}"),
+            otel.kind = "client",
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = self.account.prefix,
+            gen_ai.request.model = model,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            error.type = Empty
+        )
+    }
+
     /// Makes the call, and answers the caller as soon as the provider begins to answer.
     pub(crate) async fn make(self, caller: oneshot::Sender<Response<Body>>) {
         if self.path.purpose != Purpose::Generate {
@@ -174,6 +195,11 @@ impl Call {
         let has_tools = self.prepared.as_ref().is_some_and(|prepared| prepared.has_tools);
         account.count(&tokens, cost, failure, (is_whole, has_tools));
         let outcome = failure.map_or_else(|| "ok".to_owned(), |failure| code_name(failure.reason.code));
+        let span = Span::current();
+        if failure.is_some() {
+            span.record("error.type", outcome.as_str());
+        }
+        span.record("gen_ai.usage.input_tokens", tokens.input).record("gen_ai.usage.output_tokens", tokens.output);
         models.totals.add(&account.prefix, outcome, &tokens, cost);
         account.log(ModelCall::Made {
             model: account.whole_name(model),

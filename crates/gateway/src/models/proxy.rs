@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 
 use super::account::Account;
 use super::call::{Body, Call, USUAL_OUTPUT, refused};
@@ -226,7 +227,8 @@ impl Proxy {
         let call = Call { models, account, path, prepared, headers, parameters, key, _held: held };
         let (caller, answer) = oneshot::channel();
         let calls = call.account.calls.clone();
-        calls.spawn(call.make(caller));
+        let span = call.span();
+        calls.spawn(call.make(caller).instrument(span));
         let ended = || Refused(StatusCode::FORBIDDEN, "the turn has ended".to_owned());
         answer.await.map_err(|_| ended())
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tracing::Instrument as _;
 
 use super::{GRACE, GitCommand, Group, Output, failed, read_some};
 use crate::failure::GitError;
@@ -63,7 +64,12 @@ impl GitCommand {
     ///
     /// # Errors
     /// Returns an error if the command did not start, exceeded its time limit, or failed before it was stopped.
-    pub async fn run_while(self, mut take: impl FnMut(&[u8]) -> bool + Send) -> Result<bool, GitError> {
+    pub async fn run_while(self, take: impl FnMut(&[u8]) -> bool + Send) -> Result<bool, GitError> {
+        let span = self.span();
+        self.pass_on_while(take).instrument(span).await
+    }
+
+    async fn pass_on_while(self, mut take: impl FnMut(&[u8]) -> bool + Send) -> Result<bool, GitError> {
         let (command, timeout) = (self.name(), self.timeout);
         let mut piped = self.spawn()?;
         drop(piped.stdin.take());

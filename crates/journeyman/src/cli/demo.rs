@@ -60,7 +60,8 @@ pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
         log: Some("warn".to_owned()),
         ..Layer::default()
     })?;
-    telemetry::begin(&settings)?;
+    // The demonstration exports no traces, so there is nothing to end.
+    let _telemetry = telemetry::begin(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (stages, signals) = (Stages::default(), Signals::listen()?);

@@ -28,7 +28,7 @@ pub(crate) struct ServeArgs {
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = config::load(arguments.settings)?;
     scope::enter(&settings)?;
-    telemetry::begin(&settings)?;
+    let telemetry = telemetry::begin(&settings)?;
     use_all_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
@@ -67,8 +67,11 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     });
     // Threads that cannot be interrupted must not delay the exit of the process.
     runtime.shutdown_background();
+    if served.is_ok() {
+        tracing::info!("stopped");
+    }
+    telemetry.end();
     served?;
-    tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,7 +11,7 @@ use super::bytes::Bytes;
 use super::span::Span;
 
 /// The settings from one source. `journeyman serve --help` shows the doc comments of the fields.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Layer {
     /// Read settings from a TOML file: these settings by name, and the tables [agents.<id>], [models.<prefix>] and
@@ -234,6 +234,18 @@ pub(crate) struct Layer {
     /// Format of the log [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
+
+    /// OpenTelemetry collector that gets traces by OTLP over HTTP, such as http://localhost:4318 [default: none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<String>,
+
+    /// File with header fields for the collector, one "name: value" in each line, such as a token [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) otlp_headers_file: Option<PathBuf>,
+
+    /// Share of the traces to export, from 0 to 1 [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) otlp_sample: Option<f64>,
 }
 
 /// A role of a process.
@@ -335,6 +347,9 @@ impl Layer {
             git: self.git.or(weaker.git),
             log: self.log.or(weaker.log),
             log_format: self.log_format.or(weaker.log_format),
+            otlp_endpoint: self.otlp_endpoint.or(weaker.otlp_endpoint),
+            otlp_headers_file: self.otlp_headers_file.or(weaker.otlp_headers_file),
+            otlp_sample: self.otlp_sample.or(weaker.otlp_sample),
         }
     }
 }

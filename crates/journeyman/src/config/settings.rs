@@ -21,7 +21,8 @@ use super::connections::{self, ConnectionSettings};
 use super::environment::{MachineEnvironment, ProviderOptions};
 use super::layer::{Layer, LogFormat, Role, SandboxKind};
 use super::models::ModelTables;
-use super::{agents, oidc};
+use super::otlp::OtlpSettings;
+use super::{agents, oidc, otlp};
 
 /// The settings of a process, with defaults applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) git: PathBuf,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
+    /// The collector of traces.
+    pub(crate) otlp: Option<OtlpSettings>,
     /// The known agents by ID, including the built-in one.
     pub(crate) agents: Agents,
     /// The search path for git, agents and setup commands.
@@ -153,6 +156,7 @@ impl Settings {
         program: &Path,
     ) -> anyhow::Result<Self> {
         let (oidc, connections) = (oidc::provider(&layer)?, connections::resolve(&layer)?);
+        let otlp = otlp::collector(&layer)?;
         let data_dir = data_dir(layer.data_dir, &machine)?;
         let listen = layer.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
         let lease = layer.lease.map_or(Duration::from_secs(30), |span| span.0);
@@ -252,6 +256,7 @@ impl Settings {
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
             log: layer.log.unwrap_or_else(|| "info".to_owned()),
             log_format: layer.log_format.unwrap_or_default(),
+            otlp,
             agents,
             path,
         })
@@ -272,6 +277,7 @@ impl Settings {
         self.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         self.public_url = None;
         self.log = "warn".to_owned();
+        self.otlp = None;
     }
 
     /// Returns the URL at which clients reach a service that listens on `address`, without a slash at the end.

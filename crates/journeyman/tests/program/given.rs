@@ -27,7 +27,7 @@ pub(crate) struct Site {
 pub(crate) struct Service {
     process: Child,
     pub(crate) url: String,
-    key: String,
+    pub(crate) key: String,
     client: reqwest::blocking::Client,
     /// The log so far. A separate thread reads it, so that the service never blocks when it logs.
     log: std::sync::Arc<std::sync::Mutex<String>>,

@@ -17,6 +17,7 @@ use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
+use tracing::Instrument as _;
 
 use super::accept::{Operation, Request};
 use super::error::PgError;
@@ -27,6 +28,7 @@ use super::write::Writes;
 use super::{PostgresStore, holds};
 use crate::lists::{self, Listing};
 use crate::rows;
+use crate::spans::transaction;
 use crate::watch::Watch;
 
 /// The time after which a waiter wakes up without a notification, because notifications may be lost with a connection.
@@ -104,7 +106,10 @@ impl PostgresStore {
 #[async_trait]
 impl JobStore for PostgresStore {
     async fn create_job(&self, guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError> {
-        self.batches.add(Request { operation: Operation::Create(Box::new(change)), guard, now }).await
+        self.batches
+            .add(Request { operation: Operation::Create(Box::new(change)), guard, now })
+            .instrument(transaction("postgresql"))
+            .await
     }
 
     async fn update_job(
@@ -115,7 +120,10 @@ impl JobStore for PostgresStore {
         decide: Decide,
         now: Timestamp,
     ) -> Result<Accepted, UpdateError> {
-        self.batches.add(Request { operation: Operation::Update { id, project, decide }, guard, now }).await
+        self.batches
+            .add(Request { operation: Operation::Update { id, project, decide }, guard, now })
+            .instrument(transaction("postgresql"))
+            .await
     }
 
     async fn claim_job(&self, query: ClaimQuery, mut claim: ClaimFn) -> Result<Option<Picked>, StoreError> {

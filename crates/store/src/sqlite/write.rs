@@ -19,10 +19,12 @@ use journeyman_core::job::Job;
 use journeyman_core::ports::{StoreError, UpdateError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use super::cache::JobCache;
 use super::fault::{Fault, leave_as_it_is, stored_nothing};
 use super::rows::unavailable;
+use crate::spans::transaction;
 use crate::ticket::Ticket;
 
 /// The maximum number of waiting writes. Further writes fail with [`StoreError::Busy`].
@@ -140,7 +142,7 @@ impl Writer {
             Err(TrySendError::Full(_)) => return Err(E::from(StoreError::Busy)),
             Err(TrySendError::Disconnected(_)) => return Err(E::from(stopped())),
         }
-        ticket.wait(answer).await
+        ticket.wait(answer).instrument(transaction("sqlite")).await
     }
 }
 

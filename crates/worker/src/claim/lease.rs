@@ -14,6 +14,7 @@ use journeyman_core::ports::{Store, UpdateError};
 use journeyman_core::run::{Reason, Usage};
 use journeyman_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::claim::redaction::Redactor;
 
@@ -69,7 +70,8 @@ impl Reporter {
     /// Sends several reports, of which the store accepts all or none, and returns the updated job.
     pub(crate) async fn report_all(&self, reports: Vec<Report>) -> Result<Job, UpdateError> {
         let reports = reports.into_iter().map(|report| self.redacted(report)).collect();
-        let job = self.engine.report_all(self.job, self.token, reports).await?;
+        let span = tracing::debug_span!("command", otel.name = "report", job = %self.job, run = %self.run);
+        let job = self.engine.report_all(self.job, self.token, reports).instrument(span).await?;
         self.update_signals(&job);
         self.seen.fetch_max(job.last_seq, Ordering::SeqCst);
         Ok(job)

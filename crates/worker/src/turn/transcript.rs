@@ -17,6 +17,7 @@ use crate::acp::Update;
 use crate::claim::lease::Reporter;
 use crate::claim::redaction::{Pieces, Redactor};
 use crate::turn::answer::Answer;
+use crate::turn::tool_spans::ToolSpans;
 
 /// The time for which updates are collected before they are written.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -52,7 +53,7 @@ async fn write_all(
     over: &CancellationToken,
     (left, answer): (&mut Option<usize>, &mut Answer),
 ) -> Result<(), UpdateError> {
-    let mut buffer = TextBuffer::default();
+    let (mut buffer, mut tools) = (TextBuffer::default(), ToolSpans::default());
     // Updates that arrived before the turn was over are in the channel by then, and are taken first.
     while let Some(first) = next(updates, over, left).await {
         let mut entries = Vec::new();
@@ -65,7 +66,10 @@ async fn write_all(
             }
         }
         if !entries.is_empty() {
-            entries.iter().for_each(|entry| answer.note(entry));
+            for entry in &entries {
+                answer.note(entry);
+                tools.note(entry);
+            }
             reporter.report(Report::Transcript(entries)).await?;
         }
     }
