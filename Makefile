@@ -36,7 +36,7 @@ test-agents:
 check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
-	sh scripts/layering.sh
+	sh scripts/deny.sh
 
 ## Inject crashes, network cuts and wrong clocks into four machines and a database: make chaos SECONDS=60 SEED=1
 SECONDS ?= 60
