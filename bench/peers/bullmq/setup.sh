@@ -1,10 +1,5 @@
 #!/bin/sh
-# Installs bullmq and a version of Node.js that it supports into the folder $1, as package-lock.json pins them.
+# Installs bullmq into the folder $1, as package-lock.json pins it.
 set -eu
 here=$(dirname "$0")
-mkdir -p "$1"
-cp "$here/queue-bullmq.mjs" "$here/../queue.mjs" "$1/"
-if ! cmp -s "$here/package-lock.json" "$1/package-lock.json" || [ ! -e "$1/node_modules/.package-lock.json" ]; then
-    cp "$here/package.json" "$here/package-lock.json" "$1/"
-    (cd "$1" && npm ci --ignore-scripts --no-audit --no-fund >&2)
-fi
+sh "$here/../npm.sh" "$1" "$here" "$here/queue-bullmq.mjs" "$here/../queue.mjs"
