@@ -9,7 +9,7 @@ use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::{create, step, steps};
 use crate::job::command::{Claim, Command, Report};
 use crate::job::event::TranscriptEntry;
-use crate::job::{DEFAULT_BRANCH, Job, JobOptions, JobState, Lease, Source, Token, Work, title_of};
+use crate::job::{DEFAULT_BRANCH, Job, JobOptions, JobStart, Lease, Source, Token, title_of};
 use crate::message::{DeliveryMode, Message, NewMessage, Origin};
 use crate::ports::{
     AVOIDANCE, Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError,
@@ -132,7 +132,7 @@ impl Engine {
         let title = new.options.title.clone().unwrap_or_else(|| title_of(&new.prompt.text));
         let reference =
             new.reference.or_else(|| project.reference.clone()).unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
-        let job = Job {
+        let start = JobStart {
             id: JobId::from_uuid(self.ids.uuid(now)),
             project: project.id.clone(),
             title,
@@ -140,25 +140,9 @@ impl Engine {
             agent: new.agent.unwrap_or_else(|| project.agent.clone()),
             model: new.model.unwrap_or_else(|| project.model.clone()),
             options: new.options,
-            created_at: now,
-            state: JobState::Active(Work::Waiting),
-            waiting_since: now,
-            preferred_worker: None,
-            settled_at: None,
-            last: None,
-            queue: Vec::new(),
-            last_message_at: now,
-            branch: None,
-            pull: None,
-            session: None,
-            archive: None,
-            bundle: None,
-            unpublished: Vec::new(),
-            token: Token(0),
-            last_seq: 0,
         };
         let guard = Guard { takes_branch: true, ..guard(&project.id, RateKind::Create, admission) };
-        self.store.create_job(guard, create(job, self.message(new.prompt, now), now), now).await
+        self.store.create_job(guard, create(Job::new(start, now), self.message(new.prompt, now), now), now).await
     }
 
     /// Sends a message to a job. Returns when the message is stored durably, before the agent receives it.

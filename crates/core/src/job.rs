@@ -14,12 +14,13 @@ pub mod command;
 pub mod decide;
 pub mod effect;
 pub mod event;
+pub mod turn;
 
 use serde::{Deserialize, Serialize};
 
 use crate::branch::branch_name;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
-use crate::job::command::{Ending, TurnBegun};
+use crate::job::turn::{Ending, TurnBegun};
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::run::{Reason, Usage};
 use crate::time::{Timestamp, micros};
@@ -107,6 +108,25 @@ pub struct Job {
     pub token: Token,
     /// The sequence number of the last event in the log.
     pub last_seq: u64,
+}
+
+/// The properties of a job that are fixed when it is created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobStart {
+    /// The ID of the job.
+    pub id: JobId,
+    /// The project of the job.
+    pub project: ProjectId,
+    /// The title.
+    pub title: String,
+    /// The starting point of the job.
+    pub source: Source,
+    /// The name of the agent that carries out the job.
+    pub agent: String,
+    /// The model that the agent uses.
+    pub model: String,
+    /// The options that the creator of the job chose.
+    pub options: JobOptions,
 }
 
 /// A fencing token. Only the worker with the newest token may report.
@@ -349,6 +369,37 @@ pub struct JobRecord {
 }
 
 impl Job {
+    /// Returns a job that was created at `now` and has no messages yet.
+    #[must_use]
+    pub fn new(start: JobStart, now: Timestamp) -> Self {
+        let JobStart { id, project, title, source, agent, model, options } = start;
+        Self {
+            id,
+            project,
+            title,
+            source,
+            agent,
+            model,
+            options,
+            created_at: now,
+            state: JobState::Active(Work::Waiting),
+            waiting_since: now,
+            preferred_worker: None,
+            settled_at: None,
+            last: None,
+            queue: Vec::new(),
+            last_message_at: now,
+            branch: None,
+            pull: None,
+            session: None,
+            archive: None,
+            bundle: None,
+            unpublished: Vec::new(),
+            token: Token(0),
+            last_seq: 0,
+        }
+    }
+
     /// Returns the status that clients see.
     #[must_use]
     pub const fn status(&self) -> JobStatus {

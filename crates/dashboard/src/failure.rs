@@ -1,4 +1,4 @@
-//! Errors of pages, the error page, and the confirmations after an action.
+//! Errors of pages.
 //!
 //! Invariant: the details of store and repository errors go to the log and never to a page.
 
@@ -10,8 +10,7 @@ use journeyman_core::admin::AdminRefusal;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
 
-use crate::frame::Frame;
-use crate::{Shared, visible, words};
+use crate::{visible, words};
 
 /// An error that a handler returns in place of a page.
 #[derive(Debug, thiserror::Error)]
@@ -74,27 +73,6 @@ impl From<askama::Error> for Failure {
 /// The result of a handler.
 pub(crate) type Page = Result<Response, Failure>;
 
-#[derive(Template)]
-#[template(path = "error.html")]
-struct ErrorPage<'a> {
-    frame: &'a Frame,
-    heading: &'static str,
-    text: String,
-}
-
-#[derive(Template)]
-#[template(path = "unavailable.html")]
-struct Unavailable {
-    stylesheet: String,
-}
-
-/// Returns the page for a store that fails before the viewer is known.
-pub(crate) fn unavailable(shared: &Shared, error: &StoreError) -> Response {
-    tracing::error!(%error, "the store failed during the authentication of a request");
-    let page = Unavailable { stylesheet: shared.assets.href("journeyman.css") }.render();
-    (StatusCode::SERVICE_UNAVAILABLE, Html(page.unwrap_or_default())).into_response()
-}
-
 /// Renders a page from its template.
 pub(crate) fn rendered(page: &impl Template) -> Page {
     Ok(Html(page.render()?).into_response())
@@ -106,22 +84,8 @@ pub(crate) fn refused(page: &impl Template) -> Page {
 }
 
 impl Failure {
-    /// Returns the error page.
-    pub(crate) fn page(&self, frame: &Frame) -> Response {
-        let status = self.status();
-        if status.is_server_error() {
-            tracing::error!(error = %self, "the request for a page failed");
-        }
-        match (ErrorPage { frame, heading: self.heading(), text: self.text() }).render() {
-            Ok(html) => (status, Html(html)).into_response(),
-            Err(error) => {
-                tracing::error!(%error, "the error page could not be rendered");
-                (StatusCode::INTERNAL_SERVER_ERROR, "The page could not be rendered.").into_response()
-            }
-        }
-    }
-
-    fn status(&self) -> StatusCode {
+    /// Returns the HTTP status of the error.
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::ReadOnly | Self::NotAdministrator => StatusCode::FORBIDDEN,
             Self::NotFound(_) | Self::NotHosted | Self::Pulls(PullPagesError::NotFound) => StatusCode::NOT_FOUND,
@@ -133,7 +97,8 @@ impl Failure {
         }
     }
 
-    fn heading(&self) -> &'static str {
+    /// Returns the heading of the error page.
+    pub(crate) fn heading(&self) -> &'static str {
         match self {
             Self::Pulls(PullPagesError::NotOpen) => return "No longer open",
             Self::Pulls(PullPagesError::Conflict { .. }) => return "The branches conflict",
@@ -149,7 +114,8 @@ impl Failure {
         }
     }
 
-    fn text(&self) -> String {
+    /// Returns the text of the error page.
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Pulls(PullPagesError::Failed(_)) => {
                 "The repository or the store failed; the server's log says why. If you were merging or closing, check \
@@ -191,23 +157,4 @@ fn status_of(error: &Error) -> StatusCode {
         Error::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
-}
-
-/// Returns the confirmation that a page shows after an action, by its name in the query parameter `done`.
-pub(crate) fn done(name: &str) -> Option<&'static str> {
-    let known = [
-        ("saved", "Saved."),
-        ("created", "Created."),
-        ("revoked", "The key is revoked and no longer accepted."),
-        ("deleted", "The project is deleted."),
-        ("password", "The password is changed. All your other sessions have ended."),
-        ("ended", "The session has ended."),
-        ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),
-        ("enabled", "The user may sign in again."),
-        ("merged", "Merged."),
-        ("closed", "Closed."),
-        ("sent", "Sent to the job."),
-        ("commented", "The comment is added."),
-    ];
-    known.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
 }

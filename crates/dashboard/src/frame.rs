@@ -1,13 +1,12 @@
-//! The context of every page: the viewer, the project, the assets.
+//! The context of every page: the viewer, the assets, the confirmation of the last action.
 
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Caller, UseCases};
-use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 
-use crate::failure::{self, Failure, Page};
+use crate::failure::Failure;
 use crate::icons::Icon;
 use crate::moment::Moment;
 use crate::viewer::Viewer;
@@ -20,7 +19,7 @@ pub(crate) struct Frame {
     pub(crate) viewer: Viewer,
     /// The time of the request, the same for the whole page.
     pub(crate) now: Timestamp,
-    /// The confirmation of the action before, from [`failure::done`].
+    /// The confirmation of the action before, from [`confirmation`].
     pub(crate) done: Option<&'static str>,
 }
 
@@ -48,11 +47,6 @@ impl Frame {
     /// Returns an icon by its name.
     pub(crate) fn icon(&self, name: &str) -> Icon {
         crate::icons::icon(name)
-    }
-
-    /// Converts a handler's result into a response: the page, or the error page.
-    pub(crate) fn answer(&self, page: Page) -> Response {
-        page.unwrap_or_else(|failure| failure.page(self))
     }
 
     /// Returns the use cases.
@@ -88,56 +82,25 @@ impl FromRequestParts<Shared> for Frame {
         let viewer = Viewer::from_request_parts(parts, shared).await.map_err(IntoResponse::into_response)?;
         let now = shared.services.clock.now();
         let done = parts.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("done=")));
-        Ok(Self { shared: shared.clone(), viewer, now, done: done.and_then(failure::done) })
+        Ok(Self { shared: shared.clone(), viewer, now, done: done.and_then(confirmation) })
     }
 }
 
-/// The context of a page that belongs to a project.
-#[derive(Clone)]
-pub(crate) struct InProject {
-    pub(crate) frame: Frame,
-    pub(crate) project: Project,
-}
-
-impl std::ops::Deref for InProject {
-    type Target = Frame;
-
-    fn deref(&self) -> &Frame {
-        &self.frame
-    }
-}
-
-impl InProject {
-    /// Returns the path of a page of the project. `path` begins with a slash, or is empty.
-    pub(crate) fn path(&self, path: &str) -> String {
-        format!("/projects/{}{path}", self.project.id)
-    }
-
-    /// Returns true if the repository, and so its pull requests, is on the built-in code host.
-    pub(crate) fn is_hosted(&self) -> bool {
-        self.project.repository.starts_with("local:")
-    }
-}
-
-impl FromRequestParts<Shared> for InProject {
-    type Rejection = Response;
-
-    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Response> {
-        let frame = Frame::from_request_parts(parts, shared).await?;
-        let found = async {
-            let id = segment(parts, shared, "project").await.and_then(|id| id.parse().ok());
-            let id = id.ok_or(Failure::NotFound("project"))?;
-            shared.services.store.project(id).await?.ok_or(Failure::NotFound("project"))
-        };
-        match found.await {
-            Ok(project) => Ok(Self { frame, project }),
-            Err(failure) => Err(failure.page(&frame)),
-        }
-    }
-}
-
-/// Returns a segment of the request's path by its name in the route.
-pub(crate) async fn segment(parts: &mut Parts, shared: &Shared, name: &str) -> Option<String> {
-    let path = Path::<std::collections::HashMap<String, String>>::from_request_parts(parts, shared).await;
-    path.ok().and_then(|Path(mut segments)| segments.remove(name))
+/// Returns the confirmation that a page shows after an action, by its name in the query parameter `done`.
+fn confirmation(name: &str) -> Option<&'static str> {
+    let known = [
+        ("saved", "Saved."),
+        ("created", "Created."),
+        ("revoked", "The key is revoked and no longer accepted."),
+        ("deleted", "The project is deleted."),
+        ("password", "The password is changed. All your other sessions have ended."),
+        ("ended", "The session has ended."),
+        ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),
+        ("enabled", "The user may sign in again."),
+        ("merged", "Merged."),
+        ("closed", "Closed."),
+        ("sent", "Sent to the job."),
+        ("commented", "The comment is added."),
+    ];
+    known.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
 }

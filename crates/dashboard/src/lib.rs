@@ -13,6 +13,7 @@
 mod assets;
 mod conversation;
 mod diff;
+mod error_page;
 mod failure;
 mod fields;
 mod forgery;
@@ -21,6 +22,7 @@ mod frame;
 mod headers;
 mod highlight;
 mod icons;
+mod in_project;
 mod log_tail;
 mod markdown;
 mod moment;

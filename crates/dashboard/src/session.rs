@@ -38,7 +38,7 @@ pub(crate) async fn required(State(shared): State<Shared>, mut request: Request,
             let back = if request.method() == Method::GET { request.uri().path_and_query() } else { None };
             Redirect::to(&sign_in_path(back.map_or("", |path| path.as_str()))).into_response()
         }
-        Err(error) => crate::failure::unavailable(&shared, &error),
+        Err(error) => crate::error_page::unavailable(&shared, &error),
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
+use journeyman_app::UseCases;
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
@@ -15,8 +16,7 @@ use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::Metrics;
-use journeyman_app::UseCases;
+use crate::metrics::{Metrics, Sources};
 
 /// The services that the interface uses: the use cases, and ports.
 #[derive(Clone)]
@@ -75,7 +75,14 @@ const BODIES_KIB: usize = 128 << 10;
 
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
-        let metrics = Metrics::new(&settings.version, &services);
+        let sources = Sources {
+            has_pool: services.store.pool().is_some(),
+            has_workspaces: services.machine.is_some(),
+            models: services.models.clone(),
+            connections: services.connections.clone(),
+            duties: services.duties.clone(),
+        };
+        let metrics = Metrics::new(&settings.version, &sources);
         let cases = services.cases.clone();
         let noted = Mutex::default();
         let bodies = Semaphore::new(BODIES_KIB);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use journeyman_core::outbox::Backlog;
-use journeyman_core::ports::{FreeSpace, JobCounts, PoolState};
+use journeyman_core::ports::{ConnectionMeter, DutyMeter, FreeSpace, JobCounts, ModelMeter, PoolState};
 use journeyman_core::rate::RateKind;
 use journeyman_core::time::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -26,7 +26,6 @@ use prometheus_client::registry::{Registry, Unit};
 use self::connections::ConnectionCounts;
 use self::duties::DutyCounts;
 use self::models::ModelCounts;
-use crate::app::Services;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteLabels {
@@ -74,6 +73,20 @@ pub(crate) struct Metrics {
     disk: [Gauge<u64, AtomicU64>; 2],
 }
 
+/// The sources of metrics that this process has. Metrics without a source are not registered.
+pub(crate) struct Sources {
+    /// `true` if the store has a pool of connections.
+    pub(crate) has_pool: bool,
+    /// `true` if this machine has a disk with workspaces.
+    pub(crate) has_workspaces: bool,
+    /// The meter of model calls.
+    pub(crate) models: Option<Arc<dyn ModelMeter>>,
+    /// The meter of the server's connections.
+    pub(crate) connections: Option<Arc<dyn ConnectionMeter>>,
+    /// The meter of the periodic duties.
+    pub(crate) duties: Option<Arc<dyn DutyMeter>>,
+}
+
 /// Counts that the store provides, and the free space of this machine.
 pub(crate) struct Counts {
     /// The time of the counts.
@@ -99,7 +112,7 @@ fn buckets() -> Histogram {
 
 impl Metrics {
     /// Creates and registers the metrics of this version.
-    pub(crate) fn new(version: &str, services: &Services) -> Self {
+    pub(crate) fn new(version: &str, sources: &Sources) -> Self {
         let mut registry = Registry::with_prefix("journeyman");
         let answers = Family::<AnswerLabels, Counter>::default();
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
@@ -133,7 +146,7 @@ impl Metrics {
             waiting_jobs.clone(),
         );
         registry.register("projects_on_hold", "Projects whose jobs all wait for one cause", projects_on_hold.clone());
-        if services.store.pool().is_some() {
+        if sources.has_pool {
             let [limit, open, idle, waiting] = &pool;
             registry.register("database_connections_limit", "Maximum number of connections", limit.clone());
             registry.register("database_connections_open", "Open connections to the database", open.clone());
@@ -141,18 +154,18 @@ impl Metrics {
             let help = "Requests that wait for a connection to the database";
             registry.register("database_connections_waiting", help, waiting.clone());
         }
-        if services.machine.is_some() {
+        if sources.has_workspaces {
             registry.register_with_unit("disk_free", "Free space for workspaces", Unit::Bytes, disk[0].clone());
             let help = "Free space below which no run is claimed";
             registry.register_with_unit("disk_reserve", help, Unit::Bytes, disk[1].clone());
         }
-        if let Some(models) = &services.models {
+        if let Some(models) = &sources.models {
             registry.register_collector(Box::new(ModelCounts(Arc::clone(models))));
         }
-        if let Some(connections) = &services.connections {
+        if let Some(connections) = &sources.connections {
             registry.register_collector(Box::new(ConnectionCounts(Arc::clone(connections))));
         }
-        if let Some(duties) = &services.duties {
+        if let Some(duties) = &sources.duties {
             registry.register_collector(Box::new(DutyCounts(Arc::clone(duties))));
         }
         let registry = Arc::new(registry);

@@ -198,7 +198,7 @@ fn worker_parts(
         mirrors,
         data: settings.data_dir.clone(),
         environment: environment.into(),
-        idle_agents: settings.idle_agents,
+        idle_agent_limits: settings.idle_agents,
         disk_reserve: settings.disk_reserve,
     });
     Ok(WorkerParts { host: Arc::new(host), gateway })

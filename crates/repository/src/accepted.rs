@@ -5,7 +5,7 @@
 //! The author of a commit is not checked: an agent that makes commits itself may use any name.
 
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::project::Project;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::GitError;

@@ -2,7 +2,7 @@
 
 use journeyman_core::branch::branch_name;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::job::{DEFAULT_BRANCH, Job};
 use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;

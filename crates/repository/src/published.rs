@@ -3,7 +3,7 @@
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::Message;
 
 use crate::{Mirror, RepositoryError};

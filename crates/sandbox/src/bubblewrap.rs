@@ -30,11 +30,12 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::OnceCell;
 
-use crate::cgroup::{Cgroups, Controller, RECORD};
+use crate::cgroup::{Cgroups, Controller};
 use crate::probe::{Trial, probe};
 use crate::search;
+use crate::settings::CommonSettings;
 use crate::shim::{Answer, Pass, Plan, handshake};
-use crate::users::{UserRange, Users, disk_usage, limit_disk};
+use crate::users::{Users, disk_usage, limit_disk};
 use launcher::Launcher;
 use program::Program;
 
@@ -65,18 +66,8 @@ pub struct BubblewrapSettings {
     pub shim: PathBuf,
     /// The path of this program in the commands of agents. If programs may read this path, they find `shim` there.
     pub own_program: PathBuf,
-    /// More files and folders of the host that programs may read, such as toolchains.
-    pub readable: Vec<PathBuf>,
-    /// A folder that only this back end uses, and whose parents all users may traverse.
-    pub folder: PathBuf,
-    /// `true` if no other process has sandboxes with this folder. The back end then updates the folder.
-    pub renew: bool,
-    /// The folders that contain workspaces.
-    pub roots: Vec<PathBuf>,
-    /// The user IDs for sandboxes, if the service runs as root.
-    pub users: UserRange,
-    /// The name that distinguishes the control groups of this service from others on the machine.
-    pub name: String,
+    /// The settings that both back ends with isolation have.
+    pub common: CommonSettings,
 }
 
 /// Starts programs in separate namespaces.
@@ -96,17 +87,14 @@ impl Bubblewrap {
     /// # Errors
     /// The thread that starts sandboxes cannot be started.
     pub fn new(settings: BubblewrapSettings) -> io::Result<Self> {
-        let is_root = rustix::process::geteuid().is_root();
-        let users = is_root.then(|| Arc::new(Users::new(settings.users, settings.roots.clone())));
-        let record = settings.folder.join(RECORD);
-        let cgroups = Cgroups::find(&settings.name, settings.renew.then_some(record.as_path()));
+        let (users, cgroups) = (settings.common.workspace_users(), settings.common.cgroups());
         let launcher = Launcher::start()?;
         Ok(Self { settings, launcher, cgroups, users, ready: OnceCell::new() })
     }
 
     async fn prepare(&self) -> io::Result<()> {
         let write = async || {
-            let (folder, renew) = (self.settings.folder.clone(), self.settings.renew);
+            let (folder, renew) = (self.settings.common.folder.clone(), self.settings.common.renew);
             tokio::task::spawn_blocking(move || etc::write(&folder, renew)).await.map_err(io::Error::other)?
         };
         self.ready.get_or_try_init(write).await.copied()
@@ -152,9 +140,9 @@ impl Sandbox for Bubblewrap {
 
     async fn probe(&self) -> Vec<Guarantee> {
         self.cgroups.find_missing().await;
-        let folder = &self.settings.folder;
+        let folder = &self.settings.common.folder;
         let hidden = ["/etc/shadow", "/root", "/var", "/sys", "/run/docker.sock", "/boot"].map(PathBuf::from);
-        let is_shown = |path: &PathBuf| self.settings.readable.iter().any(|shown| shown.starts_with(path));
+        let is_shown = |path: &PathBuf| self.settings.common.readable.iter().any(|shown| shown.starts_with(path));
         let hidden = hidden.into_iter().filter(|path| !is_shown(path)).chain([folder.join("etc/passwd")]).collect();
         let trial = Trial {
             back_end: self,
@@ -173,7 +161,7 @@ impl Sandbox for Bubblewrap {
     }
 
     fn search_path(&self, host: &str) -> String {
-        arguments::search_path(host, &self.settings.readable)
+        arguments::search_path(host, &self.settings.common.readable)
     }
 
     fn has_own_network(&self) -> bool {

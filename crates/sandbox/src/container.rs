@@ -35,10 +35,11 @@ use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::sync::OnceCell;
 
 use crate::bubblewrap::{HOME, WORKSPACE};
-use crate::cgroup::{Cgroup, Cgroups, Controller, RECORD};
+use crate::cgroup::{Cgroup, Cgroups, Controller};
 use crate::probe::{Trial, none_holds, probe};
+use crate::settings::CommonSettings;
 use crate::shim::{Answer, Pass, Plan, handshake};
-use crate::users::{UserRange, Users, disk_usage, limit_disk};
+use crate::users::{Users, disk_usage, limit_disk};
 use engine::Engine;
 use order::Order;
 use program::Program;
@@ -64,19 +65,8 @@ pub struct ContainerSettings {
     pub image: Option<String>,
     /// The path of this program, which is also a container's first process.
     pub program: PathBuf,
-    /// More files and folders of the host that programs may read.
-    pub readable: Vec<PathBuf>,
-    /// A folder that only this back end uses.
-    pub folder: PathBuf,
-    /// `true` if no other process has containers with this folder. The back end then removes what dead processes left
-    /// behind.
-    pub renew: bool,
-    /// The folders that contain workspaces.
-    pub roots: Vec<PathBuf>,
-    /// The user IDs for containers, if the service runs as root.
-    pub users: UserRange,
-    /// The name that distinguishes the control groups of this service from others on the machine.
-    pub name: String,
+    /// The settings that both back ends with isolation have.
+    pub common: CommonSettings,
     /// The value of the label on containers. It is the same for all processes with this data directory.
     pub owner: String,
 }
@@ -100,16 +90,14 @@ impl Container {
     /// Prepares the back end. [`Sandbox::probe`] checks its guarantees.
     #[must_use]
     pub fn new(settings: ContainerSettings) -> Self {
-        let is_root = rustix::process::geteuid().is_root();
-        let users = is_root.then(|| Arc::new(Users::new(settings.users, settings.roots.clone())));
-        let record = settings.folder.join(RECORD);
-        let cgroups = Cgroups::find(&settings.name, settings.renew.then_some(record.as_path()));
+        let (users, cgroups) = (settings.common.workspace_users(), settings.common.cgroups());
         Self { settings, cgroups, users, ready: OnceCell::new() }
     }
 
     async fn ready(&self) -> Result<&Ready, SandboxError> {
         let make = async || {
-            let ContainerSettings { socket, owner, renew, folder, program, .. } = &self.settings;
+            let ContainerSettings { socket, owner, program, common, .. } = &self.settings;
+            let CommonSettings { renew, folder, .. } = common;
             let engine = Engine::connect(socket, owner).await?;
             if engine.info.is_rootless && self.users.is_some() {
                 return Err(rootless(socket));
@@ -160,7 +148,7 @@ impl Sandbox for Container {
 
     async fn probe(&self) -> Vec<Guarantee> {
         self.cgroups.find_missing().await;
-        let ContainerSettings { folder, socket, .. } = &self.settings;
+        let (folder, socket) = (&self.settings.common.folder, &self.settings.socket);
         let engines = ["/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from);
         let trial = Trial {
             back_end: self,
@@ -219,11 +207,11 @@ impl Sandbox for Container {
             let limited = limit_disk(users, &spawn).await;
             limited.map_err(|error| unavailable("the disk limit of a container could not be set", &error))?;
         }
-        let socket = ShimSocket::make(&self.settings.folder, user);
+        let socket = ShimSocket::make(&self.settings.common.folder, user);
         let socket = socket.map_err(|error| unavailable("the socket of a container could not be created", &error))?;
         let group = self.groups_are_used().then(|| self.cgroups.take(spawn.resources)).transpose();
         let group = group.map_err(|error| unavailable("no control group could be created", &error))?;
-        let (readable, has_users) = (&self.settings.readable[..], self.users.is_some());
+        let (readable, has_users) = (&self.settings.common.readable[..], self.users.is_some());
         let order = Order { image: &image, spawn: &spawn, user, has_users, readable, runtime, socket: &socket };
         let container = engine.start(&order).await?;
         let (stream, first, handle) = match self.accept_shim(engine, &container.id, &order).await {

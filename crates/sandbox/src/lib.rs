@@ -11,6 +11,7 @@ mod open_files;
 mod probe;
 mod quota;
 mod search;
+mod settings;
 mod shim;
 mod tree;
 mod users;
@@ -19,6 +20,7 @@ pub use bubblewrap::{Bubblewrap, BubblewrapSettings};
 pub use cgroup::can_limit;
 pub use container::{Container, ContainerSettings};
 pub use none::NoSandbox;
+pub use settings::CommonSettings;
 pub use shim::run_if_asked;
 pub use users::UserRange;
 

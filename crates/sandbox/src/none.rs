@@ -10,7 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Exhausted, Exit, Guarantee, Layout, Process, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Exit, Guarantee, Process, Sandbox, SandboxError, Spawn, Spawned};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
@@ -50,14 +50,6 @@ impl Sandbox for NoSandbox {
             lost("cpu", "programs may use all processors"),
             Guarantee { name: "disk", holds: true, note: DISK_NOTE.to_owned() },
         ]
-    }
-
-    fn layout(&self, workspace: &Path, home: &Path) -> Layout {
-        Layout { workspace: workspace.to_owned(), home: home.to_owned() }
-    }
-
-    fn search_path(&self, host: &str) -> String {
-        host.to_owned()
     }
 
     fn has_own_network(&self) -> bool {
@@ -134,14 +126,6 @@ impl Process for Group {
         // Stopped processes can schedule a signal that continues them (timer_create(2)), and nothing else can hold
         // them.
         false
-    }
-
-    async fn resume(&mut self) -> bool {
-        true
-    }
-
-    fn exhausted(&self) -> Option<Exhausted> {
-        None
     }
 
     async fn deleted_bytes(&self, device: u64) -> u64 {

@@ -7,6 +7,7 @@
 mod admin;
 mod cache;
 mod compact;
+mod error;
 mod fault;
 mod holds;
 mod jobs;
@@ -34,10 +35,10 @@ use journeyman_core::time::{IdGen, Timestamp};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use self::cache::JobCache;
+pub(crate) use self::error::ReadError;
 use self::fault::Fault;
 pub(crate) use self::migrate::SCHEMA_VERSION;
 use self::read::Readers;
-pub(crate) use self::rows::ReadError;
 use self::write::Writer;
 use crate::retention::Ends;
 use crate::vault::{MasterKey, VaultError};
@@ -211,7 +212,7 @@ fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
 impl Store for SqliteStore {
     async fn ready(&self) -> Result<(), StoreError> {
         // A transaction without writes shows that the writer runs and can lock the file, and costs no fsync.
-        self.writer.write(|_| Ok::<(), write::OpError<StoreError>>(())).await
+        self.writer.write(|_| Ok::<(), error::OpError<StoreError>>(())).await
     }
 
     async fn failed(&self) -> String {
@@ -220,7 +221,7 @@ impl Store for SqliteStore {
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
         let ends = Ends::new(now, retention);
-        let swept = self.writer.write(move |db| Ok::<_, write::OpError<StoreError>>(sweep::sweep(db, ends, limit)?));
+        let swept = self.writer.write(move |db| Ok::<_, error::OpError<StoreError>>(sweep::sweep(db, ends, limit)?));
         let swept = swept.await?;
         // The last batch of a sweep returns the pages that all of its batches have freed.
         if swept.most() < limit {

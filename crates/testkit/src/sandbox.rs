@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Guarantee, Layout, Sandbox, SandboxError, Spawn, Spawned};
+use journeyman_core::ports::{Guarantee, Sandbox, SandboxError, Spawn, Spawned};
 
 type Probe = dyn Fn() -> Vec<Guarantee> + Send + Sync;
 type Available = dyn Fn() -> Result<(), SandboxError> + Send + Sync;
@@ -73,14 +73,6 @@ impl Sandbox for FakeSandbox {
 
     async fn probe(&self) -> Vec<Guarantee> {
         (self.probe)()
-    }
-
-    fn layout(&self, workspace: &Path, home: &Path) -> Layout {
-        Layout { workspace: workspace.to_owned(), home: home.to_owned() }
-    }
-
-    fn search_path(&self, host: &str) -> String {
-        host.to_owned()
     }
 
     fn has_own_network(&self) -> bool {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::Message;
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;

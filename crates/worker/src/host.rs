@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -51,24 +52,14 @@ pub struct Resources {
     /// The variables of every program in a sandbox: `PATH`, `LANG`.
     pub environment: BTreeMap<String, String>,
     /// The limits of idle agents.
-    pub idle_agents: IdleAgentLimits,
+    pub idle_agent_limits: IdleAgentLimits,
     /// The bytes to keep free on the disk of the data directory; `None`: a fraction of the disk.
     pub disk_reserve: Option<u64>,
 }
 
 /// The resources of one machine for its runs.
 pub struct Host {
-    pub(crate) engine: Engine,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) forges: Arc<dyn Forges>,
-    pub(crate) containment: ContainmentCheck,
-    pub(crate) gateway: Arc<dyn Gateway>,
-    pub(crate) blobs: Arc<dyn Blobs>,
-    pub(crate) agents: Agents,
-    pub(crate) ids: Arc<dyn IdGen>,
-    pub(crate) mirrors: Arc<Mirrors>,
-    pub(crate) data: PathBuf,
-    pub(crate) environment: BTreeMap<String, String>,
+    resources: Resources,
     pub(crate) idle_agents: IdleAgents,
     pub(crate) prebuilt: PrebuiltTrees,
     pub(crate) locks: WorkspaceLocks,
@@ -80,43 +71,26 @@ pub struct Host {
     pub(crate) instance: Arc<str>,
 }
 
+impl Deref for Host {
+    type Target = Resources;
+
+    fn deref(&self) -> &Resources {
+        &self.resources
+    }
+}
+
 impl Host {
     /// Returns a host with these resources.
     #[must_use]
     pub fn new(resources: Resources) -> Self {
-        let Resources {
-            engine,
-            store,
-            forges,
-            containment,
-            gateway,
-            blobs,
-            agents,
-            ids,
-            mirrors,
-            data,
-            environment,
-            idle_agents,
-            disk_reserve,
-        } = resources;
         Self {
-            prebuilt: PrebuiltTrees::new(data.join("spares")),
+            prebuilt: PrebuiltTrees::new(resources.data.join("spares")),
             locks: WorkspaceLocks::default(),
-            space: Space::new(data.clone(), disk_reserve),
-            idle_agents: IdleAgents::new(idle_agents),
-            instance: ids.uuid(engine.now()).simple().to_string().into(),
+            space: Space::new(resources.data.clone(), resources.disk_reserve),
+            idle_agents: IdleAgents::new(resources.idle_agent_limits),
+            instance: resources.ids.uuid(resources.engine.now()).simple().to_string().into(),
             tap: OnceLock::new(),
-            engine,
-            store,
-            forges,
-            containment,
-            gateway,
-            blobs,
-            agents,
-            ids,
-            mirrors,
-            data,
-            environment,
+            resources,
         }
     }
 
@@ -142,8 +116,9 @@ impl Host {
     /// # Errors
     /// A folder cannot be read or removed, or the store failed.
     pub async fn remove_idle_workspaces(&self, idle: Duration) -> io::Result<usize> {
-        let Self { store, prebuilt, locks, idle_agents, data, .. } = self;
-        IdleWorkspaces { store: &**store, prebuilt, locks, idle_agents, folder: data.join("workspaces") }
+        let Self { resources, prebuilt, locks, idle_agents, .. } = self;
+        let (store, data) = (&*resources.store, &resources.data);
+        IdleWorkspaces { store, prebuilt, locks, idle_agents, folder: data.join("workspaces") }
             .remove(self.engine.now() - idle)
             .await
     }

@@ -8,7 +8,8 @@ pub(crate) mod steps;
 
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::{Ending, Outcome, Published, Report, TurnArtifacts, TurnBegun};
+use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::ports::Store;
 use journeyman_core::project::hold::HoldCause;

@@ -9,6 +9,7 @@ mod check;
 mod client;
 mod machine;
 mod steps;
+mod supervise;
 mod world;
 
 use std::collections::BTreeSet;
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::check::violations;
 use self::client::{Client, ClientRecord};
-use self::machine::supervise;
+use self::supervise::supervise;
 use self::world::World;
 
 const MACHINES: usize = 3;

@@ -1,7 +1,7 @@
 //! Applies events to a job. This cannot fail, because [`super::decide`] rejects the commands that are not allowed.
 
-use crate::job::command::Ending;
 use crate::job::event::{AfterRun, Counts, Event};
+use crate::job::turn::Ending;
 use crate::job::{DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Unpublished, Work};
 use crate::message::MessageStatus;
 use crate::run::{Reason, Usage};

@@ -5,8 +5,9 @@ mod waiting;
 
 use crate::ids::{MessageId, RunId, WorkerId};
 use crate::job::apply::apply;
-use crate::job::command::{Claim, Command, Ending, Outcome, Published, Report};
+use crate::job::command::{Claim, Command, Outcome, Published, Report};
 use crate::job::event::{AfterRun, Counts, Event, TranscriptEntry};
+use crate::job::turn::Ending;
 use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
 use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff, takeover_delay};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{MessageId, RunId, Sha};
-use crate::job::command::{Ending, TurnArtifacts, TurnBegun};
+use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, NewMessage};
 use crate::run::{Reason, RunStatus, Usage};

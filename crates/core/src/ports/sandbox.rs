@@ -220,15 +220,21 @@ pub trait Process: Send + Sync {
 
     /// Freezes the program and everything that it started until [`Process::resume`], whatever the program does to
     /// prevent it, so that the files that the host reads meanwhile do not change. Returns false if the back end cannot
-    /// guarantee that.
-    async fn pause(&mut self) -> bool;
+    /// guarantee that, which is the default.
+    async fn pause(&mut self) -> bool {
+        false
+    }
 
     /// Resumes the program. Returns false if the program could not be reached; it can then only be ended
     /// ([`Process::end`]).
-    async fn resume(&mut self) -> bool;
+    async fn resume(&mut self) -> bool {
+        true
+    }
 
     /// Returns the limit that the program has reached so far, if the back end can detect it.
-    fn exhausted(&self) -> Option<Exhausted>;
+    fn exhausted(&self) -> Option<Exhausted> {
+        None
+    }
 
     /// Returns the size in bytes of the deleted files on a device (`st_dev`) that the program, or anything that it
     /// started, still has open.
@@ -248,11 +254,15 @@ pub trait Sandbox: Send + Sync {
     /// Tests which guarantees hold.
     async fn probe(&self) -> Vec<Guarantee>;
 
-    /// Returns the paths of the folders in the sandbox.
-    fn layout(&self, workspace: &Path, home: &Path) -> Layout;
+    /// Returns the paths of the folders in the sandbox. By default, they are those of the host.
+    fn layout(&self, workspace: &Path, home: &Path) -> Layout {
+        Layout { workspace: workspace.to_owned(), home: home.to_owned() }
+    }
 
-    /// Returns the search path for programs in the sandbox, given the host's search path.
-    fn search_path(&self, host: &str) -> String;
+    /// Returns the search path for programs in the sandbox, given the host's search path, which is the default.
+    fn search_path(&self, host: &str) -> String {
+        host.to_owned()
+    }
 
     /// Returns whether programs have a separate loopback interface and no other network.
     fn has_own_network(&self) -> bool;

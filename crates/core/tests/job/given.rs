@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Change, create, step};
-use journeyman_core::job::command::{
-    Claim, Command, Ending, NextAttempt, Outcome, Published, Report, TurnArtifacts, TurnBegun,
-};
+use journeyman_core::job::command::{Claim, Command, NextAttempt, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
-use journeyman_core::job::{DEFAULT_BRANCH, Job, JobOptions, JobState, Pull, Source, Token, Work};
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
+use journeyman_core::job::{DEFAULT_BRANCH, Job, JobOptions, JobStart, Pull, Source, Token};
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
@@ -51,7 +50,7 @@ pub(crate) fn sha(digit: char) -> Sha {
 
 /// Returns a job that was just created with message 1.
 pub(crate) fn created() -> Case {
-    let job = Job {
+    let start = JobStart {
         id: JobId::from_uuid(Uuid::from_u128(100)),
         project: match "shop".parse() {
             Ok(project) => project,
@@ -62,24 +61,8 @@ pub(crate) fn created() -> Case {
         agent: "journeyman".into(),
         model: "test/scripted".into(),
         options: JobOptions::default(),
-        created_at: START,
-        state: JobState::Active(Work::Waiting),
-        waiting_since: START,
-        preferred_worker: None,
-        settled_at: None,
-        last: None,
-        queue: Vec::new(),
-        last_message_at: START,
-        branch: None,
-        pull: None,
-        session: None,
-        archive: None,
-        bundle: None,
-        unpublished: Vec::new(),
-        token: Token(0),
-        last_seq: 0,
     };
-    let last = create(job, message(1, DeliveryMode::Queue), START);
+    let last = create(Job::new(start, START), message(1, DeliveryMode::Queue), START);
     let kinds = last.log.iter().map(|entry| entry.kind.clone()).collect();
     Case { job: last.job.clone(), now: START, last, kinds }
 }

@@ -1,8 +1,9 @@
 //! The contract's table of states: the effect of a message, cancel, archive and unarchive in each state.
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::job::command::{Command, Ending};
+use journeyman_core::job::command::Command;
 use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::turn::Ending;
 use journeyman_core::message::{DeliveryMode, MAX_QUEUED};
 
 use super::given::{archived, completed, created, failed, message, msg, running};

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::{Row, step};
-use journeyman_core::job::command::{Claim, Command, Ending, Outcome, Published, Report, TurnArtifacts, TurnBegun};
+use journeyman_core::job::command::{Claim, Command, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{JobState, JobStatus, Progress, Token};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::retry::{MAX_FAILURES, MAX_LOSSES, takeover_delay};

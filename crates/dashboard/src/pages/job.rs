@@ -20,7 +20,7 @@ use journeyman_core::job::Job;
 
 use crate::Shared;
 use crate::failure::Failure;
-use crate::frame::{InProject, segment};
+use crate::in_project::{InProject, segment};
 
 pub(super) fn routes() -> Router<Shared> {
     let path = |rest: &str| format!("/projects/{{project}}/jobs/{{job}}{rest}");

@@ -15,7 +15,8 @@ use journeyman_core::time::Timestamp;
 
 use crate::failure::{Page, refusal, refused, rendered};
 use crate::fields::Fields;
-use crate::frame::{Frame, InProject};
+use crate::frame::Frame;
+use crate::in_project::InProject;
 use crate::moment::Moment;
 use crate::{Shared, visible, words};
 

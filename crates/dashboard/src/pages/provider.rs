@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::sign_in::form;
 use crate::viewer::ClientAddress;
-use crate::{Shared, failure, session, words};
+use crate::{Shared, error_page, session, words};
 
 /// The lifetime of the cookie, in seconds.
 const PENDING_SECONDS: u32 = 600;
@@ -120,11 +120,11 @@ async fn returned(
                 let back = Redirect::to(words::return_path(&next)).into_response();
                 session::with_cookie(session::with_cookie(back, cookie), pending_cookie(&shared, ""))
             }
-            Err(Error::Store(error)) => failure::unavailable(&shared, &error),
+            Err(Error::Store(error)) => error_page::unavailable(&shared, &error),
             Err(error) => refused(StatusCode::FORBIDDEN, words::sentence(&error.to_string())).await,
         },
         Ok(Err(text)) => refused(StatusCode::FORBIDDEN, text).await,
-        Err(Error::Store(error)) => failure::unavailable(&shared, &error),
+        Err(Error::Store(error)) => error_page::unavailable(&shared, &error),
         Err(error) => refused(StatusCode::CONFLICT, words::sentence(&error.to_string())).await,
     }
 }

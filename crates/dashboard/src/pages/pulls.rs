@@ -4,6 +4,7 @@ mod actions;
 mod badge;
 mod detail;
 mod list;
+mod opener;
 
 use axum::Router;
 use axum::extract::FromRequestParts;
@@ -14,7 +15,7 @@ use journeyman_core::ports::PullPagesError;
 
 use crate::Shared;
 use crate::failure::Failure;
-use crate::frame::{InProject, segment};
+use crate::in_project::{InProject, segment};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()

@@ -14,7 +14,8 @@ use journeyman_core::project::{CODE_HOST_TOKEN, PermissionPolicy, PullPolicy, Se
 use super::projects::is_unreadable;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
-use crate::frame::{Frame, InProject};
+use crate::frame::Frame;
+use crate::in_project::InProject;
 use crate::{Shared, words};
 
 pub(super) fn routes() -> Router<Shared> {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::sign_in::SignedOutFrame;
 use crate::fields::Fields;
 use crate::viewer::ClientAddress;
-use crate::{Shared, failure, session, words};
+use crate::{Shared, error_page, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/setup", get(show).post(set)).layer(map_response(without_referrer))
@@ -61,7 +61,7 @@ async fn show(State(shared): State<Shared>, Query(query): Query<LinkQuery>) -> R
             frame.page(StatusCode::OK, &page)
         }
         Ok(None) => gone(&frame),
-        Err(error) => failure::unavailable(&shared, &error),
+        Err(error) => error_page::unavailable(&shared, &error),
     }
 }
 
@@ -84,14 +84,14 @@ async fn set(State(shared): State<Shared>, from: ClientAddress, headers: HeaderM
     let (link, user) = match find(&shared, &token).await {
         Ok(Some(found)) => found,
         Ok(None) => return gone(&frame),
-        Err(error) => return failure::unavailable(&shared, &error),
+        Err(error) => return error_page::unavailable(&shared, &error),
     };
     let first = user.is_none();
     let name = user.as_ref().map_or_else(|| fields.text("name"), |user| user.name.clone());
     match use_link(&shared, from, link, user, &fields).await {
         Ok(user) => match session::begin(&shared, &user, &headers, from).await {
             Ok(cookie) => session::with_cookie(Redirect::to("/projects").into_response(), cookie),
-            Err(Error::Store(error)) => failure::unavailable(&shared, &error),
+            Err(Error::Store(error)) => error_page::unavailable(&shared, &error),
             Err(_) => gone(&frame),
         },
         Err(NotSet::Refused(text)) => {
@@ -99,7 +99,7 @@ async fn set(State(shared): State<Shared>, from: ClientAddress, headers: HeaderM
             frame.page(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(NotSet::Gone) => gone(&frame),
-        Err(NotSet::Store(error)) => failure::unavailable(&shared, &error),
+        Err(NotSet::Store(error)) => error_page::unavailable(&shared, &error),
     }
 }
 

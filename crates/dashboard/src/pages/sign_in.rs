@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::fields::Fields;
 use crate::icons::Icon;
 use crate::viewer::{ClientAddress, audit};
-use crate::{Shared, failure, session, words};
+use crate::{Shared, error_page, session, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/login", get(show).post(sign_in)).route("/logout", post(sign_out))
@@ -82,7 +82,7 @@ async fn show(
     match session::viewer(&shared, &headers, from).await {
         Ok(Some(_)) => Redirect::to(words::return_path(&next)).into_response(),
         Ok(None) => form(&shared, StatusCode::OK, (&next, ""), None).await,
-        Err(error) => failure::unavailable(&shared, &error),
+        Err(error) => error_page::unavailable(&shared, &error),
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn form(
 ) -> Response {
     let unclaimed = match is_unclaimed(shared).await {
         Ok(unclaimed) => unclaimed,
-        Err(error) => return failure::unavailable(shared, &error),
+        Err(error) => return error_page::unavailable(shared, &error),
     };
     let frame = SignedOutFrame(shared.clone());
     let provider = shared.services.provider.as_ref().map(|provider| provider.label());
@@ -145,7 +145,7 @@ async fn sign_in(State(shared): State<Shared>, from: ClientAddress, headers: Hea
             let text = "The password could not be checked; the server's log says why. Try again in a moment.";
             (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
         }
-        SignInError::Store(error) => return failure::unavailable(&shared, &error),
+        SignInError::Store(error) => return error_page::unavailable(&shared, &error),
     };
     form(&shared, status, (&next, &name), Some(text)).await
 }
@@ -182,12 +182,12 @@ async fn check(
 async fn sign_out(State(shared): State<Shared>, from: ClientAddress, headers: HeaderMap) -> Response {
     let viewer = match session::viewer(&shared, &headers, from).await {
         Ok(viewer) => viewer,
-        Err(error) => return failure::unavailable(&shared, &error),
+        Err(error) => return error_page::unavailable(&shared, &error),
     };
     if let Some(viewer) = viewer {
         let entry = viewer.audit(shared.services.clock.now(), "session.ended", viewer.user.id);
         if let Err(error) = shared.services.store.end_sessions(SessionsToEnd::One(viewer.session), entry).await {
-            return failure::unavailable(&shared, &error);
+            return error_page::unavailable(&shared, &error);
         }
     }
     session::with_cookie(Redirect::to("/login").into_response(), session::no_cookie(&shared.settings))

@@ -17,7 +17,8 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::{Ending, Outcome, Published, Report, TurnArtifacts, TurnBegun};
+use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{

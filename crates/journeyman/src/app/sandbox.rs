@@ -9,7 +9,9 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ports::Sandbox;
-use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, Container, ContainerSettings, NoSandbox, UserRange};
+use journeyman_sandbox::{
+    Bubblewrap, BubblewrapSettings, CommonSettings, Container, ContainerSettings, NoSandbox, UserRange,
+};
 
 use super::make_private_dir;
 use crate::config::{SandboxKind, Settings};
@@ -24,40 +26,31 @@ pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn 
     Ok(match chosen.kind {
         SandboxKind::None => Arc::new(NoSandbox),
         SandboxKind::Bubblewrap => {
-            let (folder, roots) = folders(settings)?;
+            let common = common(settings, by)?;
             Arc::new(Bubblewrap::new(BubblewrapSettings {
                 program: chosen.bwrap.clone(),
                 path: settings.path.clone(),
-                shim: shim(&chosen.program, &folder).context("the program cannot be made available to sandboxes")?,
+                shim: shim(&chosen.program, &common.folder)
+                    .context("the program cannot be made available to sandboxes")?,
                 own_program: chosen.program.clone(),
-                readable: chosen.readable.clone(),
-                folder,
-                renew: by == Asker::Service,
-                roots,
-                users: chosen.users,
-                name: name(&settings.data_dir),
+                common,
             })?)
         }
         SandboxKind::Container => {
-            let (folder, roots) = folders(settings)?;
+            let common = common(settings, by)?;
             Arc::new(Container::new(ContainerSettings {
                 socket: engine(chosen.engine.as_deref())?,
                 image: chosen.image.clone(),
                 program: chosen.program.clone(),
-                readable: chosen.readable.clone(),
-                folder,
-                renew: by == Asker::Service,
-                roots,
-                users: chosen.users,
-                name: name(&settings.data_dir),
+                common,
                 owner: owner(&settings.data_dir),
             }))
         }
     })
 }
 
-/// Creates the folder of the back end and the folders of workspaces, and returns their paths.
-fn folders(settings: &Settings) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+/// Creates the folder of the back end and the folders of workspaces, and returns the settings with their paths.
+fn common(settings: &Settings, by: Asker) -> anyhow::Result<CommonSettings> {
     let data = &settings.data_dir;
     make_private_dir(data)?;
     let roots = vec![data.join("workspaces"), data.join("spares")];
@@ -75,7 +68,14 @@ fn folders(settings: &Settings) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     }
     let folder = data.join("sandbox");
     std::fs::create_dir_all(&folder)?;
-    Ok((folder, roots))
+    Ok(CommonSettings {
+        readable: settings.sandbox.readable.clone(),
+        folder,
+        renew: by == Asker::Service,
+        roots,
+        users: settings.sandbox.users,
+        name: name(data),
+    })
 }
 
 /// Refuses a range with IDs of accounts of this machine: agents would have the rights of those accounts. `accounts` is

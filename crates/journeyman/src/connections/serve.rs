@@ -25,9 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::activity::Expired;
 use super::io::{AnswerBody, Socket};
 use super::registry::{Connection, Ticket};
-
-/// The maximum size of a request's head in bytes. A partial head stays in memory until its timeout.
-pub(super) const HEAD_BYTES: usize = 64 << 10;
+use super::unreadable::HEAD_BYTES;
 
 /// Serves a connection to its end: the client closes it, a timeout passes, or another connection needs its slot.
 pub(super) async fn connection(

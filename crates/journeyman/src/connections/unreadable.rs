@@ -5,8 +5,10 @@ use axum::body::Bytes;
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_http::{ErrorCode, error_body};
 
-use super::serve::HEAD_BYTES;
 use crate::system::Machine;
+
+/// The maximum size of a request's head in bytes. A partial head stays in memory until its timeout.
+pub(super) const HEAD_BYTES: usize = 64 << 10;
 
 /// Returns the replacement for `bytes` if they are a response that hyper itself creates: a complete head with a client
 /// error, and no body.

@@ -24,7 +24,7 @@ use journeyman_git::{Git, Runner};
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
-use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, UserRange};
+use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, CommonSettings, UserRange};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{Seeds as _, Tapped, World};
 use journeyman_worker::{ContainmentCheck, Host, IdleAgentLimits, Limits, Resources, Worker};
@@ -148,7 +148,7 @@ fn machine(
         mirrors,
         data,
         environment: [("PATH".to_owned(), PATH.to_owned())].into(),
-        idle_agents,
+        idle_agent_limits: idle_agents,
         disk_reserve: None,
     });
     (Arc::new(host), diffs)
@@ -209,12 +209,14 @@ fn sandbox(data: &Path) -> Bubblewrap {
         path: PATH.to_owned(),
         shim: program().into(),
         own_program: program().into(),
-        readable: Vec::new(),
-        folder: data.join("sandbox"),
-        renew: true,
-        roots,
-        users,
-        name: format!("test{}", data.display().to_string().replace('/', "-")),
+        common: CommonSettings {
+            readable: Vec::new(),
+            folder: data.join("sandbox"),
+            renew: true,
+            roots,
+            users,
+            name: format!("test{}", data.display().to_string().replace('/', "-")),
+        },
     };
     Bubblewrap::new(settings).unwrap()
 }

@@ -41,12 +41,12 @@ pub(super) fn of(settings: &BubblewrapSettings, spawn: &Spawn) -> Vec<OsString> 
     for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
         list.system(name);
     }
-    list.bind("--ro-bind", &settings.folder.join(etc::FOLDER), Path::new("/etc"));
+    list.bind("--ro-bind", &settings.common.folder.join(etc::FOLDER), Path::new("/etc"));
     list.flags(&["--proc", "/proc", "--dev", "/dev"])
         .scratch("/dev/shm")
         .scratch("/tmp")
         .flags(&["--remount-ro", "/dev"]);
-    for path in settings.readable.iter().chain(&spawn.readable) {
+    for path in settings.common.readable.iter().chain(&spawn.readable) {
         let from = if *path == settings.own_program { &settings.shim } else { path };
         list.bind("--ro-bind", from, path);
     }

@@ -1,6 +1,5 @@
 //! Checks whether images are present, fetches them, and reads their configuration.
 
-use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use journeyman_core::ports::{Image, SandboxError};
 use journeyman_core::project::PullPolicy;
 
 use super::engine::Engine;
+use super::order::Present;
 
 /// The age at which an image with the pull policy `always` is fetched again.
 const FRESH: Duration = Duration::from_secs(600);
@@ -36,13 +36,6 @@ const REFUSED: [&str; 11] = [
     "no matching manifest",
     "did not resolve to an alias",
 ];
-
-/// An image that is present on the engine.
-pub(super) struct Present {
-    pub(super) name: String,
-    /// The environment variables that the image sets.
-    pub(super) environment: BTreeMap<String, String>,
-}
 
 impl Engine {
     /// Makes sure that an image is present.

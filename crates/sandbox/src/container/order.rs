@@ -1,6 +1,6 @@
 //! Describes the container that a program needs, in the terms of the engine's API.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use bollard::models::{
@@ -9,7 +9,6 @@ use bollard::models::{
 use journeyman_core::ports::Spawn;
 use rustix::process::{Resource, getrlimit};
 
-use super::image::Present;
 use super::info::EngineInfo;
 use super::runtime::{self, Runtime};
 use super::shim_socket::{self, ShimSocket};
@@ -27,6 +26,13 @@ pub(super) const LABEL: &str = "journeyman.owner";
 
 /// Environment variables, set to nothing, with which an image could make the dynamic loader load more.
 const LOADER_VARIABLES: [&str; 5] = ["LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "LD_DEBUG=", "GLIBC_TUNABLES="];
+
+/// An image that is present on the engine.
+pub(super) struct Present {
+    pub(super) name: String,
+    /// The environment variables that the image sets.
+    pub(super) environment: BTreeMap<String, String>,
+}
 
 /// The program to start, and its container.
 pub(super) struct Order<'a> {

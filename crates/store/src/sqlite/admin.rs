@@ -15,11 +15,12 @@ use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
+use super::error::{OpError, ReadError};
 use super::keys::audit;
 use super::projects::PROJECT;
-use super::rows::{ReadError, collect};
+use super::rows::collect;
 use super::users::end_sessions;
-use super::write::{OpError, Session};
+use super::write::Session;
 use crate::admin::{AdminTables, Answers, administer};
 use crate::rows::{self, to_json};
 use crate::vault::{self, MasterKey, Sealed};

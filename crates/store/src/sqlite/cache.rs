@@ -101,14 +101,14 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use journeyman_core::ids::JobId;
-    use journeyman_core::job::{JobOptions, JobState, Source, Token};
+    use journeyman_core::job::{JobOptions, JobStart, Source};
     use journeyman_core::time::Timestamp;
     use uuid::Uuid;
 
     use super::*;
 
     fn job(number: usize, last_seq: u64) -> Job {
-        Job {
+        let start = JobStart {
             id: JobId::from_uuid(Uuid::from_u128(number as u128)),
             project: "shop".parse().unwrap(),
             title: String::new(),
@@ -116,23 +116,8 @@ mod tests {
             agent: String::new(),
             model: String::new(),
             options: JobOptions::default(),
-            created_at: Timestamp::default(),
-            state: JobState::Completed,
-            waiting_since: Timestamp::default(),
-            preferred_worker: None,
-            settled_at: None,
-            last: None,
-            queue: Vec::new(),
-            last_message_at: Timestamp::default(),
-            branch: None,
-            pull: None,
-            session: None,
-            archive: None,
-            bundle: None,
-            unpublished: Vec::new(),
-            token: Token(0),
-            last_seq,
-        }
+        };
+        Job { last_seq, ..Job::new(start, Timestamp::default()) }
     }
 
     #[test]

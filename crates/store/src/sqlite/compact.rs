@@ -8,7 +8,7 @@ use std::path::Path;
 use journeyman_core::ports::StoreError;
 use rusqlite::{Connection, OpenFlags};
 
-use super::write::OpError;
+use super::error::OpError;
 use super::{BUSY_TIMEOUT, OpenError, SqliteStore};
 
 /// The number of pages to release in one transaction: 256 KiB. Requests wait while SQLite moves them.

@@ -18,9 +18,10 @@ use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::ledger::{Tables, write};
-use super::rows::{ReadError, collect};
-use super::write::{OpError, Session};
+use super::error::{OpError, ReadError};
+use super::ledger::{Tables, job_by_id, write};
+use super::rows::collect;
+use super::write::Session;
 use super::{SqliteStore, holds};
 use crate::accept;
 use crate::lists::{self, Listing};
@@ -180,12 +181,6 @@ impl JobStore for SqliteStore {
     async fn work_changed(&self, seen: u64) {
         self.wakeups.work_changed(seen).await;
     }
-}
-
-pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadError> {
-    let mut query = db.prepare_cached("SELECT id, state FROM jobs WHERE id = ?1")?;
-    let mut rows = query.query([id.to_string()])?;
-    rows.next()?.map(rows::job).transpose()
 }
 
 /// Selects entries of a job's log. The table `log` has all entries except those of accepted messages, which

@@ -8,8 +8,8 @@ use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
+use super::error::OpError;
 use super::rows::collect;
-use super::write::OpError;
 use crate::rows;
 
 #[async_trait]

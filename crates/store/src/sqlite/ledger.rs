@@ -13,10 +13,9 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::trace::TraceParent;
 use rusqlite::{Connection, params};
 
-use super::jobs::job_by_id;
+use super::error::{OpError, ReadError};
 use super::outbox::insert_task;
-use super::rows::ReadError;
-use super::write::{OpError, Session};
+use super::write::Session;
 use crate::accept::Ledger;
 use crate::rows::{self, name_of, to_json};
 
@@ -91,6 +90,13 @@ impl Ledger for Tables<'_> {
         write(self.0, change)?;
         Ok(())
     }
+}
+
+/// Reads a job.
+pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadError> {
+    let mut query = db.prepare_cached("SELECT id, state FROM jobs WHERE id = ?1")?;
+    let mut rows = query.query([id.to_string()])?;
+    rows.next()?.map(rows::job).transpose()
 }
 
 fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {

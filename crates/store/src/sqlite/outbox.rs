@@ -10,8 +10,8 @@ use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
-use super::rows::{ReadError, collect};
-use super::write::OpError;
+use super::error::{OpError, ReadError};
+use super::rows::collect;
 use crate::rows::{self, to_json};
 
 /// The condition for tasks that are due.

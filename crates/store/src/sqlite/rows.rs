@@ -1,48 +1,9 @@
-//! Access to the columns of a SQLite row, and errors from queries.
+//! Access to the columns of a SQLite row.
 
-use journeyman_core::ports::StoreError;
 use rusqlite::Row;
 
+use super::error::ReadError;
 use crate::rows::Columns;
-
-/// An error from a query.
-#[derive(Debug)]
-pub(crate) enum ReadError {
-    /// SQLite returned an error.
-    Sql(rusqlite::Error),
-    /// A row cannot be decoded.
-    Corrupt(StoreError),
-}
-
-impl From<rusqlite::Error> for ReadError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl From<StoreError> for ReadError {
-    fn from(error: StoreError) -> Self {
-        Self::Corrupt(error)
-    }
-}
-
-impl From<ReadError> for StoreError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Sql(error) => unavailable(&error),
-            ReadError::Corrupt(error) => error,
-        }
-    }
-}
-
-impl<E: From<StoreError>> From<ReadError> for super::write::OpError<E> {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Sql(error) => Self::Sql(error),
-            ReadError::Corrupt(error) => Self::Refused(E::from(error)),
-        }
-    }
-}
 
 impl Columns for Row<'_> {
     type Error = ReadError;
@@ -70,9 +31,4 @@ pub(super) fn collect<T>(
         found.push(read(row)?);
     }
     Ok(found)
-}
-
-/// Converts an error of SQLite. Its text appears in the log and in `/readyz`.
-pub(super) fn unavailable(error: &rusqlite::Error) -> StoreError {
-    StoreError::Unavailable(error.to_string())
 }

@@ -7,7 +7,7 @@ use journeyman_core::ports::{Spend, SpendError, SpendingStore, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
-use super::write::OpError;
+use super::error::OpError;
 use crate::spending::{Sum, check_budgets, sums};
 
 #[async_trait]

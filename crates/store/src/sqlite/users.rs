@@ -8,9 +8,9 @@ use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
 use rusqlite::{Connection, params, params_from_iter};
 
 use super::SqliteStore;
+use super::error::OpError;
 use super::keys::audit;
 use super::rows::collect;
-use super::write::OpError;
 use crate::rows;
 
 #[async_trait]

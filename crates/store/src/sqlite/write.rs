@@ -16,14 +16,14 @@ use std::time::Instant;
 
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
-use journeyman_core::ports::{StoreError, UpdateError};
+use journeyman_core::ports::StoreError;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use super::cache::JobCache;
+use super::error::{OpError, unavailable};
 use super::fault::{Fault, leave_as_it_is, stored_nothing};
-use super::rows::unavailable;
 use crate::spans::transaction;
 use crate::ticket::Ticket;
 
@@ -32,33 +32,6 @@ const QUEUE: usize = 4096;
 
 /// The maximum number of writes that share a transaction, which limits how long the first one waits for the last.
 const BATCH: usize = 256;
-
-/// The reason why a write failed.
-#[derive(Debug)]
-pub(super) enum OpError<E> {
-    /// SQLite returned an error.
-    Sql(rusqlite::Error),
-    /// The operation refused the write, without having written anything.
-    Refused(E),
-}
-
-impl<E: From<StoreError>> From<StoreError> for OpError<E> {
-    fn from(error: StoreError) -> Self {
-        Self::Refused(E::from(error))
-    }
-}
-
-impl From<UpdateError> for OpError<UpdateError> {
-    fn from(error: UpdateError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl<E> From<rusqlite::Error> for OpError<E> {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
 
 /// The queue of writes for the writer thread.
 #[derive(Debug)]

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use journeyman_core::engine::{Claimed, Engine};
 use journeyman_core::ids::{JobId, RunId};
-use journeyman_core::job::command::{Ending, Outcome, Report};
+use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::event::TranscriptEntry;
+use journeyman_core::job::turn::Ending;
 use journeyman_core::job::{Job, Token};
 use journeyman_core::ports::{Store, UpdateError};
 use journeyman_core::run::{Reason, Usage};

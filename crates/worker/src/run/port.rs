@@ -3,7 +3,8 @@
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, Sha};
-use journeyman_core::job::command::{Published, TurnArtifacts, TurnBegun};
+use journeyman_core::job::command::Published;
+use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
 use journeyman_core::ports::FreeSpace;
 use journeyman_repository::push::Pushed;

@@ -1,6 +1,7 @@
 //! The pull request of a job.
 
-use journeyman_core::job::command::{Ending, Published};
+use journeyman_core::job::command::Published;
+use journeyman_core::job::turn::Ending;
 use journeyman_core::job::{Branch, Job};
 use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;

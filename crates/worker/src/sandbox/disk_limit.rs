@@ -114,7 +114,7 @@ impl Disk {
 #[cfg(test)]
 pub(crate) mod tests {
     use async_trait::async_trait;
-    use journeyman_core::ports::{Exhausted, Exit};
+    use journeyman_core::ports::Exit;
     use journeyman_testkit::FakeSandbox;
 
     use super::*;
@@ -131,18 +131,6 @@ pub(crate) mod tests {
     impl Process for Holding {
         async fn wait(&mut self) -> Exit {
             std::future::pending().await
-        }
-
-        async fn pause(&mut self) -> bool {
-            false
-        }
-
-        async fn resume(&mut self) -> bool {
-            true
-        }
-
-        fn exhausted(&self) -> Option<Exhausted> {
-            None
         }
 
         async fn deleted_bytes(&self, _device: u64) -> u64 {

@@ -7,29 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_app::Outbox;
-use journeyman_core::engine::Engine;
-use journeyman_core::ids::{JobId, MessageId, Sha, WorkerId};
-use journeyman_core::ports::{EffectHandler, Store, StoreError};
-use journeyman_core::time::{Clock, IdGen, Timestamp};
-use journeyman_store::MemoryStore;
-use journeyman_testkit::{Call, Tap, Tapped};
+use journeyman_core::ids::{JobId, MessageId, Sha};
+use journeyman_core::ports::StoreError;
+use journeyman_core::time::{Clock, Timestamp};
+use journeyman_testkit::{Call, Tap};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-use super::steps::SimulatedMachine;
 use super::world::{Line, World};
-use crate::run::outcome::Patience;
-use crate::worker::{Limits, Worker, WorkerDeps};
-
-/// The limits of the worker, like those of the service.
-pub(super) const LIMITS: Limits = Limits {
-    runs: 2,
-    lease: Duration::from_secs(30),
-    poll: Duration::from_millis(500),
-    patience: Patience { outage: Duration::from_secs(600), refusal: Duration::from_secs(300) },
-};
 
 /// The data on a machine's disk, which survives a crash.
 #[derive(Debug, Default)]
@@ -57,7 +41,7 @@ pub(super) struct Workspace {
 pub(super) struct MachineProcess {
     pub(super) world: Arc<World>,
     pub(super) disk: Arc<Mutex<Disk>>,
-    number: usize,
+    pub(super) number: usize,
     can_crash: AtomicBool,
     has_ended: AtomicBool,
     /// The time until which the process is frozen.
@@ -86,23 +70,32 @@ impl MachineProcess {
         }
     }
 
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
     }
 
-    fn freeze(&self, length: Duration) {
+    /// Ends the process without a crash.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn freeze(&self, length: Duration) {
         *self.frozen_until.lock().unwrap() = Instant::now() + length;
         self.world.log(format!("machine {} is frozen for {length:?}", self.number));
     }
 
-    fn cut_off(&self, length: Duration) {
+    pub(super) fn cut_off(&self, length: Duration) {
         *self.cut_off_until.lock().unwrap() = Instant::now() + length;
         self.world.log(format!("machine {} is cut off for {length:?}", self.number));
     }
 
-    fn set_clock_error(&self, micros: i64) {
+    pub(super) fn set_clock_error(&self, micros: i64) {
         self.clock_error.store(micros, Ordering::SeqCst);
         self.world.log(format!("the clock of machine {} is {} s ahead", self.number, micros / 1_000_000));
+    }
+
+    pub(super) fn has_wrong_clock(&self) -> bool {
+        self.clock_error.load(Ordering::SeqCst) != 0
     }
 
     /// Waits for a random time between two steps, and may crash the process. Once this returns, the next effect takes
@@ -192,75 +185,4 @@ impl Tap for MachineProcess {
         self.stop_if_ended().await;
         true
     }
-}
-
-/// Runs machine `number` until `over`: a process that has ended is started again.
-pub(super) async fn supervise(world: Arc<World>, store: Arc<MemoryStore>, number: usize, over: CancellationToken) {
-    let mut disk = Arc::new(Mutex::new(Disk::default()));
-    while !over.is_cancelled() {
-        if world.fails(8) {
-            disk = Arc::default();
-            world.log(format!("machine {number} is replaced by a new one"));
-        }
-        let process = MachineProcess::new(Arc::clone(&world), Arc::clone(&disk), number);
-        run(&process, &store, &over).await;
-        // No task of the process continues, whether it crashed or shut down.
-        process.has_ended.store(true, Ordering::SeqCst);
-        if world.has_faults() {
-            tokio::time::sleep(world.up_to(Duration::from_secs(40))).await;
-        }
-    }
-}
-
-async fn run(process: &Arc<MachineProcess>, store: &Arc<MemoryStore>, over: &CancellationToken) {
-    let world = &process.world;
-    let tapped: Arc<dyn Store> = Arc::new(Tapped::new(Arc::clone(store) as Arc<dyn Store>, Arc::clone(process)));
-    let ids: Arc<dyn IdGen> = Arc::clone(world) as Arc<dyn IdGen>;
-    let engine = Engine::new(Arc::clone(&tapped), Arc::clone(process) as Arc<dyn Clock>, Arc::clone(&ids));
-    let machine = Arc::new(SimulatedMachine::new(Arc::clone(process)));
-    let id = WorkerId::from_uuid(Uuid::from_u128(process.number as u128));
-    let outbox = Outbox {
-        store: Arc::clone(&tapped),
-        clock: Arc::clone(process) as Arc<dyn Clock>,
-        ids: Arc::clone(&ids),
-        handler: Arc::clone(&machine) as Arc<dyn EffectHandler>,
-    };
-    let effects = tokio::spawn(async move {
-        loop {
-            // An error of the store passes.
-            let _ = outbox.carry_out_due().await;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    });
-    let worker = Worker::with_deps(WorkerDeps { engine, store: tapped, ids, machine }, id, LIMITS);
-    let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
-    let mut work = tokio::spawn({
-        let (drain, stop) = (drain.clone(), stop.clone());
-        async move { worker.work(drain, stop).await }
-    });
-    while !process.has_ended() && !over.is_cancelled() {
-        tokio::time::sleep(world.up_to(Duration::from_secs(2))).await;
-        if world.fails(60) {
-            process.crash("at a random time");
-        } else if world.fails(60) {
-            process.freeze(world.up_to(Duration::from_secs(100)));
-        } else if world.fails(60) {
-            process.cut_off(world.up_to(Duration::from_secs(100)));
-        } else if world.fails(60) {
-            process.set_clock_error(i64::try_from(world.number(1_200_000_000)).unwrap() - 600_000_000);
-        } else if world.fails(20) || !world.has_faults() {
-            if process.clock_error.load(Ordering::SeqCst) != 0 {
-                process.set_clock_error(0);
-            }
-        } else if world.fails(60) {
-            world.log(format!("machine {} shuts down", process.number));
-            drain.cancel();
-            stop.cancel();
-            // The service manager does not wait forever.
-            let _ = tokio::time::timeout(Duration::from_secs(60), &mut work).await;
-            process.crash("while the worker shuts down");
-        }
-    }
-    work.abort();
-    effects.abort();
 }

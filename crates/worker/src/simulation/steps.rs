@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, Sha};
-use journeyman_core::job::command::{Ending, Published, TurnArtifacts, TurnBegun};
+use journeyman_core::job::command::Published;
 use journeyman_core::job::effect::Effect;
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job, Pull};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::ports::{EffectError, EffectHandler, Forge, ForgeError, FreeSpace, JobStore, Remote};

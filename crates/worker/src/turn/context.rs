@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use journeyman_core::agent::Agents;
 use journeyman_core::job::Job;
-use journeyman_core::job::command::Ending;
+use journeyman_core::job::turn::Ending;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{Gateway, Store};
 use journeyman_core::project::SecretValue;

@@ -110,7 +110,7 @@ pub(crate) fn judge(turn: Result<Turn, RunError>, failure: Option<ModelFailure>)
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::job::command::Ending;
+    use journeyman_core::job::turn::Ending;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use journeyman_core::agent::AgentSpec;
-use journeyman_core::job::command::Ending;
+use journeyman_core::job::turn::Ending;
 use journeyman_core::message::Message;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use serde_json::{Value, json};

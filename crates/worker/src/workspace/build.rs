@@ -1,6 +1,6 @@
 //! Builds a workspace from the mirror.
 
-use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::turn::TurnBegun;
 use journeyman_repository::{Mirror, tree_size};
 
 use super::git_dirs::{create_commit_dir, create_repository};

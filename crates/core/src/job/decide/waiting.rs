@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::Plan;
-use crate::job::command::{NextAttempt, TurnBegun};
+use crate::job::command::NextAttempt;
 use crate::job::event::{AfterRun, Counts, Event};
+use crate::job::turn::TurnBegun;
 use crate::job::{InFlightMessage, Waiting};
 use crate::message::MessageStatus;
 use crate::retry::backoff;

@@ -2,10 +2,9 @@
 
 use journeyman_core::ids::{RunId, WorkerId};
 use journeyman_core::job::change::step;
-use journeyman_core::job::command::{
-    Claim, Command, Ending, NextAttempt, Outcome, Published, Report, TurnArtifacts, TurnBegun,
-};
+use journeyman_core::job::command::{Claim, Command, NextAttempt, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{JobState, Progress, Pull, Token, Work};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use uuid::Uuid;

@@ -3,9 +3,10 @@
 use std::hash::{Hash, Hasher};
 
 use journeyman_core::job::change::{Change, Row, step};
-use journeyman_core::job::command::{Command, Ending, Report};
+use journeyman_core::job::command::{Command, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::effect::Effect;
+use journeyman_core::job::turn::Ending;
 use journeyman_core::job::{Job, Token};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
 

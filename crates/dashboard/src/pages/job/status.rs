@@ -3,7 +3,7 @@
 use journeyman_core::job::{Job, JobState, JobStatus, Pull, Work};
 use journeyman_core::run::ReasonCode;
 
-use crate::frame::InProject;
+use crate::in_project::InProject;
 use crate::words;
 
 /// Returns the class of the job's badge, and the word on it.

@@ -4,14 +4,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Caller, Idempotency, MessageRequest};
 use journeyman_core::idempotency::Fingerprint;
-use journeyman_core::job::Job;
 use journeyman_core::message::{DeliveryMode, Origin};
-use journeyman_core::ports::{Cursor, JobFilter, PullPagesError};
-use journeyman_core::pull::{LocalPull, NewComment};
+use journeyman_core::ports::PullPagesError;
+use journeyman_core::pull::NewComment;
 
+use super::opener::job_of;
 use super::{Target, detail};
 use crate::Shared;
-use crate::failure::{Failure, Page, refusal};
+use crate::failure::{Page, refusal};
 use crate::fields::Fields;
 
 /// The mention that makes a comment a message to the job, if the comment begins with it.
@@ -19,12 +19,6 @@ const MENTION: &str = "@journeyman";
 
 /// The maximum length of a comment, in characters.
 const MAX_CHARS: usize = 60_000;
-
-/// The number of jobs that are read at a time.
-const BATCH: usize = 200;
-
-/// The maximum number of batches that are read.
-const MAX_BATCHES: usize = 25;
 
 pub(super) async fn merge(State(shared): State<Shared>, target: Target) -> Response {
     let page = async {
@@ -104,33 +98,6 @@ fn prompt(body: &str) -> Option<&str> {
     let is_word = rest.chars().next().is_none_or(|next| !next.is_alphanumeric() && next != '-' && next != '_');
     let rest = rest.trim_start_matches([':', ',']).trim();
     (is_word && !rest.is_empty()).then_some(rest)
-}
-
-/// Returns the job that opened the pull request; `None` if it is not among the last 5,000 jobs that were created before
-/// the pull request. The newest jobs are searched first, because it is usually one of them.
-pub(super) async fn job_of(shared: &Shared, target: &Target, pull: &LocalPull) -> Result<Option<Job>, Failure> {
-    let mut after = None;
-    for _ in 0..MAX_BATCHES {
-        let filter = JobFilter {
-            created_before: Some(pull.created_at),
-            after,
-            ..JobFilter::newest(target.project.id.clone(), BATCH)
-        };
-        let jobs = shared.services.store.jobs(filter).await?;
-        let is_it = |job: &&Job| {
-            let has_it = job.pull.as_ref().is_some_and(|pull| pull.number == target.number);
-            // The project may have had another repository, whose pull requests have the same numbers.
-            has_it && job.source.repository.strip_prefix("local:") == Some(&pull.repository)
-        };
-        if let Some(job) = jobs.iter().find(is_it) {
-            return Ok(Some(job.clone()));
-        }
-        match jobs.last().filter(|_| jobs.len() == BATCH) {
-            Some(last) => after = Some(Cursor { created_at: last.created_at, id: last.id }),
-            None => break,
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

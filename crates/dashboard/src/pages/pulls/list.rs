@@ -11,7 +11,8 @@ use serde::Deserialize;
 
 use super::badge::Badge;
 use crate::failure::{Failure, Page, rendered};
-use crate::frame::{Frame, InProject};
+use crate::frame::Frame;
+use crate::in_project::InProject;
 use crate::moment::Moment;
 use crate::{Shared, visible};
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use journeyman_core::ids::Sha;
-use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::ports::Gateway;
 use journeyman_core::project::Project;
 use journeyman_core::run::ReasonCode;

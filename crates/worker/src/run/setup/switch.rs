@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::ports::{Exit, Spawn, Spawned};
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;

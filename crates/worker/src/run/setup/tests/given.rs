@@ -13,11 +13,11 @@ use journeyman_core::egress::Allowlist;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::JobOptions;
-use journeyman_core::job::command::TurnBegun;
+use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{
-    Blob, BlobError, Blobs, EgressLog, Exhausted, Exit, Gate, Gateway, ModelProxy, ModelRoute, Process, Remote,
-    Resources, SandboxError, Spawn, Spawned,
+    Blob, BlobError, Blobs, EgressLog, Exit, Gate, Gateway, ModelProxy, ModelRoute, Process, Remote, Resources,
+    SandboxError, Spawn, Spawned,
 };
 use journeyman_core::project::{Project, SecretValue, Settings};
 use journeyman_core::run::Reason;
@@ -295,18 +295,6 @@ struct Child(std::process::Child);
 impl Process for Child {
     async fn wait(&mut self) -> Exit {
         Exit::Code(self.0.wait().unwrap().code().unwrap())
-    }
-
-    async fn pause(&mut self) -> bool {
-        false
-    }
-
-    async fn resume(&mut self) -> bool {
-        true
-    }
-
-    fn exhausted(&self) -> Option<Exhausted> {
-        None
     }
 
     async fn deleted_bytes(&self, _: u64) -> u64 {

@@ -1,0 +1,57 @@
+//! The branch, the artifacts and the end of an agent's turn.
+
+use crate::ids::Sha;
+use crate::job::Branch;
+use crate::run::Reason;
+
+/// The end of an agent's turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// The agent was done.
+    #[default]
+    Done,
+    /// An interrupting message stopped the turn.
+    Stopped,
+    /// The model, the agent, or a limit ended the turn before the agent was done. The work is published, and the
+    /// message fails with this reason.
+    CutShort(Reason),
+}
+
+/// The artifacts of a turn that has ended, from which a follow-up or another machine continues.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TurnArtifacts {
+    /// The agent's session; `None` keeps the known session.
+    pub session: Option<String>,
+    /// The blob with the agent's home; `None` keeps the known blob.
+    pub archive: Option<String>,
+    /// The blob with the commits; `None` if the commits are only on this machine.
+    pub bundle: Option<String>,
+    /// The final text of the turn; `None` keeps the known text.
+    pub answer: Option<String>,
+}
+
+/// The branch that a turn works on, with its commits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TurnBegun {
+    /// The branch's name.
+    pub branch: String,
+    /// The number of the branch among the job's branches, from 1.
+    pub generation: u32,
+    /// The commit that the branch started from.
+    pub base: Sha,
+    /// The commit that is checked out in the workspace.
+    pub head: Sha,
+    /// The branch's commit on the code host, if the branch exists there.
+    pub pushed: Option<Sha>,
+    /// The repository's default branch, if the job started from it.
+    pub default_branch: Option<String>,
+}
+
+impl TurnBegun {
+    /// Returns the job's branch from this turn on.
+    #[must_use]
+    pub fn branch(&self) -> Branch {
+        let Self { branch, generation, base, head, pushed, default_branch: _ } = self.clone();
+        Branch { name: branch, generation, base, head, pushed }
+    }
+}
