@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-agents test-containers check chaos simulate bench fmt setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-agents test-containers check chaos simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -50,7 +50,8 @@ simulate:
 	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --locked --package journeyman-worker --lib -- simulation::worlds --ignored --exact --nocapture
 
 ## Measure a release build and compare it with the limits of this machine (half an hour). See bench/README.md.
-bench: setup
+bench:
+	@sh scripts/setup.sh python
 	python3 bench/bench.py
 
 fmt:
@@ -60,6 +61,12 @@ fmt:
 openapi:
 	cargo run --quiet --locked --package journeyman -- openapi > openapi.json.new
 	mv openapi.json.new docs/openapi.json
+
+## Write the licenses of all third-party code in the program to target/THIRD-PARTY-NOTICES.txt.
+notices:
+	@sh scripts/setup.sh python
+	python3 scripts/notices.py > target/notices.new
+	mv target/notices.new target/THIRD-PARTY-NOTICES.txt
 
 setup:
 	@sh scripts/setup.sh

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Writes the licenses of all third-party code in the program: of the crates that it is built from, of the scripts that
+its pages load, and of the syntax definitions with which it highlights code. Equal texts are written once.
+
+Fails if a crate has no license file, and no other crate has one for its license.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+TARGETS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"]
+FILES = re.compile(r"(?i)^(licen[cs]e|copying|copyright|notice|unlicense)([-._].*)?$")
+RULE = "-" * 100
+
+
+def shipped(target: str) -> dict[str, dict]:
+    """Returns the third-party packages that the program for a target is built from, by ID."""
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
+    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    packages = {package["id"]: package for package in metadata["packages"]}
+    needs = {
+        node["id"]: [dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
+        for node in metadata["resolve"]["nodes"]
+    }
+    found = {package["id"] for package in metadata["packages"] if package["name"] == "journeyman"}
+    new = list(found)
+    while new:
+        fresh = set(needs[new.pop()]) - found
+        found |= fresh
+        new.extend(fresh)
+    return {key: packages[key] for key in found if packages[key]["source"]}
+
+
+def texts(folder: Path) -> list[str]:
+    """Returns the texts of the license files in a folder, and in its folder of licenses."""
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and FILES.match(file.name)]
+    for name in ["LICENSES", "licenses"]:
+        files.extend(sorted((folder / name).glob("*")) if (folder / name).is_dir() else [])
+    return [file.read_text(errors="replace").replace("\r\n", "\n").strip("\n") for file in files]
+
+
+def identifiers(license: str) -> set[str]:
+    """Returns the identifiers in a license expression."""
+    return set(re.split(r"[ ()/]+", license)) - {"", "AND", "OR", "WITH"}
+
+
+def section(heading: str, text: str) -> None:
+    print(f"\n{RULE}\n{heading}\n{RULE}\n\n{text}")
+
+
+def main() -> None:
+    packages = {key: package for target in TARGETS for key, package in shipped(target).items()}
+    users: dict[str, list[str]] = defaultdict(list)
+    known, without = set(), []
+    for package in sorted(packages.values(), key=lambda package: (package["name"], package["version"])):
+        license = package["license"] or "unknown"
+        name = f"{package['name']} {package['version']} ({license})"
+        own = texts(Path(package["manifest_path"]).parent)
+        for text in own:
+            users[text].append(name)
+        if own:
+            known |= identifiers(license)
+        else:
+            without.append((license, f"{name}, {', '.join(package['authors']) or package['repository']}"))
+    if unknown := [name for license, name in without if not identifiers(license) & known]:
+        sys.exit(f"there is no text for the licenses of {'; '.join(unknown)}")
+    root = Path(__file__).parent.parent
+    for file in sorted(root.glob("crates/*/assets/**/*LICENSE*")):
+        users[file.read_text().strip("\n")].append(str(file.relative_to(root)))
+    print("The program journeyman contains the following third-party code under the following licenses.")
+    for text, names in sorted(users.items(), key=lambda item: (-len(item[1]), item[1])):
+        section("\n".join(names), text)
+    if without:
+        heading = "These crates have no license file. The texts of the licenses in parentheses are above."
+        section(heading, "\n".join(name for _, name in without))
+    example = ["cargo", "run", "--quiet", "--locked", "--package", "journeyman-dashboard", "--example", "syntax_licenses"]
+    syntaxes = subprocess.run(example, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
+    section("Syntax definitions", syntaxes.strip())
+    print(f"{len(packages)} crates, {len(users)} texts, {len(without)} crates without a text", file=sys.stderr)
+
+
+main()
