@@ -8,6 +8,7 @@ use journeyman_core::user::{
     Identity, PasswordHash, Role, SETUP_LINK_LIFETIME, SIGN_IN_LINK_LIFETIME, Session, SignInLink, TokenHash, User,
     new_token, user_name,
 };
+use journeyman_core::version::FIRST_VERSION;
 
 use crate::{Caller, Error, UseCases};
 
@@ -40,7 +41,7 @@ impl UseCases {
             created_at: now,
             signed_in_at: None,
             disabled_at: None,
-            version: 1,
+            version: FIRST_VERSION,
         })
     }
 

@@ -15,6 +15,7 @@ use subtle::ConstantTimeEq;
 
 use crate::ids::{KeyId, ProjectId, UserId};
 use crate::time::{IdGen, Timestamp};
+use crate::version::FIRST_VERSION;
 
 /// The prefix of every key.
 pub const PREFIX: &str = "jmn_";
@@ -186,7 +187,7 @@ impl NewKey {
             revoked_at: None,
             creator: Some(creator.to_owned()),
             owner,
-            version: 1,
+            version: FIRST_VERSION,
         };
         Ok((key, secret))
     }

@@ -26,3 +26,4 @@ pub mod run;
 pub mod time;
 pub mod trace;
 pub mod user;
+pub mod version;

@@ -14,6 +14,7 @@ use crate::ids::ProjectId;
 use crate::model::price::Budgets;
 use crate::ports::Resources;
 use crate::time::Timestamp;
+use crate::version::FIRST_VERSION;
 
 pub use check::check;
 pub use host::{Host, RestrictedHost, repository_host};
@@ -82,7 +83,7 @@ impl Project {
             created_at,
             settings: Settings::default(),
             secret_names: Vec::new(),
-            version: 1,
+            version: FIRST_VERSION,
         }
     }
 }

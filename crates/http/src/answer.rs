@@ -5,24 +5,31 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONNECTION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CONNECTION, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use journeyman_core::trace::TraceParent;
+use journeyman_core::version::FIRST_VERSION;
+use serde_json::Value;
 use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::app::App;
+use crate::conditional::etag;
 use crate::error::{ApiError, ErrorBody, ErrorCode, Problem};
 
-/// Returns the stored response to an earlier request with the same idempotency key.
-pub(crate) fn replayed(status: StatusCode, answer: String) -> impl IntoResponse {
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (HeaderName::from_static("idempotent-replayed"), HeaderValue::from_static("true")),
-    ];
-    (status, headers, answer)
+/// The header of a response that an earlier request with the same idempotency key already had.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// Returns the response with a new project or key as JSON, whose path is the folder and the ID. A repeated request gets
+/// the same response, with [`REPLAYED`].
+pub(crate) fn created(folder: &str, body: String, is_replay: bool) -> Response {
+    let parsed: Value = serde_json::from_str(&body).unwrap_or_default();
+    let location = format!("{folder}/{}", parsed["id"].as_str().unwrap_or_default());
+    let headers = [(CONTENT_TYPE, "application/json".to_owned()), (LOCATION, location)];
+    let replayed = is_replay.then(|| [(REPLAYED, HeaderValue::from_static("true"))]);
+    (StatusCode::CREATED, headers, etag(FIRST_VERSION), replayed, body).into_response()
 }
 
 /// The header with the ID of a request.

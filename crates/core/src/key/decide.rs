@@ -3,11 +3,12 @@
 use super::ApiKey;
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::ports::AuditEntry;
+use crate::version::FIRST_VERSION;
 
 /// Stores a new key.
 #[must_use]
 pub fn create(key: ApiKey, audit: AuditEntry) -> AdminChange {
-    AdminChange::new([AdminRow::Key(ApiKey { version: 1, ..key })], audit)
+    AdminChange::new([AdminRow::Key(ApiKey { version: FIRST_VERSION, ..key })], audit)
 }
 
 /// Revokes a key. If it is already revoked, nothing changes.

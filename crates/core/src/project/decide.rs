@@ -3,6 +3,7 @@
 use super::{CODE_HOST_TOKEN, Project, SecretChanges, check};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::ports::AuditEntry;
+use crate::version::FIRST_VERSION;
 
 /// A proposed project, and the changes to its secrets.
 pub type Proposal = (Project, SecretChanges);
@@ -19,7 +20,7 @@ pub fn create(
     if state.project.is_some() {
         return Err(AdminRefusal::ProjectExists);
     }
-    let project = Project { version: 1, secret_names: names_after(&[], &secrets), ..project };
+    let project = Project { version: FIRST_VERSION, secret_names: names_after(&[], &secrets), ..project };
     Ok(AdminChange::new([AdminRow::Project(Box::new(project), secrets)], audit))
 }
 

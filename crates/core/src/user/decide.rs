@@ -4,6 +4,7 @@ use super::{PasswordHash, Role, Session, TokenHash, User};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd};
+use crate::version::FIRST_VERSION;
 
 /// Stores a new user.
 ///
@@ -13,7 +14,7 @@ pub fn create(state: &AdminState, user: User, audit: AuditEntry) -> Result<Admin
     if state.name_is_taken {
         return Err(AdminRefusal::UserExists);
     }
-    Ok(AdminChange::new([AdminRow::User(User { version: 1, ..user })], audit))
+    Ok(AdminChange::new([AdminRow::User(User { version: FIRST_VERSION, ..user })], audit))
 }
 
 /// Changes a user's role, and revokes keys that exceed the new role: all keys of a viewer, and those keys of a member
@@ -122,7 +123,7 @@ pub fn use_link(state: &AdminState, user: &User, audit: AuditEntry) -> Result<Ad
         if state.name_is_taken {
             return Err(AdminRefusal::UserExists);
         }
-        return Ok(AdminChange::new([AdminRow::User(User { version: 1, ..user.clone() }), used], audit));
+        return Ok(AdminChange::new([AdminRow::User(User { version: FIRST_VERSION, ..user.clone() }), used], audit));
     }
     let owner = state.user.as_ref().filter(|owner| link.user == Some(owner.id) && owner.id == user.id);
     let owner = owner.filter(|owner| owner.disabled_at.is_none()).ok_or(AdminRefusal::LinkExpired)?;

@@ -3,15 +3,15 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header::{CACHE_CONTROL, LOCATION};
+use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, CreatedKey as Created};
 use journeyman_core::ids::KeyId;
 
-use crate::answer::replayed;
+use crate::answer::created;
 use crate::app::App;
-use crate::conditional::{IfMatch, conditional, etag, tag_of};
+use crate::conditional::{IfMatch, conditional, tag_of};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, IdempotencyKey, JsonBody};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, IfNoneMatchHeader, errors};
@@ -51,15 +51,11 @@ pub(crate) async fn create(
     let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
     let new = body.value.read(app.services.engine.now()).map_err(invalid)?;
     let answer = |created: &Created| serde_json::to_string(&shown(created.clone())).unwrap_or_default();
-    let caching = [(CACHE_CONTROL, "no-store")];
-    match app.cases.create_key(&caller, new, key.of("create key", &body.bytes), answer).await? {
-        Answered::New(created) => {
-            let location = [(LOCATION, format!("/v2/keys/{}", created.key.id))];
-            let tag = etag(created.key.version);
-            Ok((StatusCode::CREATED, caching, tag, location, Json(shown(created))).into_response())
-        }
-        Answered::Replayed(answer) => Ok((caching, replayed(StatusCode::CREATED, answer)).into_response()),
-    }
+    let (body, is_replay) = match app.cases.create_key(&caller, new, key.of("create key", &body.bytes), answer).await? {
+        Answered::New(key) => (answer(&key), false),
+        Answered::Replayed(body) => (body, true),
+    };
+    Ok(([(CACHE_CONTROL, "no-store")], created("/v2/keys", body, is_replay)).into_response())
 }
 
 /// Get a key

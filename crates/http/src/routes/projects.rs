@@ -2,13 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, ProjectEdit};
 use serde_json::Value;
 
-use crate::answer::replayed;
+use crate::answer::created;
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
@@ -51,19 +50,16 @@ pub(crate) async fn create(
     body: JsonBody<Value>,
 ) -> Result<Response, ApiError> {
     let proposal = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
-    let location = [(LOCATION, format!("/v2/projects/{}", proposal.0.id))];
     let url = app.settings.public_url.clone();
     let answer = |project: &journeyman_core::project::Project| {
         serde_json::to_string(&project::show(project, &url)).unwrap_or_default()
     };
     let idempotency = key.of("create project", &body.bytes);
-    match app.cases.create_project(&caller, proposal, idempotency, answer).await? {
-        Answered::New(created) => {
-            let body = Json(project::show(&created, &app.settings.public_url));
-            Ok((StatusCode::CREATED, etag(created.version), location, body).into_response())
-        }
-        Answered::Replayed(answer) => Ok((location, replayed(StatusCode::CREATED, answer)).into_response()),
-    }
+    let (body, is_replay) = match app.cases.create_project(&caller, proposal, idempotency, answer).await? {
+        Answered::New(project) => (answer(&project), false),
+        Answered::Replayed(body) => (body, true),
+    };
+    Ok(created("/v2/projects", body, is_replay))
 }
 
 /// Test a project before creating it

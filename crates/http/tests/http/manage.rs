@@ -3,7 +3,7 @@
 use journeyman_core::ports::KeyStore;
 use serde_json::json;
 
-use super::given::service;
+use super::given::{Answer, Service, service};
 
 #[tokio::test]
 async fn a_project_is_created_read_changed_and_deleted() {
@@ -174,4 +174,97 @@ async fn the_secret_of_a_key_is_shown_once() {
     }
     let unknown = service.call("DELETE", &format!("/v2/keys/key_{}", "f".repeat(32)), "", |_| {}).await;
     assert_eq!((unknown.status.as_u16(), unknown.code()), (404, "key_not_found".to_owned()));
+}
+
+/// Sends a request with a header.
+async fn with(service: &Service, method: &str, path: &str, body: &str, header: (&'static str, &str)) -> Answer {
+    let value = header.1.parse().unwrap();
+    service.call(method, path, body.to_owned(), |request| drop(request.headers_mut().insert(header.0, value))).await
+}
+
+#[tokio::test]
+async fn a_version_that_the_client_has_is_not_sent_again() {
+    let service = service().await;
+    let key = service.post("/v2/keys", r#"{"name":"ci"}"#).await;
+    let path = key.header("location").to_owned();
+    for path in ["/v2/projects/shop", &path] {
+        let read = service.get(path).await;
+        let tag = read.header("etag").to_owned();
+        assert!(tag.starts_with("\"v1"), "{path}: {tag}");
+        let again = with(&service, "GET", path, "", ("if-none-match", &tag)).await;
+        assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{path}");
+        assert_eq!(again.header("etag"), tag, "{path}");
+        let other = with(&service, "GET", path, "", ("if-none-match", "\"v0\"")).await;
+        assert_eq!((other.status.as_u16(), other.text), (200, read.text), "{path}");
+    }
+    assert_eq!(key.header("etag"), "\"v1\"");
+}
+
+#[tokio::test]
+async fn a_change_with_if_match_is_refused_once_the_version_has_changed() {
+    let service = service().await;
+    let (path, patch) = ("/v2/projects/shop", r#"{"setup":"true"}"#);
+    let read = service.get(path).await.header("etag").to_owned();
+    let changed = with(&service, "PATCH", path, patch, ("if-match", &read)).await;
+    assert_eq!((changed.status.as_u16(), changed.header("etag")), (200, "\"v2\""), "{changed:?}");
+    for method in ["PATCH", "DELETE"] {
+        let late = with(&service, method, path, patch, ("if-match", &read)).await;
+        assert_eq!((late.status.as_u16(), late.code().as_str()), (412, "precondition_failed"), "{method}: {late:?}");
+        let weak = with(&service, method, path, patch, ("if-match", "W/\"v2\"")).await;
+        assert_eq!(weak.status.as_u16(), 412, "{method}: weak tags never match (RFC 9110, section 13.1.1)");
+    }
+    assert_eq!(service.get(path).await.header("etag"), "\"v2\"", "refused changes change nothing");
+    let deleted = with(&service, "DELETE", path, "", ("if-match", "\"v1\", \"v2\"")).await;
+    assert_eq!(deleted.status.as_u16(), 204, "{deleted:?}");
+
+    let key = service.post("/v2/keys", r#"{"name":"ci"}"#).await.header("location").to_owned();
+    let late = with(&service, "DELETE", &key, "", ("if-match", "\"v7\"")).await;
+    assert_eq!((late.status.as_u16(), late.code().as_str()), (412, "precondition_failed"), "{late:?}");
+    let tag = service.get(&key).await.header("etag").to_owned();
+    assert_eq!(with(&service, "DELETE", &key, "", ("if-match", &tag)).await.status.as_u16(), 204);
+}
+
+#[tokio::test]
+async fn a_repeated_creation_gets_the_first_response() {
+    let service = service().await;
+    let project = r#"{"id":"web","repository":"local:web"}"#;
+    let key = r#"{"name":"ci","projects":["shop"]}"#;
+    let job = r#"{"prompt":"x"}"#;
+    for (name, path, body, other) in [
+        ("project", "/v2/projects", project, r#"{"id":"web","repository":"local:other"}"#),
+        ("key", "/v2/keys", key, r#"{"name":"other"}"#),
+        ("job", "/v2/agent/shop/job", job, r#"{"prompt":"y"}"#),
+    ] {
+        let once = ("idempotency-key", name);
+        let first = with(&service, "POST", path, body, once).await;
+        assert_eq!((first.status.as_u16(), first.header("idempotent-replayed")), (201, ""), "{path}: {first:?}");
+        let again = with(&service, "POST", path, body, once).await;
+        assert_eq!((again.status.as_u16(), again.header("idempotent-replayed")), (201, "true"), "{path}: {again:?}");
+        assert_eq!(again.text, first.text, "{path}");
+        for name in ["content-type", "location", "etag", "cache-control"] {
+            assert_eq!(again.header(name), first.header(name), "{path}: {name}");
+        }
+        assert!(first.header("location").starts_with(path), "{path}: {first:?}");
+        let reused = with(&service, "POST", path, other, once).await;
+        assert_eq!((reused.status.as_u16(), reused.code().as_str()), (422, "idempotency_key_reused"), "{path}");
+    }
+    assert_eq!(service.get("/v2/keys").await.json()["keys"].as_array().unwrap().len(), 2, "with the service's key");
+    assert_eq!(service.get("/v2/agent/shop/jobs").await.json()["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_repeated_action_on_a_job_is_carried_out_once() {
+    let service = service().await;
+    let job = service.job("x").await;
+    for action in ["cancel", "archive", "unarchive", "retry"] {
+        let path = format!("{job}/{action}");
+        let first = with(&service, "POST", &path, "", ("idempotency-key", action)).await;
+        assert_eq!((first.status.as_u16(), first.header("idempotent-replayed")), (200, ""), "{action}: {first:?}");
+        let before = service.log_length(&job).await;
+        let again = with(&service, "POST", &path, "", ("idempotency-key", action)).await;
+        assert_eq!((again.status.as_u16(), again.header("idempotent-replayed")), (200, "true"), "{action}: {again:?}");
+        assert_eq!((again.text, service.log_length(&job).await), (first.text, before), "{action}");
+    }
+    let reused = with(&service, "POST", &format!("{job}/archive"), "", ("idempotency-key", "cancel")).await;
+    assert_eq!((reused.status.as_u16(), reused.code().as_str()), (422, "idempotency_key_reused"), "{reused:?}");
 }

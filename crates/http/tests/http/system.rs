@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use journeyman_core::job::command::{Outcome, Report};
+use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_http::document;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -41,9 +44,40 @@ async fn health_metrics_and_documentation_need_no_key() {
         "journeyman_connections_accepted_total 9",
         "journeyman_connections_refused_total{cause=\"address_limit\"} 3",
         "journeyman_connections_closed_total{cause=\"idle_timeout\"} 4",
+        "journeyman_duty_runs_total{duty=\"retention\"} 3",
+        "journeyman_duty_failures_total{duty=\"retention\"} 1",
+        "journeyman_duty_last_duration_seconds{duty=\"retention\"} 1.5",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
+}
+
+#[tokio::test]
+async fn the_metrics_show_due_and_running_runs_tasks_and_event_streams() {
+    let service = service().await;
+    let expect = async |step: &str, lines: &[&str]| {
+        let metrics = service.get("/metrics").await.text;
+        for line in lines {
+            assert!(metrics.contains(&format!("journeyman_{line}\n")), "{step}: {line}: {metrics}");
+        }
+    };
+    expect("no job", &["runs_due 0", "runs_running 0", "oldest_due_seconds 0.0", "outbox_tasks 0"]).await;
+    let job = service.job("x").await;
+    service.world.advance(Duration::from_secs(5));
+    expect("a waiting job", &["runs_due 1", "runs_running 0", "oldest_due_seconds 5.0"]).await;
+    let (id, token) = service.claim().await.unwrap();
+    expect("a run", &["runs_due 0", "runs_running 1", "oldest_due_seconds 0.0", "outbox_tasks 0"]).await;
+    let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::Internal, "x"), retry: None };
+    service.engine.report(id, token, Report::Finished { outcome, usage: Usage::default() }).await.unwrap();
+    service.world.advance(Duration::from_secs(2));
+    let ended =
+        ["runs_due 0", "runs_running 0", "outbox_tasks 1", "outbox_tasks_retried 0", "outbox_oldest_seconds 2.0"];
+    expect("an ended run", &ended).await;
+    expect("no stream", &["event_streams_open 0"]).await;
+    let stream = service.begin("GET", &format!("{job}/events/stream"), "", |_| {}).await;
+    expect("a stream", &["event_streams_open 1"]).await;
+    drop(stream);
+    expect("a closed stream", &["event_streams_open 0"]).await;
 }
 
 #[tokio::test]

@@ -1,13 +1,14 @@
 //! Responses with a job's record.
 
 use axum::Json;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_core::job::JobRecord;
 use journeyman_core::ports::Accepted;
 use journeyman_core::rate::RateKind;
 use sha2::{Digest, Sha256};
 
+use crate::answer::REPLAYED;
 use crate::app::App;
 use crate::conditional::conditional;
 use crate::error::rate_headers;
@@ -17,7 +18,7 @@ use crate::wire;
 pub(crate) fn accepted(app: &App, status: StatusCode, kind: RateKind, done: Accepted) -> Response {
     let mut headers = done.rate.map(|state| rate_headers(kind, state)).unwrap_or_default();
     if done.replayed {
-        headers.insert(HeaderName::from_static("idempotent-replayed"), HeaderValue::from_static("true"));
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
     } else {
         app.metrics.accepted(kind);
     }
@@ -26,8 +27,7 @@ pub(crate) fn accepted(app: &App, status: StatusCode, kind: RateKind, done: Acce
 
 /// Returns the response to a request that controls a job.
 pub(super) fn controlled(done: Accepted) -> Response {
-    let replayed = HeaderName::from_static("idempotent-replayed");
-    let headers = done.replayed.then(|| [(replayed, HeaderValue::from_static("true"))]);
+    let headers = done.replayed.then(|| [(REPLAYED, HeaderValue::from_static("true"))]);
     (headers, record(done)).into_response()
 }
 
