@@ -23,6 +23,7 @@ mod inside;
 pub(crate) mod program {
     mod agents;
     mod backup;
+    mod changes;
     mod client;
     mod commands;
     mod connections;
