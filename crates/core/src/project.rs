@@ -363,9 +363,17 @@ pub enum InvalidProject {
     /// The value of an environment variable contains a NUL character, which no process can receive.
     #[error("the value of {0} contains a NUL character")]
     Value(String),
-    /// A text is empty, too long, or contains characters that are not allowed.
+    /// A line of text is empty, too long, or contains control characters.
     #[error("{field} must have 1 to {most} characters, and no control characters")]
     Text {
+        /// The field.
+        field: &'static str,
+        /// The maximum number of characters.
+        most: usize,
+    },
+    /// A text of several lines is too long, or contains a NUL character.
+    #[error("{field} must have at most {most} characters, and no NUL character")]
+    Lines {
         /// The field.
         field: &'static str,
         /// The maximum number of characters.

@@ -79,6 +79,8 @@ pub(crate) const fn meaning(status: u16) -> &'static str {
         401 => "The API key is missing, malformed, unknown, expired, or revoked",
         403 => "The key's scope, projects, or IP allowlist does not allow the request, or its `Origin` is foreign",
         404 => "The resource does not exist, or the key may not see its project",
+        405 => "The path does not support this method; see `Allow`",
+        408 => "The body did not arrive within 30 seconds",
         409 => "The state of the job, project, or message does not allow the request",
         412 => "The version of the resource does not match `If-Match`",
         413 => "The body is larger than 1 MiB, or the prompt has more than 100,000 characters",

@@ -245,7 +245,10 @@ impl ToSql for Cell {
             Self::Number(number) if *kind == Type::INT8 => number.to_sql(kind, out),
             Self::Text(text) if *kind == Type::TEXT => text.to_sql(kind, out),
             Self::Bytes(bytes) if *kind == Type::BYTEA => bytes.to_sql(kind, out),
-            other => Err(format!("{other:?} cannot be stored in a column of type {kind}").into()),
+            // The error does not have the value, which may be secret.
+            Self::Number(_) => Err(format!("a number cannot be stored in a column of type {kind}").into()),
+            Self::Text(_) => Err(format!("a text cannot be stored in a column of type {kind}").into()),
+            Self::Bytes(_) => Err(format!("bytes cannot be stored in a column of type {kind}").into()),
         }
     }
 

@@ -166,12 +166,12 @@ impl Run<'_> {
     async fn publish(&self, mut job: Job, mut head: Sha, mut commits: Vec<Sha>) -> Result<Outcome, RunError> {
         self.assignment.reach(Stage::Publishing);
         let changed = unpushed(&job, &head);
-        for attempt in 0.. {
+        for push in 1.. {
             let Some(branch) = job.branch.clone().filter(|_| unpushed(&job, &head)) else { break };
             self.check_lease()?;
             match self.steps.push(&job, &branch, &head, &commits).instrument(step("push")).await? {
                 Pushed::Done => break,
-                Pushed::Rebased { .. } if attempt == PUSHES => {
+                Pushed::Rebased { .. } if push == PUSHES => {
                     let text = "people kept pushing to the branch while the job pushed to it; try again later";
                     return Err(RunError::may_pass(ReasonCode::PushRefused, text));
                 }

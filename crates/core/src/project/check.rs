@@ -99,7 +99,7 @@ fn check_secrets(secrets: &SecretChanges) -> Result<(), InvalidProject> {
         let value = value.as_ref().map_or("", |value| &value.0);
         // Git reads the token from a line of text, so a line break would cut it off.
         if name == CODE_HOST_TOKEN {
-            if value.chars().any(char::is_control) {
+            if value.chars().any(char::is_control) || value.chars().count() > TEXT_CHARS {
                 return Err(InvalidProject::Text { field: "codeHost.token", most: TEXT_CHARS });
             }
         } else {
@@ -118,7 +118,7 @@ fn check_name(field: &'static str, name: &str) -> Result<(), InvalidProject> {
 /// Checks a field that may have several lines.
 fn check_text(field: &'static str, text: Option<&str>) -> Result<(), InvalidProject> {
     let bad = |text: &str| text.contains('\0') || text.chars().count() > TEXT_CHARS;
-    if text.is_some_and(bad) { Err(InvalidProject::Text { field, most: TEXT_CHARS }) } else { Ok(()) }
+    if text.is_some_and(bad) { Err(InvalidProject::Lines { field, most: TEXT_CHARS }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -178,10 +178,21 @@ mod tests {
     }
 
     #[test]
+    fn a_text_of_several_lines_may_be_empty_and_is_refused_with_what_it_lacks() {
+        let mut project = project();
+        project.settings.setup = Some("npm ci\n".into());
+        assert_eq!(check(&project, &SecretChanges::new()), Ok(()));
+        project.settings.setup = Some("\0".into());
+        let text = check(&project, &SecretChanges::new()).expect_err("a NUL character").to_string();
+        assert_eq!(text, "setup must have at most 20000 characters, and no NUL character");
+    }
+
+    #[test]
     fn a_token_has_one_line_and_other_secrets_have_names_of_variables() {
         let token = |value: &str| [(CODE_HOST_TOKEN.to_owned(), Some(SecretValue(value.to_owned())))].into();
         assert_eq!(check(&project(), &token("ghp_x")), Ok(()));
         assert!(check(&project(), &token("a\nb")).is_err());
+        assert!(check(&project(), &token(&"a".repeat(20_001))).is_err());
         assert!(check(&project(), &[("1A".to_owned(), None)].into()).is_err());
     }
 }

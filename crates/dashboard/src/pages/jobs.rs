@@ -250,6 +250,7 @@ struct NewPage<'a> {
     title: String,
     agent: String,
     model: String,
+    draft: bool,
     once: String,
     error: Option<String>,
 }
@@ -266,6 +267,7 @@ impl<'a> NewPage<'a> {
             title: fields.text("title"),
             agent: fields.text("agent"),
             model: fields.text("model"),
+            draft: fields.is_set("draft"),
             once,
             error: None,
         }

@@ -119,6 +119,11 @@ impl SettingsPage<'_> {
         all.into_iter().map(|agent| (agent.clone(), agent == chosen)).collect()
     }
 
+    /// Returns whether the new secret is for this use. By default, a secret is for the setup command.
+    fn gives(&self, use_: &str) -> bool {
+        self.typed.map_or(use_ == "setup", |typed| typed.all("secret-use").iter().any(|given| given == use_))
+    }
+
     fn refuses(&self) -> bool {
         let set = self.at.project.settings.sandbox.permissions == PermissionPolicy::Refuse;
         self.typed.map_or(set, |typed| typed.text("permissions") == "refuse")

@@ -1,15 +1,23 @@
 //! Tests of the pages of pull requests.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
-use journeyman_core::ports::{CommitLine, PullDetail, PullPages, PullPagesError};
+use journeyman_core::ids::{Sha, WorkerId};
+use journeyman_core::job::Pull;
+use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
+use journeyman_core::ports::{CommitLine, JobStore, PullDetail, PullPages, PullPagesError, PullStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::Role;
+use uuid::Uuid;
 
+use super::job::create_job;
 use super::{Reply, fixture};
 
 pub(super) const DIFF: &str =
@@ -368,4 +376,38 @@ async fn the_stylesheet_is_cached_only_under_its_versioned_url() {
         let sheet = get(Fake::with(detail(PullState::Open)), other).await;
         assert_eq!(sheet.header("cache-control"), "no-cache");
     }
+}
+
+#[tokio::test]
+async fn a_comment_for_the_job_that_is_sent_twice_is_added_once() {
+    let mut detail = detail(PullState::Open);
+    detail.pull.created_at = detail.pull.created_at + Duration::from_secs(1);
+    let repository = detail.pull.repository.clone();
+    let fixture = fixture(Arc::new(Fake::with(detail))).await;
+    let id = create_job(&fixture, "Fix the typo").await;
+    let claimed = fixture.engine.claim(WorkerId::from_uuid(Uuid::nil()), Duration::from_secs(60)).await.unwrap();
+    let (sha, token): (Sha, _) = ("a".repeat(40).parse().unwrap(), claimed.unwrap().lease.token);
+    let begun = TurnBegun {
+        branch: "journeyman/x".into(),
+        generation: 1,
+        base: sha.clone(),
+        head: sha.clone(),
+        pushed: None,
+        default_branch: None,
+    };
+    let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
+    let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };
+    let pull = Published::Opened(Pull { number: 7, url: "/projects/shop/pulls/7".into() });
+    let finished =
+        Report::Finished { outcome: Outcome::Published { pushed: Some(sha), pull }, usage: Usage::default() };
+    for report in [Report::TurnBegun(begun), ended, finished] {
+        fixture.engine.report(id, token, report).await.unwrap();
+    }
+    for _ in 0..2 {
+        let path = "/projects/shop/pulls/7/comments";
+        let sent = fixture.send(Some(Role::Member), Method::POST, path, "body=@journeyman+go+on&once=k1").await;
+        assert_eq!(sent.header("location"), "/projects/shop/pulls/7?done=sent", "{}", sent.body);
+    }
+    assert_eq!(fixture.store.messages(id).await.unwrap().len(), 2, "the first prompt, and the comment");
+    assert_eq!(fixture.store.comments(repository, 7).await.unwrap().len(), 1);
 }

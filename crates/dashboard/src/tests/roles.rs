@@ -151,6 +151,13 @@ async fn a_refused_form_shows_the_error_and_keeps_its_input() {
         ("/projects", "id=shop&where=hosted", "value=\"shop\"", "There is a project with this ID already"),
         ("/projects", "id=a&where=remote&repository=ftp://x.example/a", "ftp://x.example/a", "repository"),
         ("/projects/shop/jobs", "prompt=what+I+typed&branch=a..b", "what I typed", "is not a valid name for a branch"),
+        ("/projects/shop/jobs", "prompt=x&draft=on&branch=a..b", "name=\"draft\" checked", "branch"),
+        (
+            "/projects/shop/settings/environment",
+            "secret-name=A&secret-use=model",
+            "value=\"model\" checked",
+            "A needs a",
+        ),
         (&message, "prompt=what+I+typed", "what I typed", "This job is archived"),
         ("/keys", "name=my+key&days=soon", "my key", "is not a number of days"),
         ("/projects/shop/settings/agent", "agent=nobody&model=typed-model", "typed-model", "nobody"),

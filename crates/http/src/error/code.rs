@@ -131,6 +131,8 @@ codes! {
     SandboxUnavailable = "sandbox_unavailable",
     /// The server is shutting down.
     ShuttingDown = "shutting_down",
+    /// The address of the client has too many open connections.
+    TooManyConnections = "too_many_connections",
     /// The server is overloaded.
     Overloaded = "overloaded",
     /// The store is unavailable.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use journeyman_core::ports::{ClientConnection, ConnectionMeter, ConnectionTotals};
 use journeyman_core::time::{Clock, IdGen};
+use journeyman_http::{ErrorCode, error_body};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
@@ -211,15 +212,15 @@ impl Registry {
 
     /// Returns the response to a refused connection.
     pub(super) fn refusal(&self) -> String {
-        let id = Machine.uuid(Machine.now()).simple();
-        let body = format!(
-            "{{\"error\":\"your address has {} open connections, which is the maximum; close some, or reuse \
-             them\",\"code\":\"too_many_connections\",\"requestId\":\"req_{id}\"}}",
+        let id = format!("req_{}", Machine.uuid(Machine.now()).simple());
+        let text = format!(
+            "your address has {} open connections, which is the maximum; close some, or reuse them",
             self.limits.per_address
         );
+        let body = error_body(ErrorCode::TooManyConnections, &text, &id);
         format!(
             "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-             retry-after: 1\r\nx-request-id: req_{id}\r\nconnection: close\r\n\r\n{body}",
+             retry-after: 1\r\nx-request-id: {id}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         )
     }

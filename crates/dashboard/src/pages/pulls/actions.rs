@@ -86,9 +86,15 @@ async fn commented(shared: &Shared, target: Target, body: String, once: Option<S
         message = messages.iter().rev().find(|message| message.prompt == prompt).map(|message| message.id);
     }
     let done = if message.is_some() { "sent" } else { "commented" };
+    let back = || Redirect::to(&target.page(&format!("?done={done}"))).into_response();
+    // A form that was submitted twice sends one message, so it adds one comment.
+    let comments = shared.services.store.comments(pull.repository.clone(), target.number).await?;
+    if message.is_some() && comments.iter().any(|known| known.comment.message == message) {
+        return Ok(back());
+    }
     let new = NewComment { author: target.viewer.user.name.clone(), body, at: target.now, message };
     shared.services.store.comment(pull.repository, target.number, new).await?;
-    Ok(Redirect::to(&target.page(&format!("?done={done}"))).into_response())
+    Ok(back())
 }
 
 /// Returns the message to the job in a comment that begins with the mention.
