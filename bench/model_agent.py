@@ -18,13 +18,13 @@ def call(url, token):
 
 
 def compare(count):
-    through, straight = (os.environ["MODEL_URL"], os.environ["MODEL_TOKEN"]), (os.environ["STRAIGHT_URL"], "x")
-    times = {target: [call(*target) for _ in range(20)] and [] for target in (through, straight)}
+    through, direct = (os.environ["MODEL_URL"], os.environ["MODEL_TOKEN"]), (os.environ["DIRECT_URL"], "x")
+    times = {target: [call(*target) for _ in range(20)] and [] for target in (through, direct)}
     for _ in range(count):
         for target, list_ in times.items():
             list_.append(call(*target))
     return {name: [statistics.median(one[place] for one in times[target]) for place in (0, 1)]
-            for name, target in (("through", through), ("straight", straight))}
+            for name, target in (("through", through), ("direct", direct))}
 
 
 def say(message):

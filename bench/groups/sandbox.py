@@ -27,7 +27,7 @@ FIGURES = [
     Figure("start", "a sandbox, until its agent is prompted, minus a bare process, p50", "ms"),
     Figure("bare", "the same for a bare process, from the answer to the message, p50", "ms"),
     Figure("end", "an agent's last message → its control group is empty, p50", "ms"),
-    Figure("straight", "a direct call of a model on loopback, to its end, p50", "ms"),
+    Figure("direct", "a direct call of a model on loopback, to its end, p50", "ms"),
     Figure("added", "what the service adds to it, p50", "ms"),
     Figure("added-first", "what it adds to the first byte of the answer, p50", "ms"),
     Figure("printed", f"additional memory of the service after an agent has printed {PRINTED} MB", "MiB"),
@@ -36,7 +36,7 @@ FIGURES = [
 NONE = 'sandbox = "none"\n'
 COLD = "warm-agents = 0\n"
 # The small agent writes no session, for which the service would give it time.
-ENDER = PROBE_AGENT.replace("[agents.probe]", "[agents.ender]\nflush-millis = 0")
+NO_FLUSH_AGENT = PROBE_AGENT.replace("[agents.probe]", "[agents.noflush]\nflush-millis = 0")
 
 
 def measure(session, program, note) -> None:
@@ -46,7 +46,7 @@ def measure(session, program, note) -> None:
         note("start", contained - bare)
     with note.covering("end"):
         note("end", _end(session, program))
-    with note.covering("straight"), note.covering("added"):
+    with note.covering("direct"), note.covering("added"):
         _calls(session, program, note)
     with note.covering("printed"):
         note("printed", _printed(session, program))
@@ -66,12 +66,12 @@ def _cold(session, program, settings) -> float:
 
 
 def _end(session, program) -> float:
-    with session.site(program, settings=COLD, tables=ENDER) as site:
+    with session.site(program, settings=COLD, tables=NO_FLUSH_AGENT) as site:
         site.finish(site.create("[[say x]]"))
         folder = _groups(site.server.pid)
         delays = []
         for _ in range(JOB_COUNT):
-            job = site.create(agent="ender")
+            job = site.create(agent="noflush")
             while not _members(folder):
                 time.sleep(0.0002)
             # Its message is stored later, so watch its control group instead.
@@ -121,9 +121,9 @@ class Model(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def _agent(straight: str) -> str:
+def _agent(direct: str) -> str:
     text = (BENCH / "model_agent.py").read_text()
-    environment = {"MODEL_URL": "{model_url}", "MODEL_TOKEN": "{model_token}", "STRAIGHT_URL": straight}
+    environment = {"MODEL_URL": "{model_url}", "MODEL_TOKEN": "{model_token}", "DIRECT_URL": direct}
     pairs = ", ".join(f'{name} = "{value}"' for name, value in environment.items())
     return f"[agents.caller]\ncommand = [\"python3\", \"-c\", '''\n{text}''']\nenvironment = {{ {pairs} }}\n"
 
@@ -144,10 +144,10 @@ def _calls(session, program, note) -> None:
     finally:
         server.shutdown()
     found = json.loads(text.removeprefix("measured "))
-    (first_through, through), (first_straight, straight) = found["through"], found["straight"]
-    note("straight", straight)
-    note("added", through - straight)
-    note("added-first", first_through - first_straight)
+    (first_through, through), (first_direct, direct) = found["through"], found["direct"]
+    note("direct", direct)
+    note("added", through - direct)
+    note("added-first", first_through - first_direct)
 
 
 def _printed(session, program) -> float:

@@ -12,7 +12,7 @@ import statistics
 import threading
 import time
 
-from rig.epoll import Crowd
+from rig.epoll import Connections
 from rig.figures import Figure
 from rig.processes import Failed, resident_kib
 from rig.site import JOBS
@@ -50,15 +50,15 @@ def measure(session, program, note) -> None:
     session.drop(site)
 
 
-def _streams(site, job: str) -> tuple[Crowd, int]:
+def _streams(site, job: str) -> tuple[Connections, int]:
     """Opens the streams; returns them when they have all earlier events, with the number of these."""
     was = len(site.events(job))
     head = f"GET {JOBS}/job/{job}/events HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {site.key}\r\n"
     # Two line feeds in a row end an event; the brace excludes the comments that keep a stream open.
-    crowd = Crowd(site.port, f"{head}Accept: text/event-stream\r\n\r\n".encode(), STREAMS, b"}\n\n")
-    if not crowd.read_until(was, 30):
-        raise Failed(f"not all streams have the earlier events: {crowd.arrived} of {STREAMS}")
-    return crowd, was
+    connections = Connections(site.port, f"{head}Accept: text/event-stream\r\n\r\n".encode(), STREAMS, b"}\n\n")
+    if not connections.read_until(was, 30):
+        raise Failed(f"not all streams have the earlier events: {connections.arrived} of {STREAMS}")
+    return connections, was
 
 
 def _bare(note) -> None:
@@ -70,15 +70,15 @@ def _bare(note) -> None:
                 _write_to_all(listener)
             finally:
                 os._exit(0)
-        crowd = Crowd(listener.getsockname()[1], b"x", STREAMS, b"}\n\n")
-    whole = crowd.read_until(EVENTS, 30 + EVENTS * PAUSE)
-    crowd.close()
+        connections = Connections(listener.getsockname()[1], b"x", STREAMS, b"}\n\n")
+    whole = connections.read_until(EVENTS, 30 + EVENTS * PAUSE)
+    connections.close()
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if not whole:
         raise Failed("not all pieces of the plain loop arrived")
-    times = [float(at) for at in re.findall(r"at ([\d.]+)", crowd.text.decode())]
-    note("bare-last-p50", statistics.median((last - at) * 1000 for last, at in zip(crowd.last, times)))
+    times = [float(at) for at in re.findall(r"at ([\d.]+)", connections.text.decode())]
+    note("bare-last-p50", statistics.median((last - at) * 1000 for last, at in zip(connections.last, times)))
 
 
 def _write_to_all(listener: socket.socket) -> None:
@@ -91,10 +91,10 @@ def _write_to_all(listener: socket.socket) -> None:
     time.sleep(60)
 
 
-def _note(note, name: str, crowd: Crowd, pairs: list[tuple[int, float]]) -> None:
+def _note(note, name: str, connections: Connections, pairs: list[tuple[int, float]]) -> None:
     """Notes the figures of events; `pairs` has the position of each event in the streams, and its time."""
-    first = [(crowd.first[place] - at) * 1000 for place, at in pairs]
-    last = sorted((crowd.last[place] - at) * 1000 for place, at in pairs)
+    first = [(connections.first[place] - at) * 1000 for place, at in pairs]
+    last = sorted((connections.last[place] - at) * 1000 for place, at in pairs)
     note(f"{name}-first-p50", statistics.median(first))
     note(f"{name}-last-p50", statistics.median(last))
     note(f"{name}-last-p99", last[min(len(last) - 1, round(0.99 * len(last)))])
@@ -103,7 +103,7 @@ def _note(note, name: str, crowd: Crowd, pairs: list[tuple[int, float]]) -> None
 def _messages(site, note) -> None:
     job = site.create(agent="idle")
     time.sleep(0.5)  # let its agent start
-    crowd, was = _streams(site, job)
+    connections, was = _streams(site, job)
     answered: list[float] = []
 
     def send() -> None:
@@ -114,26 +114,26 @@ def _messages(site, note) -> None:
 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
-    whole = crowd.read_until(was + EVENTS, EVENTS * PAUSE + 30)
+    whole = connections.read_until(was + EVENTS, EVENTS * PAUSE + 30)
     sender.join(10)
-    crowd.close()
+    connections.close()
     if not whole:
-        raise Failed(f"only {len(crowd.arrived) - was} of {EVENTS} events arrived on all streams")
-    _note(note, "message", crowd, [(was + place, at) for place, at in enumerate(answered)])
+        raise Failed(f"only {len(connections.arrived) - was} of {EVENTS} events arrived on all streams")
+    _note(note, "message", connections, [(was + place, at) for place, at in enumerate(answered)])
 
 
 def _agent(site, note) -> None:
     job = site.create("hello", agent="probe")
     site.finish(job)
     before = resident_kib(site.server.pid)
-    crowd, was = _streams(site, job)
+    connections, was = _streams(site, job)
     note("memory", (resident_kib(site.server.pid) - before) / STREAMS)
     site.message(job, f"emit {EVENTS} {PAUSE}")
     # In addition to the agent's tool calls, there are events of the message, the run and the job.
-    crowd.read_until(was + EVENTS + 4, EVENTS * PAUSE + 30)
-    crowd.close()
-    everything = re.findall(r'^data: \{"seq":(\d+),"type":"([^"]+)".*$', crowd.text.decode(), re.M)
-    calls = re.findall(r'"seq":(\d+),"type":"agent.tool_call".*?"title":"at ([\d.]+)"', crowd.text.decode())
-    if len(calls) < EVENTS or not crowd.have(int(calls[-1][0])):
+    connections.read_until(was + EVENTS + 4, EVENTS * PAUSE + 30)
+    connections.close()
+    everything = re.findall(r'^data: \{"seq":(\d+),"type":"([^"]+)".*$', connections.text.decode(), re.M)
+    calls = re.findall(r'"seq":(\d+),"type":"agent.tool_call".*?"title":"at ([\d.]+)"', connections.text.decode())
+    if len(calls) < EVENTS or not connections.have(int(calls[-1][0])):
         raise Failed(f"{len(calls)} of {EVENTS} events of the agent arrived, and {len(everything)} events in total")
-    _note(note, "agent", crowd, [(int(seq) - 1, float(at)) for seq, at in calls])
+    _note(note, "agent", connections, [(int(seq) - 1, float(at)) for seq, at in calls])

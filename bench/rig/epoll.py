@@ -9,7 +9,7 @@ import socket
 import time
 
 
-class Crowd:
+class Connections:
     """Clients that send one request each, and read answers in pieces, each of which ends with `end`."""
 
     def __init__(self, port: int, request: bytes, count: int, end: bytes):

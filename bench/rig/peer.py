@@ -20,7 +20,7 @@ from .processes import Failed, adopt_orphans, end_all, log_tail, run
 from .site import PROMPT
 
 KEYS = 2000  # the number of jobs that get the messages in turn
-DISPATCHES, ENOUGH = 50, 10  # how many, and how many if they take more than ten seconds
+DISPATCHES, ENOUGH = 50, 10  # the number of dispatches, and the number that is enough after ten seconds
 
 
 def main(measure, description: str) -> None:

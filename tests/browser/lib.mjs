@@ -1,4 +1,4 @@
-// A service of its own for each file of tests, a browser to look at it with, and what both have to say when a test fails.
+// Helpers of the tests: a service and a browser for each test file, checks of pages, and reports of failures.
 
 import assert from "node:assert/strict";
 import { execFile, execFileSync, spawn } from "node:child_process";
@@ -12,31 +12,31 @@ import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-/** The program that is tested. */
+/** The path of the program under test. */
 export const program = path.resolve(process.env.JOURNEYMAN ?? path.join(here, "../../target/debug/journeyman"));
 const shots = path.resolve(process.env.SHOTS ?? path.join(here, "shots"));
 const axeSource = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** The whole of a test may take this long; a single wait less. */
+/** The time limits of a test and of a single wait. */
 const TEST_MS = 90_000;
 const WAIT_MS = 10_000;
 
-/** A password that is taken. */
+/** A password that the policy accepts. */
 export const PASSWORD = "lantern orbit walnut sieve";
 
-/** Asks until there is an answer that is neither false nor nothing. */
-export async function until(what, ask, ms = WAIT_MS) {
+/** Calls `check` until it returns a truthy value, and returns that; `what` describes the condition for the error. */
+export async function waitUntil(what, check, ms = WAIT_MS) {
   const end = Date.now() + ms;
   for (;;) {
-    const answer = await ask();
-    if (answer) return answer;
-    if (Date.now() > end) throw new Error(`waited ${ms / 1000} s in vain: ${what}`);
+    const value = await check();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`timed out after ${ms / 1000} s: ${what}`);
     await new Promise((done) => setTimeout(done, 50));
   }
 }
 
-/** A folder that others may pass through, since sandboxes run as users of their own. It is removed at the end. */
-export function folder(name) {
+/** Creates a temporary folder that other users can pass through, as sandboxes need. It is removed at exit. */
+export function makeFolder(name) {
   const made = fs.mkdtempSync(path.join(os.tmpdir(), `journeyman-browser-${name}-`));
   fs.chmodSync(made, 0o755);
   process.on("exit", () => fs.rmSync(made, { recursive: true, force: true }));
@@ -44,20 +44,21 @@ export function folder(name) {
 }
 
 let scripts;
-let scriptsMade = 0;
+let scriptCount = 0;
 
-function performerConfig(name) {
-  scripts = folder("scripts");
-  const file = path.join(folder("config"), "journeyman.toml");
+/** Writes a configuration file with the agent `fake` (agent.mjs), which reports `name` as its name. */
+function fakeAgentConfig(name) {
+  scripts = makeFolder("scripts");
+  const file = path.join(makeFolder("config"), "journeyman.toml");
   const command = JSON.stringify([process.execPath, path.join(here, "agent.mjs")]);
-  const environment = `{ PERFORMER_NAME = ${JSON.stringify(name)}, SCRIPTS = ${JSON.stringify(scripts)} }`;
-  fs.writeFileSync(file, `[agents.performer]\nname = "Performer"\ncommand = ${command}\nenvironment = ${environment}\n`);
+  const environment = `{ AGENT_NAME = ${JSON.stringify(name)}, SCRIPTS = ${JSON.stringify(scripts)} }`;
+  fs.writeFileSync(file, `[agents.fake]\nname = "Fake agent"\ncommand = ${command}\nenvironment = ${environment}\n`);
   return file;
 }
 
-/** A prompt that has the agent `performer` do these steps. */
+/** Returns a prompt that makes the agent `fake` run these steps. */
 export function script(text, steps) {
-  const name = scriptsMade += 1;
+  const name = scriptCount += 1;
   fs.writeFileSync(path.join(scripts, `${name}.json`), JSON.stringify(steps));
   return `${text}\n\n(script ${name})`;
 }
@@ -65,114 +66,117 @@ export function script(text, steps) {
 /** A running service. */
 export class Service {
   /**
-   * Begins one on a free port; `flags` are further arguments of `serve`. With `performer` it knows an agent of
-   * that id beside, which gives that as its name (see agent.mjs), and has no sandbox: the agent is a program of node.
+   * Starts a service on a free port; `flags` are additional arguments of `serve`. With `agentName`, the service also
+   * has the agent `fake` (agent.mjs), which reports that name, and no sandbox, because the agent needs Node.js.
    */
-  static async start({ flags = [], environment = {}, performer } = {}) {
+  static async start({ flags = [], environment = {}, agentName } = {}) {
     const service = new Service();
-    service.data = folder("data");
-    if (performer) flags = [...flags, "--sandbox", "none", "--config", performerConfig(performer)];
+    service.data = makeFolder("data");
+    if (agentName) flags = [...flags, "--sandbox", "none", "--config", fakeAgentConfig(agentName)];
     service.log = "";
-    // The environment of whoever runs the tests is not the service's.
-    const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("JOURNEYMAN"));
-    service.environment = { ...Object.fromEntries(kept), ...environment };
+    // Settings in the environment of the tests must not affect the service.
+    const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("JOURNEYMAN"));
+    service.environment = { ...Object.fromEntries(inherited), ...environment };
     service.flags = ["--data-dir", service.data, "--log", "info", "--grace", "1s", ...flags];
     process.on("exit", () => service.process.kill("SIGKILL"));
-    const said = service.spawn("127.0.0.1:0");
-    service.link = await service.until("the link of the first administrator", () => said().match(/http\S+\/setup\?link=\S+/)?.[0]);
+    const output = service.spawn("127.0.0.1:0");
+    service.link = await service.waitUntil("the link of the first administrator", () => output().match(/http\S+\/setup\?link=\S+/)?.[0]);
     service.url = new URL(service.link).origin;
     return service;
   }
 
+  /** Starts the process; returns a function that returns its standard output so far. */
   spawn(address) {
-    this.over = false;
-    const started = spawn(program, ["serve", "--listen", address, ...this.flags], { env: this.environment, stdio: ["ignore", "pipe", "pipe"] });
-    this.process = started;
-    this.ended = new Promise((done) => started.once("exit", (code, signal) => { this.over = true; done(signal ?? code); }));
-    started.once("error", (error) => { this.log += `${program}: ${error.message}\n`; this.over = true; });
-    let said = "";
-    started.stdout.on("data", (data) => { said += data; });
-    // Colours are for terminals.
-    started.stderr.on("data", (data) => { this.log += String(data).replace(/\x1b\[[\d;]*m/g, ""); });
-    return () => said;
+    this.hasExited = false;
+    const child = spawn(program, ["serve", "--listen", address, ...this.flags], { env: this.environment, stdio: ["ignore", "pipe", "pipe"] });
+    this.process = child;
+    this.exited = new Promise((done) => child.once("exit", (code, signal) => { this.hasExited = true; done(signal ?? code); }));
+    child.once("error", (error) => { this.log += `${program}: ${error.message}\n`; this.hasExited = true; });
+    let output = "";
+    child.stdout.on("data", (data) => { output += data; });
+    // Remove the escape sequences of colors.
+    child.stderr.on("data", (data) => { this.log += String(data).replace(/\x1b\[[\d;]*m/g, ""); });
+    return () => output;
   }
 
-  until(what, ask) {
-    return until(what, () => {
-      if (this.over) throw new Error(`the service did not start: ${program}\n${this.log}`);
-      return ask();
+  /** Like the function [`waitUntil`], but fails as soon as the process has exited. */
+  waitUntil(what, check) {
+    return waitUntil(what, () => {
+      if (this.hasExited) throw new Error(`the service did not start: ${program}\n${this.log}`);
+      return check();
     }, 30_000);
   }
 
-  /** Ends it and begins it again, at the same address. */
+  /** Stops the service and starts it again, at the same address. */
   async restart() {
     await this.stop();
     this.spawn(new URL(this.url).host);
-    await this.until("the service answers again", () => fetch(`${this.url}/login`).then((answer) => answer.ok, () => false));
+    await this.waitUntil("the service answers again", () => fetch(`${this.url}/login`).then((answer) => answer.ok, () => false));
   }
 
-  /** Ends it, and says whether it went as it should. */
+  /** Stops the service; fails if it does not exit with status 0. */
   async stop() {
-    if (this.over) return;
+    if (this.hasExited) return;
     this.process.kill("SIGTERM");
-    const late = setTimeout(() => this.process.kill("SIGKILL"), 15_000);
-    const how = await this.ended;
-    clearTimeout(late);
-    assert.equal(how, 0, `the service did not end well\n${this.log}`);
+    const timer = setTimeout(() => this.process.kill("SIGKILL"), 15_000);
+    const status = await this.exited;
+    clearTimeout(timer);
+    assert.equal(status, 0, `the service did not exit cleanly\n${this.log}`);
   }
 
-  /** A command of the program on this service's data; what it prints. */
+  /** Runs a command of the program on the data of the service; returns its output. */
   command(...args) {
-    const given = [...args, "--data-dir", this.data];
-    return execFileSync(program, given, { encoding: "utf8", env: this.environment, stdio: ["ignore", "pipe", "pipe"] }).trim();
+    const all = [...args, "--data-dir", this.data];
+    return execFileSync(program, all, { encoding: "utf8", env: this.environment, stdio: ["ignore", "pipe", "pipe"] }).trim();
   }
 
-  /** A key; for all projects unless one is named. */
+  /** Creates an API key; for all projects unless a flag names one. */
   key(name = "tests", ...flags) {
-    const said = this.command("key", "create", "--name", name, "--expires", "7days", ...flags);
-    return said.match(/\S+$/)[0];
+    const output = this.command("key", "create", "--name", name, "--expires", "7days", ...flags);
+    return output.match(/\S+$/)[0];
   }
 
-  /** Adds a user; the link by which they set a password. */
+  /** Adds a user; returns the link with which the user sets a password. */
   addUser(name, role) {
     // The command does not know the port.
     const link = new URL(this.command("user", "add", name, "--role", role).match(/http\S+link=\S+/)[0]);
     return this.url + link.pathname + link.search;
   }
 
-  /** Adds a user and sets their password without a browser; the value of the `Cookie` header of their session. */
-  async person(name, role) {
+  /** Adds a user and sets the password without a browser; returns the `Cookie` header of the session. */
+  async createUser(name, role) {
     return this.useLink(this.addUser(name, role));
   }
 
-  /** Makes the first administrator without a browser; the value of the `Cookie` header of their session. */
-  async claim(name = "ada") {
+  /** Creates the first administrator without a browser; returns the `Cookie` header of the session. */
+  async createAdministrator(name = "ada") {
     return this.useLink(this.link, name);
   }
 
+  /** Sets a password through a link; returns the `Cookie` header of the session. */
   async useLink(link, name) {
     const answer = await this.send("/setup", { link: new URL(link).searchParams.get("link"), name, password: PASSWORD });
     assert.equal(answer.status, 303, await answer.text());
     return cookieOf(answer);
   }
 
-  /** Sends a form as a browser would, from a page of ours unless `headers` say otherwise. */
+  /** Sends a form as a browser does, from a page of the service unless `headers` say otherwise. */
   send(where, fields, { cookie, headers = { origin: this.url } } = {}) {
-    const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+    const present = Object.entries(fields).filter(([, value]) => value !== undefined);
     return fetch(this.url + where, {
       method: "POST",
       redirect: "manual",
       headers: { ...headers, ...(cookie && { cookie }) },
-      body: new URLSearchParams(given),
+      body: new URLSearchParams(present),
     });
   }
 
-  /** Asks for a page. */
+  /** Requests a page. */
   get(where, { cookie, headers = {} } = {}) {
     return fetch(this.url + where, { redirect: "manual", headers: { ...headers, ...(cookie && { cookie }) } });
   }
 
-  /** Asks the HTTP interface; the body of the answer, or a failure. */
+  /** Calls the HTTP interface; returns the body of the response, and fails if the status is not 2xx. */
   async api(key, method, where, body) {
     const answer = await fetch(`${this.url}/v2${where}`, {
       method,
@@ -184,57 +188,58 @@ export class Service {
     return text && JSON.parse(text);
   }
 
-  /** A project on the built-in code host with these files in its repository. */
+  /** Creates a project on the built-in code host with these files; returns a working copy. */
   async project(key, id, { files = { "README.md": "# Shop\n" }, ...settings } = {}) {
     await this.api(key, "POST", "/projects", { id, repository: `local:${id}`, ...settings });
     return this.push(key, id, files);
   }
 
+  /** Returns the URL of the repository of a project, with a key. */
   remote(key, id) {
     return `${this.url.replace("//", `//git:${key}@`)}/git/${id}.git`;
   }
 
-  /** A working copy of a branch. */
+  /** Returns a working copy of a branch. */
   async clone(key, id, branch = "main") {
-    const copy = new Copy(this.remote(key, id));
+    const copy = new WorkingCopy(this.remote(key, id));
     await copy.git("fetch", "-q", copy.remote, `refs/heads/${branch}`);
     await copy.git("reset", "-q", "--hard", "FETCH_HEAD");
     return copy;
   }
 
-  /** A working copy with these files, pushed as `main`. */
+  /** Pushes these files as `main`; returns the working copy. */
   async push(key, id, files) {
-    const copy = new Copy(this.remote(key, id));
+    const copy = new WorkingCopy(this.remote(key, id));
     copy.write(files);
     await copy.commit("Begin");
     await copy.git("push", "-q", copy.remote, "HEAD:main");
     return copy;
   }
 
-  /** Sends a job; its record. */
+  /** Creates a job; returns its record. */
   job(key, project, prompt, more = {}) {
     return this.api(key, "POST", `/agent/${project}/job`, { prompt, ...more });
   }
 
-  /** Waits until a job is no longer active; its record. */
-  rests(key, project, id, ms = 30_000) {
-    return until(`${id} rests`, async () => {
+  /** Waits until a job is no longer active; returns its record. */
+  waitForJob(key, project, id, ms = 30_000) {
+    return waitUntil(`${id} is no longer active`, async () => {
       const job = await this.api(key, "GET", `/agent/${project}/job/${id}`);
       return job.status !== "active" && job;
     }, ms);
   }
 }
 
-/** The value of the `Cookie` header for the cookies that an answer sets. */
+/** Returns the `Cookie` header for the cookie that a response sets. */
 export function cookieOf(answer) {
   return answer.headers.get("set-cookie")?.split(";")[0];
 }
 
 /** A working copy of a repository. */
-export class Copy {
+export class WorkingCopy {
   constructor(remote) {
     this.remote = remote;
-    this.folder = folder("copy");
+    this.folder = makeFolder("copy");
     execFileSync("git", ["init", "-q", "-b", "main"], { cwd: this.folder });
   }
 
@@ -246,11 +251,11 @@ export class Copy {
     }
   }
 
-  /** Not in this process's way: the service is pushed to while the browser goes on. */
+  /** Runs git without blocking this process, so that the browser keeps working during a push. */
   async git(...args) {
     const environment = { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1", GIT_TERMINAL_PROMPT: "0" };
-    const done = await promisify(execFile)("git", args, { cwd: this.folder, env: environment, encoding: "utf8" });
-    return done.stdout.trim();
+    const result = await promisify(execFile)("git", args, { cwd: this.folder, env: environment, encoding: "utf8" });
+    return result.stdout.trim();
   }
 
   async commit(message, { name = "Grace", email = "grace@example.com" } = {}) {
@@ -259,26 +264,26 @@ export class Copy {
   }
 }
 
-/** What may be seen of a page beside what it shows: everything that a reader of its console would be told. */
-class Watch {
-  /** What went wrong, and was not announced. */
-  faults = [];
-  /** What will go wrong, and shall. */
-  announced = [];
-  /** What may go wrong. */
-  excused = [];
+/** Collects the problems of pages: errors and warnings in the console, exceptions, dialogs, failed requests. */
+class Monitor {
+  /** The problems that were not expected. */
+  problems = [];
+  /** Patterns of problems that must still occur. */
+  expected = [];
+  /** Patterns of problems that may occur. */
+  allowed = [];
 
-  add(fault) {
-    if (this.excused.some((pattern) => pattern.test(fault))) return;
-    const found = this.announced.findIndex((pattern) => pattern.test(fault));
-    if (found < 0) this.faults.push(fault);
-    else this.announced.splice(found, 1);
+  add(problem) {
+    if (this.allowed.some((pattern) => pattern.test(problem))) return;
+    const found = this.expected.findIndex((pattern) => pattern.test(problem));
+    if (found < 0) this.problems.push(problem);
+    else this.expected.splice(found, 1);
   }
 
   page(page) {
     const address = (url) => url.replace(/^https?:\/\/[^/]+/, "").replace(/link=[0-9a-f]+/, "link=…");
     page.on("console", (message) => {
-      // Told as an answer below, with its status.
+      // The handler of responses below adds these, with their status.
       if (message.text().startsWith("Failed to load resource")) return;
       if (["error", "warning"].includes(message.type())) this.add(`console ${message.type()}: ${message.text()}`);
     });
@@ -292,76 +297,76 @@ class Watch {
     });
     page.on("requestfailed", (request) => {
       const why = request.failure()?.errorText;
-      // A page that is left closes its stream, and loads no more.
+      // A page closes its stream and stops loading when the browser leaves it.
       if (why === "net::ERR_ABORTED") return;
       this.add(`failed ${request.method()} ${address(request.url())}: ${why}`);
     });
   }
 }
 
-/** A service and a browser for the tests of one file, which share both and run in their order. */
-export class Stage {
-  watch = new Watch();
+/** A service and a browser that the tests of one file share. The tests run in order. */
+export class Suite {
+  monitor = new Monitor();
   contexts = [];
 
-  /** Begins both; `options` are those of the service. */
-  static async open(options) {
-    const stage = new Stage();
+  /** Starts the service and the browser; `options` are those of [`Service.start`]. */
+  static async start(options) {
+    const suite = new Suite();
     after(async () => {
-      await stage.browser?.close();
-      await stage.service?.stop();
+      await suite.browser?.close();
+      await suite.service?.stop();
     }, { timeout: 60_000 });
-    stage.service = await Service.start(options);
-    stage.browser = await chromium.launch({
+    suite.service = await Service.start(options);
+    suite.browser = await chromium.launch({
       executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
       args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
     });
-    return stage;
+    return suite;
   }
 
-  /** Tests of which each needs what the ones before have done: after the first failure the others are not tried. */
-  chain() {
-    let broken;
+  /** Returns a function that defines tests, each of which needs those before: after a failure, the rest are skipped. */
+  sequence() {
+    let failed;
     return (name, run) => this.test(name, async (context) => {
-      if (broken) return context.skip(`after: ${broken}`);
-      broken = name;
+      if (failed) return context.skip(`an earlier test failed: ${failed}`);
+      failed = name;
       await run(context);
-      broken = undefined;
+      failed = undefined;
     });
   }
 
-  /** A test. It fails too if a page had something to say that was not announced with [`expect`]. */
+  /** Defines a test. It also fails if a page has a problem that is neither expected nor allowed. */
   test(name, run) {
     nodeTest(name, { timeout: TEST_MS }, async (context) => {
       const from = this.service.log.length;
-      this.watch.faults = [];
-      this.watch.announced = [];
-      this.watch.excused = [];
+      this.monitor.problems = [];
+      this.monitor.expected = [];
+      this.monitor.allowed = [];
       try {
         await run(context);
-        await Promise.all(this.pages().map((page) => this.untouched(page)));
-        none(this.watch.faults, "pages had something to say");
-        none(this.watch.announced.map(String), "announced, but it did not happen");
+        await Promise.all(this.pages().map((page) => this.checkScripts(page)));
+        assertNone(this.monitor.problems, "unexpected problems of pages");
+        assertNone(this.monitor.expected.map(String), "expected problems that did not occur");
       } catch (error) {
-        await this.explain(error, name, from);
+        await this.addDetails(error, name, from);
         throw error;
       }
     });
   }
 
-  /** Adds to a failure what the pages and the service had to say. */
-  async explain(error, name, from) {
+  /** Adds screenshots, the problems of pages and the log of the service to an error. */
+  async addDetails(error, name, from) {
     const notes = [];
-    // What was looked at last is what the test is about.
+    // The failure most likely concerns the pages that were opened last.
     for (const [number, page] of this.pages().slice(-2).entries()) {
       const file = `failed-${name.replace(/[^a-z0-9]+/gi, "-").slice(0, 60)}-${number}`;
-      await shot(page, file).catch(() => {});
+      await screenshot(page, file).catch(() => {});
       notes.push(`page ${page.url().slice(0, 200)}, see ${path.join(shots, file)}.png`);
     }
-    if (!error.message.includes("pages had something")) notes.push(...this.watch.faults.map((fault) => `unannounced: ${fault}`));
+    if (!error.message.includes("unexpected problems")) notes.push(...this.monitor.problems.map((problem) => `unexpected problem: ${problem}`));
     notes.push(`log of the service:\n${this.service.log.slice(from).slice(-6000) || "(nothing)"}`);
-    const told = error.message.replace(/\x1b\[[\d;]*m/g, "").trimEnd();
-    const text = `${told}\n\n${notes.join("\n")}\n`;
+    const message = error.message.replace(/\x1b\[[\d;]*m/g, "").trimEnd();
+    const text = `${message}\n\n${notes.join("\n")}\n`;
     error.stack = `${text}${(error.stack ?? "").split("\n").filter((line) => /^\s+at .*\.test\.mjs/.test(line)).join("\n")}`;
     error.message = text;
   }
@@ -370,24 +375,24 @@ export class Stage {
     return this.contexts.flatMap((context) => context.pages());
   }
 
-  /** Fails if a page ran, loaded or tried to run what is not ours. */
-  async untouched(page) {
+  /** Records whether a page ran a script of a payload, or violated its content security policy. */
+  async checkScripts(page) {
     const found = await page.evaluate(() => ({ pwned: window.__pwned, violations: window.__violations ?? [] })).catch(() => null);
-    if (found?.pwned !== undefined) this.watch.add(`script of a payload ran at ${page.url()}`);
-    for (const violation of found?.violations ?? []) this.watch.add(`policy: ${violation} at ${page.url()}`);
+    if (found?.pwned !== undefined) this.monitor.add(`script of a payload ran at ${page.url()}`);
+    for (const violation of found?.violations ?? []) this.monitor.add(`policy: ${violation} at ${page.url()}`);
   }
 
-  /** This will be told by a page: `422 POST /login`, `console error: …`. */
+  /** Requires problems that match these patterns, such as `422 POST /login` or `console error: …`. */
   expect(...patterns) {
-    this.watch.announced.push(...patterns);
+    this.monitor.expected.push(...patterns);
   }
 
-  /** This may be told by a page. */
-  excuse(...patterns) {
-    this.watch.excused.push(...patterns);
+  /** Allows problems that match these patterns. */
+  allow(...patterns) {
+    this.monitor.allowed.push(...patterns);
   }
 
-  /** A browser of its own, for somebody with this session, or for nobody. */
+  /** Returns a new browser context, signed in if there is a `cookie`. */
   async context({ cookie, ...options } = {}) {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
     context.setDefaultTimeout(WAIT_MS);
@@ -403,29 +408,28 @@ export class Stage {
         window.__violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
       });
     });
-    context.on("page", (page) => this.watch.page(page));
+    context.on("page", (page) => this.monitor.page(page));
     this.contexts.push(context);
     context.on("close", () => { this.contexts = this.contexts.filter((other) => other !== context); });
     return context;
   }
 
-  /** A page of a browser of its own. */
+  /** Returns a page in a new browser context. */
   async page(options) {
     const context = await this.context(options);
     return context.newPage();
   }
 
-  /** Opens an address of the service, and waits until its script has begun. */
+  /** Opens a page of the service; returns the response. */
   async open(page, where) {
-    const answer = await page.goto(new URL(where, this.service.url).href);
-    return answer;
+    return page.goto(new URL(where, this.service.url).href);
   }
 }
 
-/** Keeps a picture of the whole page. */
-export async function shot(page, name) {
+/** Saves a screenshot of the whole page. */
+export async function screenshot(page, name) {
   fs.mkdirSync(shots, { recursive: true });
-  // Playwright takes twice as long, which counts with two hundred of them.
+  // Playwright's screenshots take twice as long, and there are two hundred of them.
   const debug = await page.context().newCDPSession(page);
   const { cssContentSize: size } = await debug.send("Page.getLayoutMetrics");
   const clip = { x: 0, y: 0, width: size.width, height: Math.min(size.height, 8000), scale: 1 };
@@ -434,18 +438,15 @@ export async function shot(page, name) {
   fs.writeFileSync(path.join(shots, `${name}.png`), Buffer.from(data, "base64"));
 }
 
-/** Fails with a list of what was found, if anything was. */
-export function none(found, what = "found") {
+/** Fails with a list of the items if there are any. */
+export function assertNone(found, what = "found") {
   if (found.length > 0) assert.fail(`${what}:\n${found.map((one) => `- ${one}`).join("\n")}`);
 }
 
-/**
- * What bars somebody who does not see the page, or uses no mouse: WCAG 2.2 AA, as far as a program can tell; by all rules,
- * or by these.
- */
+/** Returns the violations of WCAG 2.2 AA that axe-core finds on a page, by all rules or only by the given ones. */
 export async function axe(page, rules) {
   if (!await page.evaluate(() => "axe" in window)) {
-    // By the debugger, to which the page's policy does not apply.
+    // Load it through the debugger, to which the page's content security policy does not apply.
     const debug = await page.context().newCDPSession(page);
     await debug.send("Runtime.evaluate", { expression: axeSource });
     await debug.detach();
@@ -458,13 +459,13 @@ export async function axe(page, rules) {
   }));
 }
 
-/** By how much a page is wider than its window, and what sticks out. */
+/** Returns a description of what makes a page wider than its window; `null` if nothing does. */
 export function overflow(page) {
   return page.evaluate(() => {
     const width = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= width) return null;
     const wide = [...document.querySelectorAll("body *")].filter((element) => element.getBoundingClientRect().right > width + 1);
     const names = wide.slice(0, 5).map((element) => `${element.tagName.toLowerCase()}.${element.className}`);
-    return `${document.documentElement.scrollWidth} wide in ${width}: ${names.join(", ")}`;
+    return `${document.documentElement.scrollWidth} px wide in a window of ${width} px: ${names.join(", ")}`;
   });
 }

@@ -1,53 +1,54 @@
-// The whole way of somebody new, from the link that the server prints to a merged pull request. The tests go on where the
-// one before has ended.
+// Tests of what a new user does, from the link that the server prints to a merged pull request. Each test continues where
+// the one before ended.
 
 import assert from "node:assert/strict";
-import { Copy, PASSWORD, Stage, shot, until } from "./lib.mjs";
+import { PASSWORD, Suite, WorkingCopy, screenshot, waitUntil } from "./lib.mjs";
 
-const stage = await Stage.open();
-const test = stage.test.bind(stage);
-const step = stage.chain();
+const suite = await Suite.start();
+const test = suite.test.bind(suite);
+const step = suite.sequence();
+/** Defines a test that is skipped if no key was created. */
 const withKey = (name, run) => test(name, (context) => secret ? run(context) : context.skip("there is no key"));
 
 let page, secret, copy, job;
 
-const badge = (word) => page.locator("#job-head .badge", { hasText: new RegExp(`^${word}$`) }).waitFor({ timeout: 30_000 });
+const waitForBadge = (status) => page.locator("#job-head .badge", { hasText: new RegExp(`^${status}$`) }).waitFor({ timeout: 30_000 });
 const thread = () => page.locator("#thread");
-/** What the agent has said, and not what it was told to say. */
-const said = (text, where = page) => where.locator("#thread .said .prose", { hasText: text });
-/** Puts a mark into the page that is gone when the page is loaded anew. */
-const mark = () => page.evaluate(() => { window.__mark = true; });
-const marked = () => page.evaluate(() => window.__mark === true);
+/** Locates messages of the agent that contain a text; the prompts do not count. */
+const agentSaid = (text, where = page) => where.locator("#thread .said .prose", { hasText: text });
+/** Marks the page; a reload removes the mark. */
+const markPage = () => page.evaluate(() => { window.__mark = true; });
+const isMarked = () => page.evaluate(() => window.__mark === true);
 const send = async (prompt, delivery = "Queue") => {
   await page.getByLabel("Message to the agent").fill(prompt);
   await page.locator("#composer .switch label", { hasText: delivery }).click();
   await page.getByRole("button", { name: "Send", exact: true }).click();
 };
 
-test("without a session every page leads to the page to sign in, which names the link", async () => {
-  page = await stage.page();
-  await stage.open(page, "/projects/shop/jobs?status=failed");
+test("without a session, a page redirects to the sign-in page, which mentions the link", async () => {
+  page = await suite.page();
+  await suite.open(page, "/projects/shop/jobs?status=failed");
   assert.equal(new URL(page.url()).pathname, "/login");
   assert.equal(new URL(page.url()).searchParams.get("next"), "/projects/shop/jobs?status=failed");
   await page.getByRole("status").getByText(/has no administrator yet.+The server printed a link/).waitFor();
 });
 
-step("a weak password is refused with a reason, and the name is kept", async () => {
-  page ??= await stage.page();
-  await stage.open(page, stage.service.link);
+step("a weak password is refused with a reason, and the form keeps the name", async () => {
+  page ??= await suite.page();
+  await suite.open(page, suite.service.link);
   await page.getByLabel("Name").fill("ada");
   await page.getByLabel("Password").fill("passwordpassword");
-  stage.expect(/^422 POST \/setup/);
+  suite.expect(/^422 POST \/setup/);
   await page.getByRole("button", { name: "Create the administrator" }).click();
   const reason = page.getByRole("alert");
   await reason.waitFor();
   assert.match(await reason.textContent(), /this password .+: choose another/i);
   assert.equal(await page.getByLabel("Name").inputValue(), "ada");
-  assert.equal(await page.getByLabel("Password").inputValue(), "", "the password came back in the page");
-  await shot(page, "newcomer-weak-password");
+  assert.equal(await page.getByLabel("Password").inputValue(), "", "the page contains the password");
+  await screenshot(page, "newcomer-weak-password");
 });
 
-step("a good password makes the administrator, who is signed in", async () => {
+step("a strong password creates the administrator, who is then signed in", async () => {
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByRole("button", { name: "Create the administrator" }).click();
   await page.waitForURL("**/projects");
@@ -55,7 +56,7 @@ step("a good password makes the administrator, who is signed in", async () => {
   await page.getByText("ada", { exact: true }).first().waitFor();
 });
 
-step("a key is shown once, and the button puts it on the clipboard", async () => {
+step("a key is shown once, and the button copies it to the clipboard", async () => {
   await page.getByRole("link", { name: "API keys" }).click();
   await page.getByRole("link", { name: "New key" }).first().click();
   await page.getByLabel("Name").fill("CI of the shop");
@@ -68,15 +69,15 @@ step("a key is shown once, and the button puts it on the clipboard", async () =>
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), secret);
   await page.getByRole("link", { name: "Done" }).click();
   await page.getByRole("rowheader", { name: "CI of the shop" }).waitFor();
-  assert.ok(!(await page.content()).includes(secret), "the secret is on the list");
+  assert.ok(!(await page.content()).includes(secret), "the list shows the secret");
   await page.goBack();
-  assert.ok(!(await page.content()).includes(secret), "the secret comes back with the button");
+  assert.ok(!(await page.content()).includes(secret), "the Back button shows the secret again");
 });
 
-step("a project on the built-in code host is made", async () => {
-  await stage.open(page, "/projects");
+step("a project on the built-in code host is created", async () => {
+  await suite.open(page, "/projects");
   await page.getByRole("link", { name: "New project" }).first().click();
-  await page.getByLabel("Id").fill("shop");
+  await page.getByLabel("ID").fill("shop");
   await page.getByLabel("Model").fill("test/scripted");
   await page.getByRole("button", { name: "Create project" }).click();
   await page.waitForURL("**/projects/shop/jobs*");
@@ -84,18 +85,18 @@ step("a project on the built-in code host is made", async () => {
   await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
 });
 
-step("git pushes to the address that the settings tell, with the key as the password", async () => {
+step("git pushes to the URL in the settings, with the key as the password", async () => {
   await page.getByRole("link", { name: "Settings" }).click();
-  const told = (await page.locator("#clone").textContent()).replace("git clone ", "");
-  assert.equal(told, `${stage.service.url}/git/shop.git`);
-  copy = new Copy(told.replace("//", `//x:${secret}@`));
+  const url = (await page.locator("#clone").textContent()).replace("git clone ", "");
+  assert.equal(url, `${suite.service.url}/git/shop.git`);
+  copy = new WorkingCopy(url.replace("//", `//x:${secret}@`));
   copy.write({ "README.md": "# Shop\n", "src/lib.rs": "fn main() {\n    println!(\"hello\");\n}\n" });
   await copy.commit("Begin");
   await copy.git("push", "-q", copy.remote, "HEAD:main");
   assert.match(await copy.git("ls-remote", copy.remote), /refs\/heads\/main/);
 });
 
-step("a job is sent from the form with Ctrl+Enter", async () => {
+step("Ctrl+Enter in the form creates a job", async () => {
   await page.getByRole("link", { name: "Jobs", exact: true }).click();
   await page.getByRole("link", { name: "New job" }).first().click();
   const prompt = page.getByLabel("Task");
@@ -113,48 +114,48 @@ step("a job is sent from the form with Ctrl+Enter", async () => {
   await page.getByRole("heading", { level: 1, name: "Add a greeting" }).waitFor();
 });
 
-step("the conversation grows while the agent works, without a reload", async () => {
-  await mark();
-  await badge("running");
-  await said("Let me look at the code first.").waitFor();
+step("the conversation is updated while the agent works, without a reload", async () => {
+  await markPage();
+  await waitForBadge("running");
+  await agentSaid("Let me look at the code first.").waitFor();
   await thread().locator("strong", { hasText: "the code" }).waitFor();
   assert.equal(await page.locator("#job-head .badge").textContent(), "running");
-  await shot(page, "newcomer-running");
+  await screenshot(page, "newcomer-running");
 });
 
-step("what was unfolded stays so, and what is typed is kept, while updates come", async () => {
+step("updates neither collapse expanded elements nor discard typed text", async () => {
   const tool = thread().locator("details.tool", { hasText: "echo begun" });
   await tool.locator("summary").click();
   const composer = page.getByLabel("Message to the agent");
   await composer.pressSequentially("What I am wri");
-  // The command ends, so its element is sent anew; then more follows.
+  // The command ends, so the server sends its element again. More elements follow.
   await tool.getByText("ended", { exact: false }).last().waitFor();
   await tool.locator("summary .mark.completed").waitFor();
-  assert.ok(await tool.evaluate((element) => element.open), "the tool was folded by an update");
+  assert.ok(await tool.evaluate((element) => element.open), "an update of the tool call collapsed it");
   await composer.pressSequentially("ting");
   await thread().locator("pre code", { hasText: "fn greet() {}" }).waitFor();
   await page.locator("#job-head .badge.running").waitFor();
-  assert.ok(await tool.evaluate((element) => element.open), "the tool was folded by what came after it");
+  assert.ok(await tool.evaluate((element) => element.open), "a later element collapsed the tool call");
   assert.equal(await composer.inputValue(), "What I am writing");
-  assert.ok(await composer.evaluate((element) => element === document.activeElement), "the composer lost the focus");
-  assert.ok(await marked(), "the page was loaded anew");
+  assert.ok(await composer.evaluate((element) => element === document.activeElement), "the composer lost focus");
+  assert.ok(await isMarked(), "the page was reloaded");
 });
 
-step("a follow-up that is sent meanwhile waits in the queue", async () => {
+step("a follow-up that is sent during a turn waits in the queue", async () => {
   await send("Later, do [[write later.txt|x]]");
   const queue = page.getByRole("list", { name: "Queued messages" });
   await queue.getByRole("listitem").filter({ hasText: "Later, do" }).waitFor();
   await page.locator("#job-head .badge.running").waitFor();
-  await shot(page, "newcomer-queue");
+  await screenshot(page, "newcomer-queue");
 });
 
-test("what was sent is no longer in the composer", async (context) => {
+test("the composer is empty after a message was sent", async (context) => {
   if (!job) return context.skip("there is no job");
   const composer = page.getByLabel("Message to the agent");
-  await until("the composer is empty", async () => await composer.inputValue() === "", 2000);
+  await waitUntil("the composer is empty", async () => await composer.inputValue() === "", 2000);
 });
 
-step("a queued follow-up can be withdrawn, and what is typed meanwhile is not lost", async () => {
+step("a queued follow-up can be withdrawn, without losing typed text", async () => {
   const queue = page.locator("#job-queue");
   const composer = page.getByLabel("Message to the agent");
   await composer.fill("Half a thou");
@@ -165,33 +166,33 @@ step("a queued follow-up can be withdrawn, and what is typed meanwhile is not lo
   await page.locator("#job-head .badge.running").waitFor();
 });
 
-step("a message that interrupts stops the agent and goes first", async () => {
+step("an interrupting message stops the agent and is delivered first", async () => {
   await send("Instead [[append src/greet.rs|// greeted]] [[say I have changed my plan.]]", "Interrupt");
-  await said("I have changed my plan.").waitFor({ timeout: 30_000 });
+  await agentSaid("I have changed my plan.").waitFor({ timeout: 30_000 });
 });
 
-step("the job completes in sight, with its branch, its commit and its pull request", async () => {
-  await mark();
-  await badge("completed");
+step("the page shows that the job completes, with its branch, commit and pull request", async () => {
+  await markPage();
+  await waitForBadge("completed");
   assert.match(await page.locator("#job-head code.branch").textContent(), /^journeyman\/add-a-greeting/);
   await page.locator("#job-head").getByRole("link", { name: "#1" }).waitFor();
   await page.locator(".receipt.finished code").first().waitFor();
-  assert.ok(await marked(), "the page was loaded anew");
-  await shot(page, "newcomer-completed");
+  assert.ok(await isMarked(), "the page was reloaded");
+  await screenshot(page, "newcomer-completed");
 });
 
-step("a page that is loaded anew shows the conversation that was followed", async () => {
-  const told = () => page.evaluate(() => [...document.querySelectorAll("#thread > li")].map((item) => {
+step("a reloaded page shows the same conversation as the updated page", async () => {
+  const conversation = () => page.evaluate(() => [...document.querySelectorAll("#thread > li")].map((item) => {
     const copy = item.cloneNode(true);
     for (const time of copy.querySelectorAll("time")) time.textContent = "";
     return `${item.id}: ${copy.textContent.replace(/\s+/g, " ").trim()}`;
   }));
-  const followed = await told();
+  const updated = await conversation();
   await page.reload();
-  assert.deepEqual(await told(), followed);
+  assert.deepEqual(await conversation(), updated);
 });
 
-step("the changes are shown unified and side by side", async () => {
+step("the changes are shown in a unified view and side by side", async () => {
   await page.getByRole("link", { name: "Changes" }).click();
   const file = page.locator("details.file", { hasText: "src/greet.rs" });
   await file.locator("table.lines").waitFor();
@@ -203,10 +204,10 @@ step("the changes are shown unified and side by side", async () => {
   await file.locator("table.lines:not(.split)").waitFor();
 });
 
-step("the runs, events and record of a job have their tabs", async () => {
+step("the runs, events and record of a job have tabs", async () => {
   await page.getByRole("link", { name: "Runs" }).click();
   await page.getByRole("rowheader", { name: /Instead/ }).waitFor();
-  assert.ok(await page.locator("tbody tr").count() >= 2, "the run that was interrupted, and the one after it");
+  assert.ok(await page.locator("tbody tr").count() >= 2, "the interrupted run and the one after it are shown");
   await page.getByRole("link", { name: "Events" }).click();
   await page.locator(".events summary", { hasText: "pull_request." }).first().waitFor();
   await page.getByRole("link", { name: "Record" }).click();
@@ -215,7 +216,7 @@ step("the runs, events and record of a job have their tabs", async () => {
   assert.equal(record.status, "completed");
 });
 
-step("a comment that calls the agent goes to the job, and its commit comes to the pull request", async () => {
+step("a comment for the agent is sent to the job, and the commit appears on the pull request", async () => {
   await page.locator("#job-head").getByRole("link", { name: "#1" }).click();
   await page.getByRole("heading", { name: /Add a greeting #1/ }).waitFor();
   const commits = page.locator(".commits > li");
@@ -224,19 +225,19 @@ step("a comment that calls the agent goes to the job, and its commit comes to th
   await page.getByRole("button", { name: "Comment" }).click();
   await page.getByText("Sent to the job.").waitFor();
   await page.locator("article", { hasText: "please" }).getByText("sent to the job", { exact: true }).waitFor();
-  await until("the commit is on the pull request", async () => {
+  await waitUntil("the commit is on the pull request", async () => {
     await page.reload();
     return await commits.count() > before;
   }, 30_000);
   await page.locator("details.file", { hasText: "docs/greet.md" }).waitFor();
-  await stage.open(page, `/projects/shop/jobs/${job}`);
+  await suite.open(page, `/projects/shop/jobs/${job}`);
   const message = thread().locator("article", { hasText: "please" });
   await message.getByText("pull request", { exact: true }).waitFor();
-  await badge("completed");
+  await waitForBadge("completed");
 });
 
 step("the pull request is merged", async () => {
-  await stage.open(page, "/projects/shop/pulls");
+  await suite.open(page, "/projects/shop/pulls");
   await page.getByRole("link", { name: "Add a greeting" }).click();
   await page.getByRole("button", { name: "Merge pull request" }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();
@@ -246,18 +247,18 @@ step("the pull request is merged", async () => {
   assert.match(await copy.git("ls-tree", "-r", "--name-only", "FETCH_HEAD"), /docs\/greet\.md/);
 });
 
-withKey("the list of jobs keeps itself up to date", async () => {
-  await stage.open(page, "/projects/shop/jobs");
-  await mark();
-  const sent = await stage.service.job(secret, "shop", "Sent by a program [[say yes]]");
+withKey("the list of jobs is updated without a reload", async () => {
+  await suite.open(page, "/projects/shop/jobs");
+  await markPage();
+  const sent = await suite.service.job(secret, "shop", "Sent by a program [[say yes]]");
   const row = page.locator("#jobs > li", { has: page.getByRole("link", { name: "Sent by a program" }) });
   await row.waitFor();
   await row.locator(".badge.completed").waitFor({ timeout: 30_000 });
-  assert.ok(await marked(), "the page was loaded anew");
+  assert.ok(await isMarked(), "the page was reloaded");
   assert.match(sent.id, /^job_/);
 });
 
-withKey("search and filter of jobs are in the address, and work together", async () => {
+withKey("search and filter of jobs are in the URL and can be combined", async () => {
   await page.getByRole("searchbox").fill("program");
   await page.getByRole("searchbox").press("Enter");
   await page.waitForURL("**/jobs?q=program");
@@ -272,22 +273,22 @@ withKey("search and filter of jobs are in the address, and work together", async
   assert.equal(await page.getByRole("searchbox").inputValue(), "program");
 });
 
-withKey("a job is cancelled, once that was confirmed", async () => {
-  const sent = await stage.service.job(secret, "shop", "Goes on for long [[sleep 120]]");
-  await stage.open(page, `/projects/shop/jobs/${sent.id}`);
-  await badge("running");
+withKey("cancelling a job needs a confirmation", async () => {
+  const sent = await suite.service.job(secret, "shop", "Goes on for long [[sleep 120]]");
+  await suite.open(page, `/projects/shop/jobs/${sent.id}`);
+  await waitForBadge("running");
   const confirm = page.getByRole("button", { name: "Cancel the job" });
-  assert.ok(!await confirm.isVisible(), "one click would cancel it");
+  assert.ok(!await confirm.isVisible(), "the job can be cancelled without a confirmation");
   await page.locator("#cancel > summary").click();
   await confirm.click();
-  await badge("cancelled");
-  assert.equal((await stage.service.api(secret, "GET", `/agent/shop/job/${sent.id}`)).status, "failed");
+  await waitForBadge("cancelled");
+  assert.equal((await suite.service.api(secret, "GET", `/agent/shop/job/${sent.id}`)).status, "failed");
 });
 
-withKey("a job is archived, takes no messages, and is taken out again", async () => {
+withKey("an archived job accepts no messages until it is unarchived", async () => {
   await page.locator("#archive > summary").click();
   await page.getByRole("button", { name: "Archive the job" }).click();
-  await badge("archived");
+  await waitForBadge("archived");
   await page.getByText("This job is archived.").waitFor();
   assert.equal(await page.getByLabel("Message to the agent").count(), 0);
   await page.getByRole("button", { name: "Unarchive" }).click();
@@ -295,59 +296,59 @@ withKey("a job is archived, takes no messages, and is taken out again", async ()
   assert.equal(await page.locator("#job-head .badge.archived").count(), 0);
 });
 
-withKey("what happens between a page and its stream is told", async () => {
-  const context = await stage.context({ cookie: await stage.service.person("hurried", "member") });
-  const held = [];
-  let holds = true;
-  await context.route(/\/live\?/, (route) => holds ? held.push(route) : route.continue());
+withKey("events between the loading of a page and its stream are shown", async () => {
+  const context = await suite.context({ cookie: await suite.service.createUser("hurried", "member") });
+  const delayed = [];
+  let isDelaying = true;
+  await context.route(/\/live\?/, (route) => isDelaying ? delayed.push(route) : route.continue());
   const other = await context.newPage();
-  const sent = await stage.service.job(secret, "shop", "Happens meanwhile [[sleep 1.5]] [[say It has happened.]]");
-  await until("the job runs", async () => {
-    await stage.open(other, `/projects/shop/jobs/${sent.id}`);
+  const sent = await suite.service.job(secret, "shop", "Happens meanwhile [[sleep 1.5]] [[say It has happened.]]");
+  await waitUntil("the job runs", async () => {
+    await suite.open(other, `/projects/shop/jobs/${sent.id}`);
     return await other.locator("#thread .receipt.delivered").count();
   });
-  await until("the page asks for its stream", () => held.length > 0);
-  await stage.service.rests(secret, "shop", sent.id);
-  holds = false;
-  for (const route of held) await route.continue().catch(() => {});
-  await said("It has happened.", other).waitFor();
+  await waitUntil("the page requests its stream", () => delayed.length > 0);
+  await suite.service.waitForJob(secret, "shop", sent.id);
+  isDelaying = false;
+  for (const route of delayed) await route.continue().catch(() => {});
+  await agentSaid("It has happened.", other).waitFor();
   await other.locator("#job-head .badge.completed").waitFor();
   await other.locator("#thread .receipt.finished").waitFor();
   await context.close();
 });
 
-withKey("a page that nobody looks at lets go of its stream, and catches up when somebody does", async () => {
-  const other = await stage.page({ cookie: await stage.service.person("absent", "member") });
+withKey("a hidden page closes its stream, and is updated when it becomes visible", async () => {
+  const other = await suite.page({ cookie: await suite.service.createUser("absent", "member") });
   await other.clock.install();
-  await stage.open(other, "/projects/shop/jobs");
+  await suite.open(other, "/projects/shop/jobs");
   await other.locator("turbo-stream-source").waitFor({ state: "attached" });
-  const look = (looks) => other.evaluate((is) => {
-    Object.defineProperty(document, "hidden", { configurable: true, get: () => !is });
+  const setVisible = (visible) => other.evaluate((visible) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => !visible });
     document.dispatchEvent(new Event("visibilitychange"));
-  }, looks);
-  await look(false);
+  }, visible);
+  await setVisible(false);
   await other.clock.fastForward(60_000);
   await other.locator("turbo-stream-source").waitFor({ state: "detached" });
-  await stage.service.job(secret, "shop", "Sent while nobody looked [[say yes]]");
-  await look(true);
-  await other.getByRole("link", { name: "Sent while nobody looked" }).waitFor();
+  await suite.service.job(secret, "shop", "Sent while hidden [[say yes]]");
+  await setVisible(true);
+  await other.getByRole("link", { name: "Sent while hidden" }).waitFor();
   await other.locator("turbo-stream-source").waitFor({ state: "attached" });
   await other.context().close();
 });
 
-withKey("a page that is open goes on when the server was restarted", async () => {
-  const other = await stage.page({ cookie: await stage.service.person("patient", "member") });
-  const sent = await stage.service.job(secret, "shop", "Before the restart [[say One.]]");
-  await stage.service.rests(secret, "shop", sent.id);
-  await stage.open(other, `/projects/shop/jobs/${sent.id}`);
+withKey("an open page is updated again after the server has restarted", async () => {
+  const other = await suite.page({ cookie: await suite.service.createUser("patient", "member") });
+  const sent = await suite.service.job(secret, "shop", "Before the restart [[say One.]]");
+  await suite.service.waitForJob(secret, "shop", sent.id);
+  await suite.open(other, `/projects/shop/jobs/${sent.id}`);
   await other.locator("#job-head .badge.completed").waitFor();
   await other.evaluate(() => { window.__mark = true; });
-  // Chromium asks for the icon some time after the page has loaded, and a server that stops answers 503.
-  stage.excuse(/ERR_|^console error|^503 GET \/assets\/icon\.svg/);
-  await stage.service.restart();
-  await stage.service.api(secret, "POST", `/agent/shop/job/${sent.id}/message`, { prompt: "After it [[say Two.]]" });
-  await said("Two.", other).waitFor({ timeout: 30_000 });
+  // Chromium may request the icon after the page has loaded, and a server that is stopping answers 503.
+  suite.allow(/ERR_|^console error|^503 GET \/assets\/icon\.svg/);
+  await suite.service.restart();
+  await suite.service.api(secret, "POST", `/agent/shop/job/${sent.id}/message`, { prompt: "After it [[say Two.]]" });
+  await agentSaid("Two.", other).waitFor({ timeout: 30_000 });
   await other.locator("#job-head .badge.completed").waitFor({ timeout: 30_000 });
-  assert.ok(await other.evaluate(() => window.__mark), "the page was loaded anew");
+  assert.ok(await other.evaluate(() => window.__mark), "the page was reloaded");
   await other.context().close();
 });

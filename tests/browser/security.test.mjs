@@ -1,18 +1,18 @@
-// What must not be possible: with a browser where one is needed, with the bare protocol elsewhere.
+// Tests of attacks, in a browser where that is needed, otherwise over plain HTTP.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
-import { PASSWORD, Stage, cookieOf, folder, script, until } from "./lib.mjs";
+import { PASSWORD, Suite, cookieOf, makeFolder, script, waitUntil } from "./lib.mjs";
 
-/** Markup that would run, or stand in the page, if it came through anywhere. All its elements can be recognised. */
+/** Markup that would run or be part of the page if it were not escaped. All its elements can be recognized. */
 const MARKUP = `'"><img class=pwned src=x onerror="window.__pwned=1"><svg class=pwned onload="window.__pwned=1"></svg><script class=pwned>window.__pwned=1</script>`;
-/** The same for places that take few characters: a ref of git, a file. */
+/** The same for places that allow few characters: a ref, a file name. */
 const TIGHT = `<img/class="pwned"src="x"onerror="window.__pwned=1">`;
-/** For the value of an attribute. */
+/** A payload for the value of an attribute. */
 const ATTRIBUTE = `" data-pwned autofocus onfocus="window.__pwned=1" x="`;
-/** For the stream of a page: the end of its element, and of its event. */
+/** Payloads for the stream of a page: the end of its element, and of its event. */
 const STREAM = `</template></turbo-stream><turbo-stream action="append" target="thread"><template><li class=pwned></li></template></turbo-stream>`;
 const EVENT = `one\r\n\r\ndata: <turbo-stream action="append" target="thread"><template><li class=pwned></li></template></turbo-stream>\n\ndata: two\rdata: three`;
 const ALL = `${MARKUP} ${ATTRIBUTE} ${STREAM}`;
@@ -36,29 +36,30 @@ const MARKDOWN = [
   `\u202egnp.exe\u202c \u200b[q](https://example.com/\u202egpj.exe)`,
 ].join("\n\n");
 
-const stage = await Stage.open({ performer: MARKUP });
-const test = stage.test.bind(stage);
-const { service } = stage;
+const suite = await Suite.start({ agentName: MARKUP });
+const test = suite.test.bind(suite);
+const { service } = suite;
 
-const admin = await service.claim("ada");
+const admin = await service.createAdministrator("ada");
 const key = service.key();
 await service.project(key, "shop");
-const go = path.join(folder("go"), "go");
+/** The file that lets the agent start. */
+const startFile = path.join(makeFolder("start"), "start");
 
-const session = (cookie, where = "/projects") => service.get(where, { cookie });
-const isIn = async (cookie) => (await session(cookie)).status === 200;
+const getPage = (cookie, where = "/projects") => service.get(where, { cookie });
+const isSignedIn = async (cookie) => (await getPage(cookie)).status === 200;
 const idOf = async (name) => {
-  const text = await (await session(admin, "/users")).text();
-  // Of the row with the name.
+  const text = await (await getPage(admin, "/users")).text();
+  // Find the ID in the row with the name.
   return text.split("<tr ").slice(1).find((row) => row.includes(`<bdi>${name}</bdi>`)).match(/\/users\/([^/"]+)\//)[1];
 };
 
-// ---- What takes its time, and is looked at in the end.
+// ---- Event streams, which take a while to end. The last test of this file checks them.
 
 const streams = {};
 
-test("event streams open for somebody who may look", async () => {
-  const cookie = await service.person("leaver", "member");
+test("event streams open for a member, who is then disabled", async () => {
+  const cookie = await service.createUser("disabled-user", "member");
   const job = await service.job(key, "shop", "Goes on [[sleep 60]]");
   for (const [name, where] of [["job", `/projects/shop/jobs/${job.id}/live?from=0&after=0`], ["jobs", "/projects/shop/jobs/live"]]) {
     const answer = await service.get(where, { cookie, headers: { accept: "text/event-stream" } });
@@ -70,15 +71,15 @@ test("event streams open for somebody who may look", async () => {
       return Date.now();
     })();
   }
-  const answer = await service.send(`/users/${await idOf("leaver")}/disable`, {}, { cookie: admin });
+  const answer = await service.send(`/users/${await idOf("disabled-user")}/disable`, {}, { cookie: admin });
   assert.equal(answer.status, 303);
   streams.disabled = Date.now();
-  assert.ok(!await isIn(cookie), "who is disabled still has a session");
+  assert.ok(!await isSignedIn(cookie), "a disabled user still has a session");
 });
 
 // ---- Forged requests.
 
-/** What changes something: an address, and a form that would be taken. */
+/** Requests that change something: a path, and a form that would be accepted. */
 const CHANGES = {
   "/logout": {},
   "/login": { name: "ada", password: PASSWORD },
@@ -93,31 +94,31 @@ const CHANGES = {
 };
 
 const FORGERIES = {
-  "says nothing of where it comes from": {},
+  "has neither Origin nor Sec-Fetch-Site": {},
   "has a foreign Origin": { origin: "https://evil.example" },
   "has a foreign Origin and claims the same site": { origin: "https://evil.example", "sec-fetch-site": "same-origin" },
   "has an opaque Origin": { origin: "null" },
   "is from another site": { "sec-fetch-site": "cross-site" },
-  "is from a neighbouring site": { "sec-fetch-site": "same-site" },
+  "is from another origin of the same site": { "sec-fetch-site": "same-site" },
   "is from another site and has our Origin": { "sec-fetch-site": "cross-site", origin: "ours" },
 };
 
 for (const [what, headers] of Object.entries(FORGERIES)) {
-  test(`a form is refused that ${what}`, async () => {
+  test(`a form is refused if it ${what}`, async () => {
     const sent = { ...headers, ...(headers.origin === "ours" && { origin: service.url }) };
     for (const [where, fields] of Object.entries(CHANGES)) {
       const answer = await service.send(where, fields, { cookie: admin, headers: sent });
       assert.equal(answer.status, 403, where);
       assert.equal(answer.headers.get("set-cookie"), null, where);
     }
-    assert.ok(await isIn(admin), "a forged request signed out");
-    assert.ok(!(await (await session(admin, "/keys")).text()).includes("forged"), "a forged request made a key");
-    assert.ok(!(await (await session(admin, "/projects")).text()).includes("forged"), "a forged request made a project");
-    assert.ok(!(await (await session(admin, "/projects/shop/jobs")).text()).includes("forged"), "a forged request sent a job");
+    assert.ok(await isSignedIn(admin), "a forged request signed out");
+    assert.ok(!(await (await getPage(admin, "/keys")).text()).includes("forged"), "a forged request created a key");
+    assert.ok(!(await (await getPage(admin, "/projects")).text()).includes("forged"), "a forged request created a project");
+    assert.ok(!(await (await getPage(admin, "/projects/shop/jobs")).text()).includes("forged"), "a forged request created a job");
   });
 }
 
-test("a browser's form on another site changes nothing, and our pages are not framed there", async () => {
+test("a form on another site changes nothing, and another site cannot frame a page", async () => {
   const evil = http.createServer((request, response) => {
     response.setHeader("content-type", "text/html");
     response.end(request.url === "/frame"
@@ -126,16 +127,16 @@ test("a browser's form on another site changes nothing, and our pages are not fr
   });
   await new Promise((done) => evil.listen(0, "127.0.0.1", done));
   try {
-    const page = await stage.page({ cookie: admin });
+    const page = await suite.page({ cookie: admin });
     // Another port is another origin, but the same site: the browser sends the cookie.
-    stage.expect(/^403 POST \/projects\/shop\/jobs/);
+    suite.expect(/^403 POST \/projects\/shop\/jobs/);
     const [answer] = await Promise.all([
       page.waitForResponse((answer) => answer.request().method() === "POST"),
       page.goto(`http://127.0.0.1:${evil.address().port}/`),
     ]);
     assert.equal(answer.status(), 403);
-    assert.ok((await answer.request().allHeaders()).cookie, "the browser did not send the cookie, so this shows nothing");
-    stage.expect(/frame-ancestors/, /ERR_BLOCKED_BY_RESPONSE/);
+    assert.ok((await answer.request().allHeaders()).cookie, "the browser did not send the cookie, so the test proves nothing");
+    suite.expect(/frame-ancestors/, /ERR_BLOCKED_BY_RESPONSE/);
     await page.goto(`http://127.0.0.1:${evil.address().port}/frame`);
     const frame = page.frames()[1];
     assert.ok(!(await frame.content()).includes("Journeyman"), "the page is framed");
@@ -148,42 +149,42 @@ test("a browser's form on another site changes nothing, and our pages are not fr
 
 // ---- Sessions.
 
-test("the session's cookie is for the server alone, and not sent by other sites' forms", async () => {
+test("the session cookie is hidden from scripts, and not sent with forms of other sites", async () => {
   const answer = await service.send("/login", { name: "ada", password: PASSWORD });
   assert.equal(answer.status, 303);
   const [value, ...flags] = answer.headers.get("set-cookie").split("; ");
   assert.match(value, /^journeyman=[0-9a-f]{64}$/);
   assert.deepEqual(flags.map((flag) => flag.replace(/=\d+/, "")).sort(), ["HttpOnly", "Max-Age", "Path=/", "SameSite=Lax"].sort());
-  const page = await stage.page({ cookie: value });
-  await stage.open(page, "/projects");
+  const page = await suite.page({ cookie: value });
+  await suite.open(page, "/projects");
   assert.equal(await page.evaluate(() => document.cookie), "");
   await page.context().close();
 });
 
-test("a session that was planted before the sign-in is none after it", async () => {
+test("a session cookie that was planted before the sign-in is invalid after it", async () => {
   const planted = `journeyman=${"a".repeat(64)}`;
-  const page = await stage.page({ cookie: planted });
-  await stage.open(page, "/login");
+  const page = await suite.page({ cookie: planted });
+  await suite.open(page, "/login");
   await page.getByLabel("Name").fill("ada");
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.waitForURL("**/projects");
   const [cookie] = (await page.context().cookies()).filter((cookie) => cookie.name === "journeyman");
   assert.notEqual(`journeyman=${cookie.value}`, planted);
-  assert.ok(!await isIn(planted), "whoever planted the cookie is signed in");
-  // One more, as a neighbouring site could set, does not make somebody else of the reader.
-  assert.ok(!await isIn(`${planted}; journeyman=${cookie.value}`));
+  assert.ok(!await isSignedIn(planted), "the planted cookie is signed in");
+  // With a second cookie, as another origin of the same site could set it, the session is refused.
+  assert.ok(!await isSignedIn(`${planted}; journeyman=${cookie.value}`));
   await page.context().close();
 });
 
-test("signing out ends the session on the server, and the way back shows nothing", async () => {
-  const cookie = await service.person("goer", "member");
-  const page = await stage.page({ cookie });
-  await stage.open(page, "/projects/shop/settings/repository");
+test("signing out ends the session on the server, and the Back button shows nothing", async () => {
+  const cookie = await service.createUser("grace", "member");
+  const page = await suite.page({ cookie });
+  await suite.open(page, "/projects/shop/settings/repository");
   await page.locator("details.account > summary").click();
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.waitForURL("**/login");
-  assert.ok(!await isIn(cookie), "the old cookie is still worth something");
+  assert.ok(!await isSignedIn(cookie), "the old cookie is still accepted");
   assert.deepEqual((await page.context().cookies()).filter(({ name }) => name === "journeyman"), []);
   await page.goBack();
   await page.waitForURL("**/login**");
@@ -192,14 +193,14 @@ test("signing out ends the session on the server, and the way back shows nothing
 });
 
 test("a new password ends the other sessions", async () => {
-  const here = await service.person("changer", "member");
-  const there = cookieOf(await service.send("/login", { name: "changer", password: PASSWORD }));
-  assert.ok(await isIn(there));
+  const here = await service.createUser("linus", "member");
+  const there = cookieOf(await service.send("/login", { name: "linus", password: PASSWORD }));
+  assert.ok(await isSignedIn(there));
   const answer = await service.send("/account/password", { current: PASSWORD, password: "velvet quarry plum ember" }, { cookie: here });
   assert.equal(answer.status, 303);
-  assert.ok(await isIn(here), "the session that changed it ended");
-  assert.ok(!await isIn(there), "another session goes on");
-  const old = await service.send("/login", { name: "changer", password: PASSWORD });
+  assert.ok(await isSignedIn(here), "the session that changed the password ended");
+  assert.ok(!await isSignedIn(there), "another session is still valid");
+  const old = await service.send("/login", { name: "linus", password: PASSWORD });
   assert.equal(old.status, 422);
 });
 
@@ -207,7 +208,7 @@ test("a link sets a password once", async () => {
   const link = new URL(service.addUser("once", "viewer"));
   const where = link.pathname + link.search;
   assert.equal((await service.get(where)).status, 200);
-  // To look is not to use it: programs that read messages open links.
+  // Opening the link does not use it up, because mail programs open links to check them.
   assert.equal((await service.get(where)).status, 200);
   const fields = { link: link.searchParams.get("link"), password: PASSWORD };
   assert.equal((await service.send("/setup", fields)).status, 303);
@@ -218,34 +219,34 @@ test("a link sets a password once", async () => {
   assert.equal((await service.send("/login", { name: "once", password: PASSWORD })).status, 303);
 });
 
-test("the first administrator's link makes no second one", async () => {
+test("the link for the first administrator creates no second one", async () => {
   const link = new URL(service.link).searchParams.get("link");
   const answer = await service.send("/setup", { link, name: "mallory", password: PASSWORD });
   assert.equal(answer.status, 410);
-  assert.throws(() => service.command("user", "link"), /./, "another link for a first administrator was given");
+  assert.throws(() => service.command("user", "link"), /./, "the command created another link for a first administrator");
 });
 
-test("nobody is sent elsewhere after the sign-in", async () => {
+test("the sign-in redirects to no other site", async () => {
   const elsewhere = ["//evil.example", "/\\evil.example", "\\/evil.example", "https://evil.example", "https:evil.example", "///evil.example",
     "/\t/evil.example", "/\n/evil.example", "javascript:window.__pwned=1", " //evil.example", "@evil.example", ".evil.example"];
-  const names = ["wanderer", "stroller", "rambler"];
-  for (const name of names) await service.person(name, "viewer");
+  const names = ["redirected-1", "redirected-2", "redirected-3"];
+  for (const name of names) await service.createUser(name, "viewer");
   for (const [number, next] of elsewhere.entries()) {
-    // Ten of one name are let.
+    // The limit is ten attempts for each name.
     const name = names[number % names.length];
     const sent = await service.send("/login", { name, password: PASSWORD, next });
     assert.equal(sent.status, 303, next);
     assert.equal(new URL(sent.headers.get("location"), service.url).origin, service.url, JSON.stringify(next));
-    const shown = await session(admin, `/login?next=${encodeURIComponent(next)}`);
+    const shown = await getPage(admin, `/login?next=${encodeURIComponent(next)}`);
     assert.equal(new URL(shown.headers.get("location"), service.url).origin, service.url, JSON.stringify(next));
   }
   const sent = await service.send("/login", { name: names[0], password: PASSWORD, next: "/projects/shop/jobs?status=failed" });
   assert.equal(sent.headers.get("location"), "/projects/shop/jobs?status=failed");
 });
 
-test("an unknown name and a wrong password are answered alike", async () => {
+test("an unknown name and a wrong password have the same response", async () => {
   const answers = [];
-  await service.person("somebody", "viewer");
+  await service.createUser("somebody", "viewer");
   for (const name of ["somebody", "nobody"]) {
     const answer = await service.send("/login", { name, password: "wrong wrong wrong" });
     const headers = [...answer.headers].filter(([header]) => !["date", "x-request-id", "content-length"].includes(header));
@@ -256,36 +257,36 @@ test("an unknown name and a wrong password are answered alike", async () => {
   assert.deepEqual(answers[0], answers[1]);
 });
 
-test("the eleventh attempt in a row is not looked at, and the page says so", async () => {
-  await service.person("forgetful", "viewer");
+test("the eleventh attempt in a row is refused without a check, and the page says so", async () => {
+  await service.createUser("forgetful", "viewer");
   for (let attempt = 1; attempt <= 10; attempt += 1) {
     const answer = await service.send("/login", { name: "forgetful", password: `wrong wrong wrong ${attempt}` });
     assert.equal(answer.status, 422, `attempt ${attempt}`);
   }
-  const page = await stage.page();
-  await stage.open(page, "/login");
+  const page = await suite.page();
+  await suite.open(page, "/login");
   await page.getByLabel("Name").fill("Forgetful");
   await page.getByLabel("Password").fill(PASSWORD);
-  stage.expect(/^429 POST \/login/);
+  suite.expect(/^429 POST \/login/);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByText(/Too many attempts\. Try again in \d+ seconds\./).waitFor();
   await page.context().close();
 });
 
-// ---- Who may do what.
+// ---- Permissions.
 
-test("a viewer sees no controls, and is refused what they send by hand", async () => {
-  const cookie = await service.person("looker", "viewer");
+test("a viewer sees no controls, and forged forms of a viewer are refused", async () => {
+  const cookie = await service.createUser("reader", "viewer");
   const job = await service.job(key, "shop", "Looked at [[write a.txt|a]]");
-  await service.rests(key, "shop", job.id);
+  await service.waitForJob(key, "shop", job.id);
   const at = `/projects/shop/jobs/${job.id}`;
   const pages = ["/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
     "/projects/shop/pulls", "/projects/shop/pulls/1", "/system", "/account",
     ...["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
-  const page = await stage.page({ cookie });
+  const page = await suite.page({ cookie });
   for (const where of pages) {
-    await stage.open(page, where);
-    // What is switched off is shown to be read.
+    await suite.open(page, where);
+    // Disabled forms only show values.
     const forms = await page.locator("form[method=post]").evaluateAll((all) => all
       .filter((form) => [...form.elements].some((element) => !element.matches(":disabled, fieldset, [type=hidden]")))
       .map((form) => new URL(form.action).pathname));
@@ -301,7 +302,7 @@ test("a viewer sees no controls, and is refused what they send by hand", async (
     "/keys": { name: "x", where: "some", project: "shop", scope: "read", days: "7" },
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
     "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },
-    "/users": { name: "x", role: "administrator" }, [`/users/${await idOf("looker")}/role`]: { role: "administrator" },
+    "/users": { name: "x", role: "administrator" }, [`/users/${await idOf("reader")}/role`]: { role: "administrator" },
     [`/users/${await idOf("ada")}/disable`]: {}, [`/users/${await idOf("ada")}/link`]: {},
   };
   for (const [where, fields] of Object.entries(sent)) {
@@ -310,16 +311,16 @@ test("a viewer sees no controls, and is refused what they send by hand", async (
     assert.match(await answer.text(), /Not allowed/, `POST ${where}`);
   }
   for (const where of ["/keys", "/keys/new", "/projects/new", "/projects/shop/jobs/new", "/users", "/audit"]) {
-    assert.equal((await session(cookie, where)).status, 403, `GET ${where}`);
+    assert.equal((await getPage(cookie, where)).status, 403, `GET ${where}`);
   }
 });
 
-test("a member does not see users and the audit log, and makes no projects, nor keys for all of them", async () => {
-  const cookie = await service.person("maker", "member");
+test("a member sees neither users nor the audit log, and creates neither projects nor keys for all projects", async () => {
+  const cookie = await service.createUser("author", "member");
   for (const where of ["/users", "/audit", "/projects/new"]) {
-    assert.equal((await session(cookie, where)).status, 403, `GET ${where}`);
+    assert.equal((await getPage(cookie, where)).status, 403, `GET ${where}`);
   }
-  const own = await idOf("maker");
+  const own = await idOf("author");
   const sent = {
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
     "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },
@@ -332,15 +333,15 @@ test("a member does not see users and the audit log, and makes no projects, nor 
     const answer = await service.send("/keys", { name: "greedy", scope: "write", days: "7", ...fields }, { cookie });
     assert.ok([403, 422].includes(answer.status), `a key with ${JSON.stringify(fields)}: ${answer.status}`);
   }
-  assert.ok(!(await (await session(admin, "/keys")).text()).includes("greedy"), "a member made a key for all projects");
+  assert.ok(!(await (await getPage(admin, "/keys")).text()).includes("greedy"), "a member created a key for all projects");
   const made = await service.send("/keys", { name: "modest", scope: "write", days: "7", where: "some", project: "shop" }, { cookie });
   assert.equal(made.status, 200);
   const secret = (await made.text()).match(/jmn_\w+/)[0];
   const more = await fetch(`${service.url}/v2/projects`, { method: "POST", headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" }, body: JSON.stringify({ id: "y", repository: "local:y" }) });
-  assert.equal(more.status, 403, "a member's key makes projects");
+  assert.equal(more.status, 403, "the key of a member creates projects");
 });
 
-test("a key opens no page, and a session opens nothing of the interface", async () => {
+test("pages accept no keys, and the HTTP interface accepts no sessions", async () => {
   for (const given of [{ cookie: `journeyman=${key}` }, { headers: { authorization: `Bearer ${key}` } }]) {
     const answer = await service.get("/projects", given);
     assert.equal(answer.status, 303);
@@ -354,7 +355,7 @@ test("a key opens no page, and a session opens nothing of the interface", async 
   }
 });
 
-test("every page says that only our own script and style are run", async () => {
+test("the content security policy of every page allows only scripts and styles of the service", async () => {
   const pages = ["/projects", "/keys", "/users", "/audit", "/system", "/account", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x"];
   for (const where of pages) {
     for (const cookie of [admin, undefined]) {
@@ -373,13 +374,13 @@ test("every page says that only our own script and style are run", async () => {
   }
 });
 
-// ---- Text that comes from elsewhere.
+// ---- Untrusted text.
 
-/** What a payload would have left in the page. */
-async function traces(page, where) {
+/** Fails if a payload has run or has left elements in the page. */
+async function assertNoInjection(page, where) {
   const found = await page.evaluate(() => {
-    const strange = ".pwned, [data-pwned], [onerror], [onload], [onfocus], [onmouseover], [ontoggle], iframe, object, embed, base, math, main style, main script, main [style], meta[http-equiv]";
-    const elements = [...document.querySelectorAll(strange)].map((element) => element.outerHTML.slice(0, 200));
+    const planted = ".pwned, [data-pwned], [onerror], [onload], [onfocus], [onmouseover], [ontoggle], iframe, object, embed, base, math, main style, main script, main [style], meta[http-equiv]";
+    const elements = [...document.querySelectorAll(planted)].map((element) => element.outerHTML.slice(0, 200));
     const links = [...document.querySelectorAll("a[href], form[action], [formaction]")]
       .flatMap((element) => [element.getAttribute("href"), element.getAttribute("action"), element.getAttribute("formaction")])
       .filter((address) => address !== null && !/^(\/(?!\/|\\)|#|\?|https?:\/\/|mailto:)/i.test(address));
@@ -390,27 +391,28 @@ async function traces(page, where) {
   assert.deepEqual(found, { elements: [], links: [], foreign: [], ran: false }, where);
 }
 
-async function opened(page, where, traced = where) {
-  await stage.open(page, where);
-  // What is folded is looked at as well, and has its events.
+/** Opens a page with all its details, and checks it with [`assertNoInjection`]. */
+async function openAndCheck(page, where, name = where) {
+  await suite.open(page, where);
+  // Expand everything, which also triggers the events of payloads.
   await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
-  await traces(page, traced);
+  await assertNoInjection(page, name);
 }
 
-test("what a payload leaves in a page would be seen", async () => {
-  const page = await stage.page();
+test("the check detects payloads that are not escaped", async () => {
+  const page = await suite.page();
   for (const payload of [MARKUP, TIGHT, `<input value="${ATTRIBUTE}">`, "<a href='javascript:x'>x</a>"]) {
-    stage.excuse(/./);
+    suite.allow(/./);
     await page.setContent(payload);
-    await assert.rejects(traces(page, "a page with the payload"), /ran: true|pwned|javascript/);
+    await assert.rejects(assertNoInjection(page, "a page with the payload"), /ran: true|pwned|javascript/);
   }
   await page.context().close();
 });
 
 const say = (text) => ({ sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
-let hostile;
+let hostileJob;
 
-test("what an agent says comes into a page that is open as text", async () => {
+test("output of an agent is added to an open page as text", async () => {
   await service.project(key, "evil", {
     files: { "README.md": ALL, [`${TIGHT.replaceAll("/", " ")}.html`]: `<p>before</p>\n${ALL}\n`, "old.js": `const a = "${TIGHT}";\n`, [`"quoted' & <b class=pwned>.rs`]: "fn main() {}\n" },
     model: `test/scripted`,
@@ -439,74 +441,74 @@ test("what an agent says comes into a page that is open as text", async () => {
     { write: "README.md", content: `${MARKDOWN}\n` },
     say("The end of it."),
   ];
-  const prompt = script(`${TIGHT} ${ALL}\n${EVENT}`, [{ wait: go }, ...steps]);
-  // A name of a ref takes some of it.
+  const prompt = script(`${TIGHT} ${ALL}\n${EVENT}`, [{ wait: startFile }, ...steps]);
+  // The name of a ref can contain some payloads.
   const copy = await service.clone(key, "evil");
   await copy.git("push", "-q", copy.remote, `HEAD:refs/heads/${TIGHT}`);
-  hostile = await service.job(key, "evil", prompt, { agent: "performer", title: `${MARKUP}`.slice(0, 200), ref: TIGHT, branch: `work-${TIGHT}`, model: MARKUP.slice(0, 200) });
-  const page = await stage.page({ cookie: admin });
-  await stage.open(page, `/projects/evil/jobs/${hostile.id}`);
+  hostileJob = await service.job(key, "evil", prompt, { agent: "fake", title: `${MARKUP}`.slice(0, 200), ref: TIGHT, branch: `work-${TIGHT}`, model: MARKUP.slice(0, 200) });
+  const page = await suite.page({ cookie: admin });
+  await suite.open(page, `/projects/evil/jobs/${hostileJob.id}`);
   await page.locator("#job-head .badge.running").or(page.getByText("opened a session")).first().waitFor();
-  fs.writeFileSync(go, "");
+  fs.writeFileSync(startFile, "");
   await page.getByText("The end of it.").waitFor();
   await page.locator("#thread .prose", { hasText: "window.__pwned" }).first().waitFor();
   await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
-  await traces(page, "the page while the agent works");
-  await service.rests(key, "evil", hostile.id);
+  await assertNoInjection(page, "the page while the agent works");
+  await service.waitForJob(key, "evil", hostileJob.id);
   await page.locator("#job-head .badge.completed").waitFor();
-  await traces(page, "the page after the agent's work");
+  await assertNoInjection(page, "the page after the agent's work");
 });
 
-test("what an agent said and did stands in the pages of its job as text", async () => {
-  const page = await stage.page({ cookie: admin });
+test("the pages of a job show the output and the changes of the agent as text", async () => {
+  const page = await suite.page({ cookie: admin });
   for (const tab of ["", "/changes", "/changes?view=split", "/runs", "/events", "/record"]) {
-    await opened(page, `/projects/evil/jobs/${hostile.id}${tab}`, `the job${tab}`);
-    assert.match(await page.locator("main").textContent(), /__pwned/, `nothing of the payload is shown: ${tab}`);
+    await openAndCheck(page, `/projects/evil/jobs/${hostileJob.id}${tab}`, `the job${tab}`);
+    assert.match(await page.locator("main").textContent(), /__pwned/, `the payload is not shown: ${tab}`);
   }
-  await opened(page, "/projects/evil/jobs");
-  await opened(page, "/system");
+  await openAndCheck(page, "/projects/evil/jobs");
+  await openAndCheck(page, "/system");
   await page.context().close();
 });
 
-test("commits, descriptions and comments of a pull request are text", async () => {
-  const record = await service.api(key, "GET", `/agent/evil/job/${hostile.id}`);
+test("commits, descriptions and comments of a pull request are shown as text", async () => {
+  const record = await service.api(key, "GET", `/agent/evil/job/${hostileJob.id}`);
   const where = new URL(record.prLink).pathname;
   const copy = await service.clone(key, "evil", `work-${TIGHT}`);
   copy.write({ "more.txt": `${ALL}\n` });
   await copy.commit(`${MARKUP}\n\n${ALL}`, { name: "x' data-pwned onload=window.__pwned=1", email: '"><img/class=pwned/src=x/onerror=window.__pwned=1>@evil.example' });
   await copy.git("push", "-q", copy.remote, `HEAD:refs/heads/work-${TIGHT}`);
-  const page = await stage.page({ cookie: admin });
-  await stage.open(page, where);
+  const page = await suite.page({ cookie: admin });
+  await suite.open(page, where);
   for (const body of [ALL, MARKDOWN]) {
     await page.getByLabel("Comment", { exact: true }).fill(body);
     await page.getByRole("button", { name: "Comment" }).click();
     await page.getByText("The comment is added.").waitFor();
   }
-  for (const view of ["", "?view=split", `?view=${encodeURIComponent(ALL)}`]) await opened(page, `${where}${view}`);
+  for (const view of ["", "?view=split", `?view=${encodeURIComponent(ALL)}`]) await openAndCheck(page, `${where}${view}`);
   assert.ok(await page.locator(".commits", { hasText: "__pwned" }).count(), "the commit is not shown");
-  await opened(page, "/projects/evil/pulls");
+  await openAndCheck(page, "/projects/evil/pulls");
   await page.context().close();
 });
 
-test("why a job failed is text", async () => {
-  const failed = await service.job(key, "evil", script("Fails", [{ fail: ALL }]), { agent: "performer" });
-  await service.rests(key, "evil", failed.id);
-  const page = await stage.page({ cookie: admin });
-  await opened(page, `/projects/evil/jobs/${failed.id}`);
+test("the reason of a failed job is shown as text", async () => {
+  const failed = await service.job(key, "evil", script("Fails", [{ fail: ALL }]), { agent: "fake" });
+  await service.waitForJob(key, "evil", failed.id);
+  const page = await suite.page({ cookie: admin });
+  await openAndCheck(page, `/projects/evil/jobs/${failed.id}`);
   assert.match(await page.locator("#job-head").textContent(), /__pwned/, "the reason is not shown");
-  await opened(page, `/projects/evil/jobs/${failed.id}/runs`);
+  await openAndCheck(page, `/projects/evil/jobs/${failed.id}/runs`);
   await page.context().close();
 });
 
-test("names and settings are text, in the pages and in forms that come back", async () => {
+test("names and settings are shown as text, in pages and in refused forms", async () => {
   service.key(MARKUP.slice(0, 100));
   service.key(ATTRIBUTE);
-  const page = await stage.page({ cookie: admin });
+  const page = await suite.page({ cookie: admin });
   for (const where of ["/keys", "/audit", "/users", "/account", "/projects",
     ...["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"].map((name) => `/projects/evil/settings/${name}`)]) {
-    await opened(page, where);
+    await openAndCheck(page, where);
   }
-  // Those that are taken stand in the page, those that are not come back with the form.
+  // The page shows accepted values, and the form shows refused ones again.
   const forms = {
     "/projects/new": { "#id": "x", "#model": ALL, "#ref": ALL },
     "/projects/evil/settings/agent": { "#model": ATTRIBUTE, "#setup": `</textarea>${ALL}` },
@@ -518,9 +520,9 @@ test("names and settings are text, in the pages and in forms that come back", as
     "/keys/new": { "#name": ATTRIBUTE, "#addresses": ALL },
     "/projects/evil/jobs/new": { "#prompt": "x", "#ref": ALL, "#branch": ALL },
   };
-  stage.excuse(/^422 POST /);
+  suite.allow(/^422 POST /);
   for (const [where, fields] of Object.entries(forms)) {
-    await stage.open(page, where);
+    await suite.open(page, where);
     await page.evaluate(() => { for (const details of document.querySelectorAll("details:not(.menu)")) details.open = true; });
     for (const [field, value] of Object.entries(fields)) {
       await page.locator(field).evaluate((element) => { element.removeAttribute("maxlength"); element.removeAttribute("pattern"); });
@@ -532,40 +534,40 @@ test("names and settings are text, in the pages and in forms that come back", as
     ]);
     assert.ok(answer.status() < 500, `POST ${where}: ${answer.status()}`);
     await page.waitForLoadState();
-    await until("the answer is shown", () => page.evaluate(() => !document.documentElement.hasAttribute("aria-busy")));
-    await traces(page, `what is answered to the form of ${where}`);
+    await waitUntil("the response is shown", () => page.evaluate(() => !document.documentElement.hasAttribute("aria-busy")));
+    await assertNoInjection(page, `the response to the form of ${where}`);
   }
   await page.context().close();
 });
 
-test("what is in an address comes back as text", async () => {
-  const page = await stage.page({ cookie: admin });
+test("text in a URL is shown as text", async () => {
+  const page = await suite.page({ cookie: admin });
   const text = encodeURIComponent(ALL);
   for (const where of [`/projects/evil/jobs?q=${text}`, `/projects/evil/jobs?status=${text}`, `/projects/evil/jobs?after=${text}`, `/projects?done=${text}`, "/projects?done=saved"]) {
-    await opened(page, where);
+    await openAndCheck(page, where);
   }
-  stage.excuse(/^4\d\d GET /);
-  for (const where of [`/projects/${text}`, `/projects/evil/jobs/${text}`, `/projects/evil/pulls/${text}`, `/projects/evil/settings/${text}`, `/audit?before=${text}`, `/projects/evil/jobs/${hostile.id}?before=${text}`]) {
-    await opened(page, where);
+  suite.allow(/^4\d\d GET /);
+  for (const where of [`/projects/${text}`, `/projects/evil/jobs/${text}`, `/projects/evil/pulls/${text}`, `/projects/evil/settings/${text}`, `/audit?before=${text}`, `/projects/evil/jobs/${hostileJob.id}?before=${text}`]) {
+    await openAndCheck(page, where);
   }
   await page.context().close();
-  const nobody = await stage.page();
-  await opened(nobody, `/login?next=${text}`);
-  stage.expect(/^422 POST \/login/);
-  await nobody.getByLabel("Name").fill(ALL);
-  await nobody.getByLabel("Password").fill("wrong wrong wrong");
-  await nobody.getByRole("button", { name: "Sign in" }).click();
-  await nobody.getByRole("alert").waitFor();
-  await traces(nobody, "a sign-in that was refused");
-  await opened(nobody, `/setup?link=${text}`);
-  await nobody.context().close();
+  const signedOut = await suite.page();
+  await openAndCheck(signedOut, `/login?next=${text}`);
+  suite.expect(/^422 POST \/login/);
+  await signedOut.getByLabel("Name").fill(ALL);
+  await signedOut.getByLabel("Password").fill("wrong wrong wrong");
+  await signedOut.getByRole("button", { name: "Sign in" }).click();
+  await signedOut.getByRole("alert").waitFor();
+  await assertNoInjection(signedOut, "a sign-in that was refused");
+  await openAndCheck(signedOut, `/setup?link=${text}`);
+  await signedOut.context().close();
 });
 
-// ---- What began above.
+// ---- The event streams that the first test has opened.
 
-test("event streams end when their reader is disabled", async () => {
+test("event streams end when their user is disabled", async () => {
   for (const name of ["job", "jobs"]) {
-    const late = new Promise((_, fail) => setTimeout(() => fail(new Error(`the stream of the ${name} goes on after ${(Date.now() - streams.disabled) / 1000} s`)), Math.max(0, streams.disabled + 25_000 - Date.now())).unref());
+    const late = new Promise((_, fail) => setTimeout(() => fail(new Error(`the stream of the ${name} is still open after ${(Date.now() - streams.disabled) / 1000} s`)), Math.max(0, streams.disabled + 25_000 - Date.now())).unref());
     const ended = await Promise.race([streams[name], late]);
     assert.ok(ended - streams.disabled < 20_000, `the stream of the ${name} ended after ${(ended - streams.disabled) / 1000} s`);
   }

@@ -1,4 +1,4 @@
-//! The language model as a brain: the agent calls it, runs the tools that it asks for, and repeats this until it asks
+//! Runs a turn with a language model: calls the model, runs the tools that it asks for, and repeats this until it asks
 //! for none.
 //!
 //! Invariants: when a turn has ended, every tool call in the stored conversation has an answer; a turn makes at most

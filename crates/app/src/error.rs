@@ -1,7 +1,7 @@
 //! The errors of use cases.
 
 use journeyman_core::admin::{AdminError, AdminRefusal};
-use journeyman_core::ports::{StoreError, UpdateError};
+use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
 use journeyman_core::run::ReasonCode;
 
 /// An error of a use case. Nothing was changed, unless the store's error says otherwise.
@@ -16,6 +16,9 @@ pub enum Error {
     /// A change of a job was refused in its transaction.
     #[error(transparent)]
     Update(UpdateError),
+    /// A pull request was not merged, or could not be read.
+    #[error(transparent)]
+    Pull(#[from] PullPagesError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -98,6 +101,8 @@ impl From<AdminError> for Error {
         match error {
             AdminError::Refused(AdminRefusal::NoProject) => Self::project_not_found(),
             AdminError::Refused(AdminRefusal::NoKey) => Self::refused(RefusalKind::KeyNotFound, "there is no such key"),
+            AdminError::Refused(AdminRefusal::NoPull) => Self::Pull(PullPagesError::NotFound),
+            AdminError::Refused(AdminRefusal::PullNotOpen) => Self::Pull(PullPagesError::NotOpen),
             AdminError::Refused(AdminRefusal::InvalidProject(text)) => Self::invalid(text),
             AdminError::Refused(refusal) => Self::Admin(refusal),
             AdminError::Store(error) => Self::Store(error),

@@ -1,4 +1,4 @@
-//! Use cases: what callers can do with jobs, projects, keys and users.
+//! Use cases: what callers can do with jobs, projects, keys, users, and pull requests of the built-in code host.
 //!
 //! A use case checks the permission of its [`Caller`] and the validity of the request, and then makes one decision in
 //! one transaction, together with its audit entry and its idempotency key. The decisions themselves are pure functions
@@ -11,6 +11,7 @@ mod keys;
 mod known;
 mod outbox;
 mod projects;
+mod pulls;
 mod users;
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin, Forges, Store};
+use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin, Forges, PullPages, Store};
 use journeyman_core::time::IdGen;
 
 pub use caller::{Actor, Caller};
@@ -30,6 +31,7 @@ pub use keys::CreatedKey;
 pub use known::{FRESH, Known};
 pub use outbox::Outbox;
 pub use projects::{ProjectEdit, Tested};
+pub use pulls::Commented;
 pub use users::NewPassword;
 
 /// The ports and settings of the use cases.
@@ -40,6 +42,8 @@ pub struct Parts {
     pub engine: Engine,
     /// Checks and prepares repositories.
     pub forges: Arc<dyn Forges>,
+    /// The pull requests of the built-in code host.
+    pub pulls: Arc<dyn PullPages>,
     /// The source of IDs and secrets.
     pub ids: Arc<dyn IdGen>,
     /// The configured agents.
@@ -105,7 +109,7 @@ impl UseCases {
         Ok(self.parts().store.answered(claim.clone(), self.parts().engine.now()).await?)
     }
 
-    /// Carries out a change of projects, keys or users, and drops what this process has cached of them.
+    /// Carries out a change of projects, keys, users or pull requests, and drops what this process has cached of them.
     #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "administer"))]
     async fn administer(
         &self,

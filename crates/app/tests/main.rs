@@ -2,11 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-#[path = "app/changes.rs"]
-mod changes;
-#[path = "app/given.rs"]
-mod given;
-#[path = "app/outbox.rs"]
-mod outbox;
-#[path = "app/repeats.rs"]
-mod repeats;
+mod app {
+    mod changes;
+    mod given;
+    mod outbox;
+    mod pulls;
+    mod repeats;
+}

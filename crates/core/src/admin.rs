@@ -1,7 +1,7 @@
-//! Administration: changes of projects, keys, users and their sign-in data.
+//! Administration: changes of projects, keys, pull requests of the built-in code host, users and their sign-in data.
 //!
 //! Every change is a pure decision over the rows that the store has locked ([`AdminState`]). The decisions are in
-//! [`crate::project::decide`], [`crate::key::decide`] and [`crate::user::decide`]; a store only loads and writes rows
+//! [`crate::project::decide`], [`crate::key::decide`], [`crate::pull::decide`] and [`crate::user::decide`]; a store only loads and writes rows
 //! ([`crate::ports::AdminStore`]). An audit entry is part of the change, so it is in the same transaction.
 
 use crate::idempotency::{Claim, KeyReused};
@@ -9,6 +9,7 @@ use crate::ids::{KeyId, ProjectId, UserId};
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd, StoreError};
 use crate::project::{Project, SecretChanges};
+use crate::pull::{LocalPull, NewComment};
 use crate::time::Timestamp;
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
 
@@ -26,6 +27,8 @@ pub enum Subject {
     User(UserId),
     /// A new user with this name and identity.
     NewUser(String, Option<Identity>),
+    /// A pull request of a repository of the built-in code host, by its number.
+    Pull(String, u64),
     /// A sign-in link and its user; or, for the link of the first administrator, a new user with this name.
     Link(TokenHash, String),
 }
@@ -49,6 +52,8 @@ pub struct AdminState {
     pub has_other_administrator: bool,
     /// The link.
     pub link: Option<SignInLink>,
+    /// The pull request.
+    pub pull: Option<LocalPull>,
 }
 
 /// A row to write.
@@ -75,6 +80,17 @@ pub enum AdminRow {
     LinkDeleted(TokenHash),
     /// Deletes all links of a user.
     LinksDeleted(UserId),
+    /// Stores the end of a pull request.
+    Pull(Box<LocalPull>),
+    /// Adds a comment to a pull request, after the existing ones.
+    Comment {
+        /// The name of the repository.
+        repository: String,
+        /// The number of the pull request.
+        number: u64,
+        /// The comment.
+        comment: NewComment,
+    },
 }
 
 /// A change: the rows to write, and the audit entries.
@@ -181,6 +197,12 @@ pub enum AdminRefusal {
     /// The user was disabled, or the password was changed, since the caller read them.
     #[error("the user was disabled or the password was changed at the same time; try again")]
     UserChanged,
+    /// The pull request does not exist.
+    #[error("there is no such pull request")]
+    NoPull,
+    /// The pull request is merged or closed.
+    #[error("the pull request is no longer open")]
+    PullNotOpen,
     /// No administrator would be left who may sign in.
     #[error("this is the last administrator; make another one first")]
     LastAdministrator,

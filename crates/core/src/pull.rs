@@ -1,5 +1,8 @@
 //! Pull requests, and [`ensure`], which opens a pull request for a branch that has none.
 
+pub mod comment;
+pub mod decide;
+
 use crate::ids::{MessageId, Sha};
 use crate::job::Pull;
 use crate::ports::{Forge, ForgeError};
@@ -72,6 +75,17 @@ pub struct LocalPull {
     pub ended_at: Option<Timestamp>,
     /// The commits of the base and the head when the pull request ended, if both branches existed.
     pub ended_between: Option<(Sha, Sha)>,
+}
+
+/// The end of a pull request on the built-in code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullEnding {
+    /// [`PullState::Merged`] or [`PullState::Closed`].
+    pub state: PullState,
+    /// The time of the end.
+    pub at: Timestamp,
+    /// The commits of the base and the head at that time, if both branches existed.
+    pub between: Option<(Sha, Sha)>,
 }
 
 /// A comment to add to a pull request on the built-in code host.

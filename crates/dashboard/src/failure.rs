@@ -48,6 +48,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Store(error) => Self::Store(error),
+            Error::Pull(error) => Self::Pulls(error),
             error => Self::Case(error),
         }
     }
@@ -59,7 +60,7 @@ impl From<Error> for Failure {
 /// The error is a failure of the server, and not a refusal.
 pub(crate) fn refusal(error: Error) -> Result<String, Failure> {
     match error {
-        Error::Store(_) | Error::Internal(_) => Err(error.into()),
+        Error::Store(_) | Error::Pull(_) | Error::Internal(_) => Err(error.into()),
         refusal => Ok(words::sentence(&refusal.to_string())),
     }
 }
@@ -155,6 +156,6 @@ fn status_of(error: &Error) -> StatusCode {
         }
         Error::Admin(_) | Error::Update(_) => StatusCode::CONFLICT,
         Error::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-        Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        Error::Pull(_) | Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -17,8 +17,11 @@ use journeyman_core::agent::{AgentSpec, Agents};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::{JobId, UserId};
 use journeyman_core::job::Job;
-use journeyman_core::ports::{AuditEntry, DiffError, Diffs, KeyStore, Passwords, PasswordsFailed, PullPages};
+use journeyman_core::ports::{
+    AuditEntry, DiffError, Diffs, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
+};
 use journeyman_core::project::Project;
+use journeyman_core::pull::NewPull;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
 use journeyman_store::MemoryStore;
@@ -121,6 +124,11 @@ async fn fixture(pages: Arc<dyn PullPages>) -> Fixture {
     let fixture = empty_fixture(pages);
     let now = fixture.world.now();
     fixture.store.create_project(project(), [].into()).await.unwrap();
+    for head in 1..=7 {
+        let (title, body, head) = (format!("Pull request {head}"), String::new(), format!("branch-{head}"));
+        let new = NewPull { title, body, head, base: None, draft: false, labels: vec![] };
+        fixture.store.open_pull("shop".into(), "main".into(), new, now).await.unwrap().unwrap();
+    }
     for (role, number) in Role::ALL.into_iter().zip(1001..) {
         let user = user(role, number, now);
         fixture.store.create_user(user.clone(), audit_entry()).await.unwrap();
@@ -146,6 +154,7 @@ fn empty_fixture(pulls: Arc<dyn PullPages>) -> Fixture {
         store: store.clone(),
         engine: engine.clone(),
         forges: Arc::new(FakeForges),
+        pulls: pulls.clone(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),
         create_per_hour: 0,

@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use journeyman_core::ports::{ForgeError, Forges, PullPages, PullPagesError};
 use journeyman_core::project::Project;
-use journeyman_core::pull::{Ensured, NewPull, PullState, ensure};
+use journeyman_core::pull::{Ensured, NewPull, PullEnding, PullState, ensure};
 use journeyman_core::run::ReasonCode;
 use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::World;
+use journeyman_testkit::{Seeds as _, World};
 
 use crate::CodeHosts;
 
 struct Setup {
     git: Git,
+    store: Arc<MemoryStore>,
     hosts: CodeHosts,
     project: Project,
     dir: tempfile::TempDir,
@@ -34,8 +35,9 @@ async fn setup() -> Setup {
     let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
     let store = Arc::new(MemoryStore::default());
     let url = "http://localhost:8080".to_owned();
-    let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store, World::new());
-    let setup = Setup { git, hosts, project: project("local:shop"), dir };
+    let (pulls, secrets) = (store.clone(), store.clone());
+    let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, pulls, secrets, World::new());
+    let setup = Setup { git, store, hosts, project: project("local:shop"), dir };
     setup.hosts.prepare(&setup.project).await.unwrap();
     setup.run(&["clone", "-q", "repos/shop.git", "clone"], setup.dir.path()).await;
     setup.commit("main", "README", "hello\n").await;
@@ -61,6 +63,10 @@ impl Setup {
     }
 }
 
+fn at() -> Timestamp {
+    Timestamp::from_micros(1_800_000_000_000_000)
+}
+
 fn pull(head: &str) -> NewPull {
     NewPull { title: "T".into(), body: "B".into(), head: head.into(), base: None, draft: false, labels: vec![] }
 }
@@ -80,9 +86,14 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
     assert_eq!(detail.commits[0].subject, "Write a.txt");
     assert!(detail.diff.contains("+++ b/a.txt\n@@ -0,0 +1 @@\n+a\n"), "{}", detail.diff);
     assert!(detail.mergeable);
-    pages.merge(&setup.project, 1, "ci").await.unwrap();
+    let ends = pages.ends(&setup.project, 1).await.unwrap().unwrap();
+    assert_eq!(pages.merge(&setup.project, 1, "ci", at()).await, Ok(ends.clone()));
+    let (_, head) = pages.merge(&setup.project, 1, "ci", at()).await.unwrap();
+    assert_eq!(head, ends.1, "a merge that was not recorded is repeated without another commit");
+    let between = Some(ends);
+    setup.store.end_pull("shop", 1, PullEnding { state: PullState::Merged, at: at(), between }).await.unwrap();
     assert_eq!(forge.pull_state(1).await, Ok(Some(PullState::Merged)));
-    assert_eq!(pages.merge(&setup.project, 1, "ci").await, Err(PullPagesError::NotOpen));
+    assert_eq!(pages.merge(&setup.project, 1, "ci", at()).await, Err(PullPagesError::NotOpen));
     assert_eq!(pages.pull(&setup.project, 1).await.unwrap().diff, detail.diff, "the page does not change");
     assert_eq!(ensure(&*forge, &pull("topic")).await, Ok(Ensured::NoChanges), "main contains the branch");
 }
@@ -97,10 +108,8 @@ async fn branches_that_conflict_are_not_merged() {
     forge.open_pull(&pull("topic")).await.unwrap().unwrap();
     let pages = setup.hosts.local();
     assert!(!pages.pull(&setup.project, 1).await.unwrap().mergeable);
-    let refused = pages.merge(&setup.project, 1, "ci").await;
+    let refused = pages.merge(&setup.project, 1, "ci", at()).await;
     assert!(matches!(refused, Err(PullPagesError::Conflict { .. })), "{refused:?}");
-    pages.close(&setup.project, 1).await.unwrap();
-    assert_eq!(forge.pull_state(1).await, Ok(Some(PullState::Closed)));
 }
 
 #[tokio::test]

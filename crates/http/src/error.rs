@@ -185,6 +185,8 @@ impl From<Error> for ApiError {
             Error::Update(error) => error.into(),
             Error::Admin(refusal) => refusal.into(),
             Error::Refused(refusal) => refusal.into(),
+            // No operation of this interface changes pull requests.
+            Error::Pull(error) => Self::internal(&error),
             Error::Internal(detail) => Self::internal(&detail),
         }
     }
@@ -239,7 +241,9 @@ impl From<AdminRefusal> for ApiError {
             | AdminRefusal::UserExists
             | AdminRefusal::UserChanged
             | AdminRefusal::LastAdministrator
-            | AdminRefusal::LinkExpired => Self::internal(&text),
+            | AdminRefusal::LinkExpired
+            | AdminRefusal::NoPull
+            | AdminRefusal::PullNotOpen => Self::internal(&text),
         }
     }
 }

@@ -51,7 +51,7 @@ impl SignInProvider for Oidc {
         let ReturnedSignIn { code, state, issuer, error, error_description } = returned;
         let returned = Returned { code, state, iss: issuer, error, error_description };
         let person = Self::finish(self, &pending, returned, &address(redirect)?, now).await.map_err(not_proven)?;
-        // If `oidc-domains` is "*", the address can be missing or unverified. The subject then stands in for it.
+        // If `oidc-domains` is "*", the address can be missing or unverified. The subject then replaces it.
         let email = person.email.filter(|_| person.email_verified).unwrap_or_else(|| person.subject.clone());
         Ok(ProvenPerson { identity: Identity { issuer: person.issuer, subject: person.subject }, email })
     }

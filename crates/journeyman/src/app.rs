@@ -129,6 +129,7 @@ fn cases(settings: &Settings, store: &Arc<dyn Store>, engine: Engine, hosts: Cod
     UseCases::new(Parts {
         store: Arc::clone(store),
         engine,
+        pulls: Arc::new(hosts.local().clone()),
         forges: Arc::new(hosts),
         ids: Arc::new(Machine),
         agents: Arc::new(settings.agents.clone()),

@@ -48,9 +48,9 @@ pub(crate) mod program {
 mod storm;
 
 mod whole {
-    mod arrows;
-    mod dying;
+    mod crashing;
     mod given;
-    mod warm;
-    mod way;
+    mod idle_agents;
+    mod results;
+    mod takeover;
 }

@@ -16,12 +16,12 @@ use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 
 use self::check::breaches;
-use self::client::{Client, Remembered};
+use self::client::{Client, SentJob};
 use self::fleet::Machine;
 use crate::program::given::cluster;
 
 /// The maximum time from the end of a storm until no job is active.
-const REST: Duration = Duration::from_secs(180);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(180);
 
 const CLIENTS: u64 = 4;
 
@@ -65,11 +65,11 @@ fn storm(seed: u64, length: Duration) {
         inject_faults(seed, &machines, &server, begun + length, &mut faults);
         working.into_iter().map(|client| client.join().unwrap()).collect()
     });
-    let (jobs, logs): (Vec<Vec<Remembered>>, Vec<Vec<String>>) =
+    let (jobs, logs): (Vec<Vec<SentJob>>, Vec<Vec<String>>) =
         clients.into_iter().map(|client| (client.jobs, client.log)).unzip();
-    let jobs: Vec<Remembered> = jobs.into_iter().flatten().collect();
+    let jobs: Vec<SentJob> = jobs.into_iter().flatten().collect();
     let service = site.start_machine("witness", "api");
-    let end = Instant::now() + REST;
+    let end = Instant::now() + SETTLE_TIMEOUT;
     let active = || jobs.iter().filter(|job| service.get(&job.path)["status"] == "active").count();
     while active() > 0 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(500));
@@ -118,17 +118,17 @@ impl Recovery {
 
 /// Injects faults until `end`, and then ends those that still last. Faults that last for some time may overlap.
 fn inject_faults(seed: u64, machines: &[Machine], server: &Postgres, end: Instant, faults: &mut Vec<String>) {
-    let mut chance = StdRng::seed_from_u64(seed);
+    let mut rng = StdRng::seed_from_u64(seed);
     let mut lasting: Vec<(Instant, usize, Recovery)> = Vec::new();
     // Let the first jobs start.
     std::thread::sleep(Duration::from_millis(1500));
     while Instant::now() < end {
-        let place = chance.random_range(0..machines.len());
+        let place = rng.random_range(0..machines.len());
         let machine = &machines[place];
         // Some faults are shorter than a lease, and some are longer.
-        let length = Duration::from_millis(chance.random_range(500..7000));
+        let length = Duration::from_millis(rng.random_range(500..7000));
         let left = end.saturating_duration_since(Instant::now()).as_secs_f64();
-        let fault = match chance.random_range(0..100) {
+        let fault = match rng.random_range(0..100) {
             0..60 => {
                 machine.signal(Signal::KILL);
                 "kill"
@@ -145,7 +145,7 @@ fn inject_faults(seed: u64, machines: &[Machine], server: &Postgres, end: Instan
             78..84 => {
                 // The error may exceed a lease, the delay between two attempts, and the wait for the machine with the
                 // workspace.
-                machine.set_clock(chance.random_range(-60..60));
+                machine.set_clock(rng.random_range(-60..60));
                 lasting.push((Instant::now() + length, place, Recovery::SetClock));
                 "wrong clock"
             }
@@ -167,7 +167,7 @@ fn inject_faults(seed: u64, machines: &[Machine], server: &Postgres, end: Instan
             }
         };
         faults.push(format!("{left:.1}s before the end: {fault} {}", machine.name));
-        std::thread::sleep(Duration::from_millis(chance.random_range(50..900)));
+        std::thread::sleep(Duration::from_millis(rng.random_range(50..900)));
         lasting.retain(|(until, place, recovery)| {
             let is_over = *until <= Instant::now();
             if is_over {

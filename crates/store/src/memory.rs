@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, UserId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
@@ -25,7 +25,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, SecretValue};
-use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
+use journeyman_core::pull::{Comment, LocalPull, NewPull, PullState};
 use journeyman_core::rate::Window;
 use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::Run;
@@ -459,32 +459,6 @@ impl PullStore for MemoryStore {
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
         let tables = self.tables();
         Ok(tables.pulls.values().rev().filter(|pull| pull.repository == repository).cloned().collect())
-    }
-
-    async fn end_pull(
-        &self,
-        repository: String,
-        number: u64,
-        state: PullState,
-        between: Option<(Sha, Sha)>,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let mut tables = self.tables();
-        let open = tables.pulls.get_mut(&(repository, number)).filter(|pull| pull.state == PullState::Open);
-        let Some(pull) = open else { return Ok(false) };
-        pull.state = state;
-        pull.ended_at = Some(now);
-        pull.ended_between = between;
-        Ok(true)
-    }
-
-    async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError> {
-        let mut tables = self.tables();
-        let key = (repository, number);
-        let others = tables.comments.iter().filter(|(of, _)| *of == key).count();
-        let comment = Comment { place: others as u64 + 1, comment };
-        tables.comments.push((key, comment.clone()));
-        Ok(comment)
     }
 
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {

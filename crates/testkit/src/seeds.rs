@@ -6,6 +6,7 @@ use journeyman_core::ids::{KeyId, ProjectId, UserId};
 use journeyman_core::key::{self, ApiKey};
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::{self, Project, SecretChanges};
+use journeyman_core::pull::{self, NewComment, PullEnding};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::decide::PasswordChange;
 use journeyman_core::user::{self, PasswordHash, Role, Session, TokenHash, User};
@@ -40,6 +41,10 @@ pub trait Seeds {
     ) -> Result<(), AdminError>;
     /// Uses a sign-in link.
     async fn use_link(&self, link: TokenHash, user: User, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Ends a pull request.
+    async fn end_pull(&self, repository: &str, number: u64, ending: PullEnding) -> Result<(), AdminError>;
+    /// Adds a comment to a pull request.
+    async fn comment(&self, repository: &str, number: u64, comment: NewComment) -> Result<(), AdminError>;
 }
 
 #[async_trait]
@@ -111,6 +116,16 @@ impl<T: AdminStore + ?Sized> Seeds for T {
     async fn use_link(&self, link: TokenHash, user: User, audit: AuditEntry) -> Result<(), AdminError> {
         let subject = Subject::Link(link, user.name.clone());
         change(self, subject, move |state| user::decide::use_link(state, &user, audit.clone())).await.map(drop)
+    }
+
+    async fn end_pull(&self, repository: &str, number: u64, ending: PullEnding) -> Result<(), AdminError> {
+        let end = move |state: &_| pull::decide::end(state, ending.clone(), no_audit()).map(without_audit);
+        change(self, Subject::Pull(repository.to_owned(), number), end).await.map(drop)
+    }
+
+    async fn comment(&self, repository: &str, number: u64, comment: NewComment) -> Result<(), AdminError> {
+        let add = move |state: &_| pull::decide::comment(state, comment.clone(), no_audit()).map(without_audit);
+        change(self, Subject::Pull(repository.to_owned(), number), add).await.map(drop)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminError, Once, Subject};
 use journeyman_core::idempotency::Claim;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, UserId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
@@ -22,7 +22,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, SecretValue};
-use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
+use journeyman_core::pull::{Comment, LocalPull, NewPull};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
@@ -241,8 +241,6 @@ delegate! {
         read pull(repository: String, number: u64) -> Result<Option<LocalPull>, StoreError>;
         read open_pull_of(repository: String, head: String) -> Result<Option<LocalPull>, StoreError>;
         read pulls(repository: String) -> Result<Vec<LocalPull>, StoreError>;
-        write end_pull(repository: String, number: u64, state: PullState, between: Option<(Sha, Sha)>, now: Timestamp) -> Result<bool, StoreError>;
-        write comment(repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError>;
         read comments(repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
     }
 }

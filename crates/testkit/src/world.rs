@@ -21,13 +21,13 @@ pub struct World {
 }
 
 impl World {
-    /// Returns a world at 2027-01-15T08:00:00Z whose clock stands still.
+    /// Returns a world at 2027-01-15T08:00:00Z whose clock is stopped.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Self::at(Timestamp::from_micros(START))
     }
 
-    /// Returns a world at this time whose clock stands still.
+    /// Returns a world at this time whose clock is stopped.
     #[must_use]
     pub fn at(now: Timestamp) -> Arc<Self> {
         Arc::new(Self::starting(now, None))

@@ -127,7 +127,7 @@ async fn all_finished(store: &MemoryStore, records: &[ClientRecord]) {
     }
 }
 
-/// Plays the people who push to the agents' branches and merge their pull requests.
+/// Simulates people who push to the agents' branches and merge their pull requests.
 async fn people(world: Arc<World>) {
     while world.has_faults() {
         tokio::time::sleep(world.up_to(Duration::from_secs(5))).await;

@@ -6,7 +6,7 @@ use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::key::Scope;
 use journeyman_core::user::Role;
 
-use crate::given::{all, new_key, operator, shop};
+use super::given::{all, new_key, operator, shop};
 
 #[tokio::test]
 async fn concurrent_changes_of_different_fields_are_all_kept() {

@@ -46,6 +46,7 @@ fn fixture(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Op
         store: Arc::clone(&store),
         engine: engine.clone(),
         forges: Arc::new(FakeForges),
+        pulls: Arc::new(FakeForges),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),
         create_per_hour: 0,

@@ -9,7 +9,7 @@ use journeyman_core::ports::UpdateError;
 use journeyman_core::project::Project;
 use journeyman_testkit::FakeForges;
 
-use crate::given::{all, new_key, once, operator, shop};
+use super::given::{all, new_key, once, operator, shop};
 
 fn text<T>(answered: Answered<T>, shown: impl Fn(&T) -> String) -> (bool, String) {
     match answered {

@@ -205,7 +205,7 @@ pub struct PullDetail {
     pub mergeable: bool,
 }
 
-/// An error from showing, merging or closing a pull request.
+/// An error from showing or merging a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PullPagesError {
     /// The pull request does not exist.
@@ -236,9 +236,16 @@ pub trait PullPages: Send + Sync {
     /// Returns a pull request with its commits and its diff.
     async fn pull(&self, project: &Project, number: u64) -> Result<PullDetail, PullPagesError>;
 
-    /// Merges a pull request into its base. The merge commit names `by`.
-    async fn merge(&self, project: &Project, number: u64, by: &str) -> Result<(), PullPagesError>;
+    /// Merges the branches of an open pull request, and returns their commits before the merge. The merge commit names
+    /// `by`. If the branches are merged already, this changes nothing.
+    async fn merge(
+        &self,
+        project: &Project,
+        number: u64,
+        by: &str,
+        at: Timestamp,
+    ) -> Result<(Sha, Sha), PullPagesError>;
 
-    /// Closes a pull request.
-    async fn close(&self, project: &Project, number: u64) -> Result<(), PullPagesError>;
+    /// Returns the commits of the base and the head of a pull request; `None` if one of the branches was deleted.
+    async fn ends(&self, project: &Project, number: u64) -> Result<Option<(Sha, Sha)>, PullPagesError>;
 }

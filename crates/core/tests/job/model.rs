@@ -6,7 +6,7 @@
 //! continue after its lease was taken over. It may die between an effect on the code host and the report of that
 //! effect, which has the same consequences as a lost response.
 //!
-//! Time is relative: the clock stands still at `NOW`, and [`Action::Wait`] moves the time that the job waits for to
+//! Time is relative: the clock is stopped at `NOW`, and [`Action::Wait`] moves the time that the job waits for to
 //! `NOW`. This is equivalent to moving the clock, because the core only compares times with the current time.
 
 mod client;

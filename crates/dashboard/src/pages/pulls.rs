@@ -4,7 +4,6 @@ mod actions;
 mod badge;
 mod detail;
 mod list;
-mod opener;
 
 use axum::Router;
 use axum::extract::FromRequestParts;

@@ -9,11 +9,11 @@ use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::Pull;
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::ports::{CommitLine, JobStore, PullDetail, PullPages, PullPagesError, PullStore};
+use journeyman_core::ports::{CommitLine, JobStore, KeyStore, PullDetail, PullPages, PullPagesError, PullStore};
 use journeyman_core::project::Project;
-use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::pull::{LocalPull, NewPull, PullState};
 use journeyman_core::run::Usage;
-use journeyman_core::time::Timestamp;
+use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::Role;
 use uuid::Uuid;
 
@@ -55,14 +55,20 @@ impl PullPages for Fake {
         self.detail.clone()
     }
 
-    async fn merge(&self, project: &Project, number: u64, by: &str) -> Result<(), PullPagesError> {
+    async fn merge(
+        &self,
+        project: &Project,
+        number: u64,
+        by: &str,
+        _at: Timestamp,
+    ) -> Result<(Sha, Sha), PullPagesError> {
         self.calls.lock().unwrap().push(format!("merge {} {number} {by}", project.id));
-        self.change.clone()
+        let ends = ["a", "b"].map(|digit| digit.repeat(40).parse().unwrap());
+        self.change.clone().map(|()| ends.into())
     }
 
-    async fn close(&self, project: &Project, number: u64) -> Result<(), PullPagesError> {
-        self.calls.lock().unwrap().push(format!("close {} {number}", project.id));
-        self.change.clone()
+    async fn ends(&self, _project: &Project, _number: u64) -> Result<Option<(Sha, Sha)>, PullPagesError> {
+        self.change.clone().map(|()| None)
     }
 }
 
@@ -269,12 +275,18 @@ async fn a_branch_is_quoted_for_the_shell() {
 #[tokio::test]
 async fn merging_and_closing_redirect_to_the_pull_request() {
     let fake = Arc::new(Fake::with(detail(PullState::Open)));
-    for action in ["merge", "close"] {
-        let answer = send(&fake, Role::Member, Method::POST, &format!("/projects/shop/pulls/7/{action}")).await;
-        assert_eq!(answer.status, StatusCode::SEE_OTHER);
-        assert!(answer.header("location").starts_with("/projects/shop/pulls/7?done="));
+    let fixture = fixture(fake.clone()).await;
+    for (number, action, done) in [(7, "merge", "merged"), (6, "close", "closed")] {
+        let path = format!("/projects/shop/pulls/{number}");
+        let answer = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/{action}"), "").await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
+        assert_eq!(answer.header("location"), format!("{path}?done={done}"));
+        let pull = fixture.store.pull("shop".into(), number).await.unwrap().unwrap();
+        assert_eq!(pull.state.name(), done);
+        let audited = fixture.store.audit(None, 1).await.unwrap().remove(0).entry;
+        assert_eq!((audited.action, audited.subject), (format!("pull.{done}"), format!("shop#{number}")));
     }
-    assert_eq!(fake.calls(), ["merge shop 7 member", "close shop 7"]);
+    assert_eq!(fake.calls(), ["merge shop 7 member"]);
 }
 
 #[tokio::test]
@@ -306,7 +318,6 @@ async fn each_error_has_a_status_and_a_page() {
         for answer in [
             get(Fake::failing(&error), "/projects/shop/pulls/7").await,
             post(Fake::failing(&error), "/projects/shop/pulls/7/merge").await,
-            post(Fake::failing(&error), "/projects/shop/pulls/7/close").await,
         ] {
             assert_eq!(answer.status, status, "{error}");
             assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
@@ -380,11 +391,13 @@ async fn the_stylesheet_is_cached_only_under_its_versioned_url() {
 
 #[tokio::test]
 async fn a_comment_for_the_job_that_is_sent_twice_is_added_once() {
-    let mut detail = detail(PullState::Open);
-    detail.pull.created_at = detail.pull.created_at + Duration::from_secs(1);
-    let repository = detail.pull.repository.clone();
-    let fixture = fixture(Arc::new(Fake::with(detail))).await;
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
     let id = create_job(&fixture, "Fix the typo").await;
+    fixture.world.advance(Duration::from_secs(1));
+    let (title, body, head) = ("T".to_owned(), String::new(), "journeyman/x".to_owned());
+    let new = NewPull { title, body, head, base: None, draft: false, labels: vec![] };
+    let opened = fixture.store.open_pull("shop".into(), "main".into(), new, fixture.world.now()).await;
+    let number = opened.unwrap().unwrap().number;
     let claimed = fixture.engine.claim(WorkerId::from_uuid(Uuid::nil()), Duration::from_secs(60)).await.unwrap();
     let (sha, token): (Sha, _) = ("a".repeat(40).parse().unwrap(), claimed.unwrap().lease.token);
     let begun = TurnBegun {
@@ -397,17 +410,19 @@ async fn a_comment_for_the_job_that_is_sent_twice_is_added_once() {
     };
     let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
     let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };
-    let pull = Published::Opened(Pull { number: 7, url: "/projects/shop/pulls/7".into() });
+    let pull = Published::Opened(Pull { number, url: "https://example.com".into() });
     let finished =
         Report::Finished { outcome: Outcome::Published { pushed: Some(sha), pull }, usage: Usage::default() };
     for report in [Report::TurnBegun(begun), ended, finished] {
         fixture.engine.report(id, token, report).await.unwrap();
     }
     for _ in 0..2 {
-        let path = "/projects/shop/pulls/7/comments";
-        let sent = fixture.send(Some(Role::Member), Method::POST, path, "body=@journeyman+go+on&once=k1").await;
-        assert_eq!(sent.header("location"), "/projects/shop/pulls/7?done=sent", "{}", sent.body);
+        let path = format!("/projects/shop/pulls/{number}");
+        let form = "body=@journeyman+go+on&once=k1";
+        let sent = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/comments"), form).await;
+        assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+        assert_eq!(sent.header("location"), format!("{path}?done=sent"));
     }
     assert_eq!(fixture.store.messages(id).await.unwrap().len(), 2, "the first prompt, and the comment");
-    assert_eq!(fixture.store.comments(repository, 7).await.unwrap().len(), 1);
+    assert_eq!(fixture.store.comments("shop".into(), number).await.unwrap().len(), 1);
 }

@@ -40,7 +40,11 @@ async fn merged_tree(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<O
 
 impl LocalHost {
     /// Returns the commits of base and head; `None` if one of the branches was deleted.
-    pub(super) async fn ends(&self, path: &Path, pull: &LocalPull) -> Result<Option<(Sha, Sha)>, PullPagesError> {
+    pub(super) async fn branch_ends(
+        &self,
+        path: &Path,
+        pull: &LocalPull,
+    ) -> Result<Option<(Sha, Sha)>, PullPagesError> {
         let base = self.branch(path, &pull.base).await.map_err(|error| failed(&error))?;
         let head = self.branch(path, &pull.head).await.map_err(|error| failed(&error))?;
         Ok(base.zip(head))
@@ -62,7 +66,7 @@ impl LocalHost {
         let folders = blocking(move || Folders::look(&look)).await.map_err(|error| not_synced(&error))?;
         for _ in 0..MAX_ATTEMPTS {
             let deleted = || PullPagesError::Failed("a branch of the pull request was deleted".to_owned());
-            let (base, head) = self.ends(path, pull).await?.ok_or_else(deleted)?;
+            let (base, head) = self.branch_ends(path, pull).await?.ok_or_else(deleted)?;
             let contained =
                 self.git.at(path, ["merge-base", "--is-ancestor", head.as_str(), base.as_str()]).run().await;
             if contained.is_ok() {

@@ -1,4 +1,4 @@
-//! The pages of pull requests: commits, diff, merge and close.
+//! The pages of pull requests: commits, diff and merge.
 
 use async_trait::async_trait;
 use journeyman_core::ids::Sha;
@@ -84,7 +84,7 @@ impl PullPages for LocalHost {
         let pull = self.existing(&name, number).await?;
         let ends = match (&pull.ended_between, pull.state) {
             (Some(ends), PullState::Merged | PullState::Closed) => Some(ends.clone()),
-            _ => self.ends(&self.path(&name), &pull).await?,
+            _ => self.branch_ends(&self.path(&name), &pull).await?,
         };
         let Some((base, head)) = ends else {
             // A branch was deleted: the pull request still exists and can be closed.
@@ -97,24 +97,24 @@ impl PullPages for LocalHost {
         Ok(PullDetail { pull, commits, diff, diff_cut, mergeable })
     }
 
-    async fn merge(&self, project: &Project, number: u64, by: &str) -> Result<(), PullPagesError> {
+    async fn merge(
+        &self,
+        project: &Project,
+        number: u64,
+        by: &str,
+        at: Timestamp,
+    ) -> Result<(Sha, Sha), PullPagesError> {
         let name = name(project)?;
         let pull = self.existing(&name, number).await?;
         if pull.state != PullState::Open {
             return Err(PullPagesError::NotOpen);
         }
-        let now = self.clock.now();
-        let ends = self.merge_branches(&self.path(&name), &pull, by, now).await?;
-        let ended = self.pulls.end_pull(name, number, PullState::Merged, Some(ends), now).await;
-        if ended.map_err(|error| store(&error))? { Ok(()) } else { Err(PullPagesError::NotOpen) }
+        self.merge_branches(&self.path(&name), &pull, by, at).await
     }
 
-    async fn close(&self, project: &Project, number: u64) -> Result<(), PullPagesError> {
+    async fn ends(&self, project: &Project, number: u64) -> Result<Option<(Sha, Sha)>, PullPagesError> {
         let name = name(project)?;
         let pull = self.existing(&name, number).await?;
-        // A pull request with a deleted branch can be closed too.
-        let ends = self.ends(&self.path(&name), &pull).await.ok().flatten();
-        let ended = self.pulls.end_pull(name, number, PullState::Closed, ends, self.clock.now()).await;
-        if ended.map_err(|error| store(&error))? { Ok(()) } else { Err(PullPagesError::NotOpen) }
+        self.branch_ends(&self.path(&name), &pull).await
     }
 }

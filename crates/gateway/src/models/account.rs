@@ -53,7 +53,7 @@ struct Used {
     /// The money that the run has spent, in millionths of a US dollar, including what is set aside.
     spent: u64,
     failure: Option<ModelFailure>,
-    /// `true` if a call with tools was made. Such calls carry the turn; others, such as for a title or a summary, say
+    /// `true` if a call with tools was made. Such calls advance the turn; others, such as for a title or a summary, say
     /// nothing about its outcome.
     has_main: bool,
 }

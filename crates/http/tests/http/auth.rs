@@ -220,9 +220,9 @@ async fn the_last_use_of_a_key_is_stored() {
 }
 
 #[derive(Default)]
-struct Marked(std::sync::Mutex<Vec<bool>>);
+struct RecordingConnection(std::sync::Mutex<Vec<bool>>);
 
-impl ClientConnection for Marked {
+impl ClientConnection for RecordingConnection {
     fn set_authenticated(&self, authenticated: bool) {
         self.0.lock().unwrap().push(authenticated);
     }
@@ -244,14 +244,14 @@ async fn the_connection_of_each_request_is_marked_as_authenticated_or_not() {
         // Pages require a session.
         ("GET", "/projects", &service.key, &[false]),
     ] {
-        let marked = std::sync::Arc::new(Marked::default());
-        let connection = std::sync::Arc::clone(&marked) as std::sync::Arc<dyn ClientConnection>;
+        let recorded = std::sync::Arc::new(RecordingConnection::default());
+        let connection = std::sync::Arc::clone(&recorded) as std::sync::Arc<dyn ClientConnection>;
         service
             .call(method, path, r#"{"prompt":"x"}"#, |request| {
                 bearer(key)(request);
                 request.extensions_mut().insert(connection);
             })
             .await;
-        assert_eq!(*marked.0.lock().unwrap(), expected, "{method} {path} {key}");
+        assert_eq!(*recorded.0.lock().unwrap(), expected, "{method} {path} {key}");
     }
 }

@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use journeyman_app::{Parts, UseCases};
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
-use journeyman_core::ids::WorkerId;
+use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
@@ -40,10 +40,10 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 /// A fake of diffs, git and pull requests.
-struct Outside;
+struct FakeRepository;
 
 #[async_trait]
-impl Diffs for Outside {
+impl Diffs for FakeRepository {
     async fn diff(&self, _: &Project, job: &Job) -> Result<Bytes, DiffError> {
         if job.title == "no diff" {
             return Err(DiffError::Unavailable("the repository is unavailable".into()));
@@ -53,7 +53,7 @@ impl Diffs for Outside {
 }
 
 #[async_trait]
-impl GitServer for Outside {
+impl GitServer for FakeRepository {
     fn needs_write(&self, path: &str, _: &str) -> bool {
         path != "/git-upload-pack"
     }
@@ -88,14 +88,14 @@ impl Passwords for NoPasswords {
 
 /// A fake of a machine, whose sandbox is not tested until [`Containing::containment`] is called.
 #[derive(Default)]
-pub(crate) struct PaperMachine {
+pub(crate) struct FakeMachine {
     tries: AtomicU64,
     /// `true` if the container engine is unreachable.
     pub(crate) is_away: AtomicBool,
 }
 
 #[async_trait]
-impl Containing for PaperMachine {
+impl Containing for FakeMachine {
     async fn containment(&self) -> Containment {
         self.tries.store(1, Ordering::SeqCst);
         let note = |text: &str| text.to_owned();
@@ -103,7 +103,7 @@ impl Containing for PaperMachine {
             Guarantee { name: "files", holds: true, note: note("none") },
             Guarantee { name: "memory", holds: false, note: note("no control groups") },
         ];
-        Containment { sandbox: "paper", guarantees, given_up: vec!["memory".to_owned()] }
+        Containment { sandbox: "fake", guarantees, given_up: vec!["memory".to_owned()] }
     }
 
     fn seen(&self) -> Option<Containment> {
@@ -121,23 +121,23 @@ impl Containing for PaperMachine {
 }
 
 /// A fake of meters, with fixed counts.
-struct PaperMeter;
+struct FakeMeter;
 
-impl ConnectionMeter for PaperMeter {
+impl ConnectionMeter for FakeMeter {
     fn connection_totals(&self) -> ConnectionTotals {
         let (refused, closed) = ([("address_limit", 3)].into(), [("idle_timeout", 4)].into());
         ConnectionTotals { limit: 100, authenticated: 1, unauthenticated: 2, accepted: 9, refused, closed }
     }
 }
 
-impl DutyMeter for PaperMeter {
+impl DutyMeter for FakeMeter {
     fn duties(&self) -> Vec<DutyTotals> {
         let (last_success, last_duration) = (Some(Timestamp::from_micros(7_000_000)), Duration::from_millis(1500));
         vec![DutyTotals { name: "retention", runs: 3, failures: 1, last_success, last_duration }]
     }
 }
 
-impl ModelMeter for PaperMeter {
+impl ModelMeter for FakeMeter {
     fn model_totals(&self) -> ModelTotals {
         let calls = [("ok", 2), ("model_cut", 1)].map(|(outcome, count)| (outcome.to_owned(), count)).into();
         let tokens = Tokens { input: 100, cached: 40, cache_written: 0, output: 10 };
@@ -146,7 +146,7 @@ impl ModelMeter for PaperMeter {
 }
 
 #[async_trait]
-impl PullPages for Outside {
+impl PullPages for FakeRepository {
     async fn pulls(&self, _: &Project) -> Result<Vec<LocalPull>, PullPagesError> {
         Ok(Vec::new())
     }
@@ -155,12 +155,12 @@ impl PullPages for Outside {
         Err(PullPagesError::NotFound)
     }
 
-    async fn merge(&self, _: &Project, _: u64, _: &str) -> Result<(), PullPagesError> {
-        Ok(())
+    async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<(Sha, Sha), PullPagesError> {
+        Err(PullPagesError::NotFound)
     }
 
-    async fn close(&self, _: &Project, _: u64) -> Result<(), PullPagesError> {
-        Ok(())
+    async fn ends(&self, _: &Project, _: u64) -> Result<Option<(Sha, Sha)>, PullPagesError> {
+        Err(PullPagesError::NotFound)
     }
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct Service {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) engine: Engine,
     pub(crate) world: Arc<World>,
-    pub(crate) machine: Arc<PaperMachine>,
+    pub(crate) machine: Arc<FakeMachine>,
     pub(crate) key: String,
     pub(crate) shutdown: CancellationToken,
 }
@@ -207,12 +207,13 @@ impl Answer {
 pub(crate) async fn service() -> Service {
     let (world, store) = (World::new(), Arc::new(MemoryStore::default()));
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
-    let (outside, machine) = (Arc::new(Outside), Arc::new(PaperMachine::default()));
+    let (repository, machine) = (Arc::new(FakeRepository), Arc::new(FakeMachine::default()));
     let agents = Arc::new(agents());
     let cases = UseCases::new(Parts {
         store: store.clone(),
         engine: engine.clone(),
         forges: Arc::new(FakeForges),
+        pulls: Arc::new(FakeForges),
         ids: world.clone(),
         agents: agents.clone(),
         create_per_hour: 100,
@@ -223,16 +224,16 @@ pub(crate) async fn service() -> Service {
         engine: engine.clone(),
         store: store.clone(),
         ids: world.clone(),
-        diffs: outside.clone(),
-        git: outside.clone(),
-        pulls: outside,
+        diffs: repository.clone(),
+        git: repository.clone(),
+        pulls: repository,
         passwords: Arc::new(NoPasswords),
         provider: None,
         clock: world.clone(),
         machine: Some(machine.clone()),
-        models: Some(Arc::new(PaperMeter)),
-        connections: Some(Arc::new(PaperMeter)),
-        duties: Some(Arc::new(PaperMeter)),
+        models: Some(Arc::new(FakeMeter)),
+        connections: Some(Arc::new(FakeMeter)),
+        duties: Some(Arc::new(FakeMeter)),
     };
     let settings = Settings {
         public_url: "http://localhost:8080".into(),

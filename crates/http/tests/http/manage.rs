@@ -10,11 +10,11 @@ async fn a_project_is_created_read_changed_and_deleted() {
     let service = service().await;
     let body = json!({
         "id": "web", "repository": "https://example.com/web.git", "ref": "main",
-        "codeHost": {"token": "ghp_hush"}, "secrets": {"NPM_TOKEN": "hush"}, "environment": {"CI": "1"},
+        "codeHost": {"token": "ghp_s3cret"}, "secrets": {"NPM_TOKEN": "s3cret"}, "environment": {"CI": "1"},
     });
     let made = service.post("/v2/projects", &body.to_string()).await;
     assert_eq!(made.status, 201, "{made:?}");
-    assert!(!made.text.contains("hush"), "{}", made.text);
+    assert!(!made.text.contains("s3cret"), "{}", made.text);
     let project = made.json();
     assert_eq!(project["secrets"], json!(["NPM_TOKEN"]));
     assert_eq!(project["codeHost"], json!({"kind": null, "username": null, "hasToken": true}));

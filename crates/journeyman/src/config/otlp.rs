@@ -115,9 +115,9 @@ mod tests {
         let fields = headers(&path).unwrap();
         assert_eq!(fields[0], ("authorization".to_owned(), SecretValue("Bearer abc".to_owned())));
         assert_eq!(fields.len(), 2);
-        std::fs::write(&path, "x: y\nhush\n").unwrap();
+        std::fs::write(&path, "x: y\ns3cret\n").unwrap();
         let error = headers(&path).unwrap_err().to_string();
-        assert!(error.contains("line 2") && !error.contains("hush"), "{error}");
+        assert!(error.contains("line 2") && !error.contains("s3cret"), "{error}");
         let missing = headers(&dir.path().join("none")).unwrap_err().to_string();
         assert!(missing.contains("cannot be read"), "{missing}");
     }

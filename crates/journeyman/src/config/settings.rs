@@ -431,13 +431,16 @@ mod tests {
             (Layer { workers: Some(0), ..Layer::default() }, "workers"),
             (Layer { lease: Some("1s".parse().expect("a span")), ..Layer::default() }, "lease"),
             (Layer { lease: Some("16m".parse().expect("a span")), ..Layer::default() }, "lease"),
-            (Layer { database_url: Some("postgres://u:hush@h/d".into()), ..Layer::default() }, "JOURNEYMAN_MASTER_KEY"),
-            (Layer { database_url: Some("postgres:u:hush@h/d".into()), ..Layer::default() }, "database-url"),
+            (
+                Layer { database_url: Some("postgres://u:s3cret@h/d".into()), ..Layer::default() },
+                "JOURNEYMAN_MASTER_KEY",
+            ),
+            (Layer { database_url: Some("postgres:u:s3cret@h/d".into()), ..Layer::default() }, "database-url"),
             (Layer { database_connections: Some(1), ..Layer::default() }, "database-connections"),
             (Layer { role, ..Layer::default() }, "role"),
             (Layer { blob_url: Some("ftp://x/y".into()), ..Layer::default() }, "blob-url"),
             (Layer { blob_url: Some("x".into()), ..Layer::default() }, "blob-url"),
-            (Layer { database_url: Some("mysql://u:hush@h/d".into()), ..Layer::default() }, "database-url"),
+            (Layer { database_url: Some("mysql://u:s3cret@h/d".into()), ..Layer::default() }, "database-url"),
             (Layer { database_url: Some("sqlite:".into()), ..Layer::default() }, "database-url"),
             (Layer { public_url: Some("ftp://x".into()), ..Layer::default() }, "public-url"),
             (Layer { public_url: Some("https://me@x".into()), ..Layer::default() }, "public-url"),
@@ -445,13 +448,13 @@ mod tests {
         ];
         for (layer, named) in cases {
             let error = format!("{:#}", resolve(layer).expect_err(named));
-            assert!(error.contains(named) && !error.contains("hush"), "{error}");
+            assert!(error.contains(named) && !error.contains("s3cret"), "{error}");
         }
     }
 
     #[test]
     fn an_empty_list_of_roles_is_refused_with_each_database() {
-        for database_url in [None, Some("postgres://u:hush@h/d".to_owned())] {
+        for database_url in [None, Some("postgres://u:s3cret@h/d".to_owned())] {
             let master_key_file = Some("/k".into());
             let layer = Layer { role: Some(Vec::new()), database_url, master_key_file, ..Layer::default() };
             let text = resolve(layer).expect_err("refused").to_string();
@@ -487,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_database_is_shown_without_its_password() {
-        for url in ["postgres://u:h@sh@db.example:5432/jobs?password=hush", "postgres://db.example:5432/jobs"] {
+        for url in ["postgres://u:h@sh@db.example:5432/jobs?password=s3cret", "postgres://db.example:5432/jobs"] {
             assert_eq!(format!("{:?}", Database::Postgres(url.to_owned())), "postgres://db.example:5432/jobs");
         }
     }

@@ -103,7 +103,7 @@ fn a_misbehaving_agent_ends_only_its_run() {
 
 /// Agents that violate the protocol when they start: a name, the script, the code of the reason, and parts of its text.
 /// Another attempt would fail in the same way, so there is only one.
-const FALSE_STARTS: &[(&str, &str, &str, &[&str])] = &[
+const FAILING_STARTS: &[(&str, &str, &str, &[&str])] = &[
     (
         "exiting",
         "echo no license >&2; exit 7",
@@ -134,7 +134,7 @@ const FALSE_STARTS: &[(&str, &str, &str, &[&str])] = &[
 #[test]
 fn an_agent_that_cannot_start_is_tried_once_and_the_reason_says_why() {
     let mut config = "lease = \"3s\"\nworkers = 8\nwarm-agents = 0\n".to_owned();
-    for (name, ..) in FALSE_STARTS {
+    for (name, ..) in FAILING_STARTS {
         config.push_str(&format!(
             "[agents.{name}]\ncommand = [\"sh\", \"DIR/{name}.sh\"]\nreadable = [\"DIR/{name}.sh\"]\n\
              initialize-seconds = 2\n"
@@ -142,12 +142,12 @@ fn an_agent_that_cannot_start_is_tried_once_and_the_reason_says_why() {
     }
     let site = site_with(&config);
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
-    for (name, script, ..) in FALSE_STARTS {
+    for (name, script, ..) in FAILING_STARTS {
         let id = r#"id() { printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p'; }"#;
         std::fs::write(site.path(&format!("{name}.sh")), format!("{id}\n{script}\n")).unwrap();
     }
     let service = site.start();
-    for (name, _, code, words) in FALSE_STARTS {
+    for (name, _, code, words) in FAILING_STARTS {
         let body = json!({ "prompt": "x", "agent": name });
         let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
         assert_eq!(status, 201, "{record}");

@@ -39,15 +39,15 @@ const SYSTEM_CALLS: [(&str, libc::c_long); 8] = [
 /// [`SYSTEM_CALLS`] stand for the numbers there.
 const ATTACKS: &[(&str, Control, &str)] = &[
     // Data of the service and the host.
-    ("the environment of the first process", Unknown, "grep -qa hush-planted /proc/1/environ"),
-    ("the environment of all processes", Works, "cat /proc/[0-9]*/environ 2>/dev/null | grep -qa hush-planted"),
+    ("the environment of the first process", Unknown, "grep -qa s3cret-planted /proc/1/environ"),
+    ("the environment of all processes", Works, "cat /proc/[0-9]*/environ 2>/dev/null | grep -qa s3cret-planted"),
     ("the database", Works, "head -c 1 $DIR/data/journeyman.db | grep -q ."),
     ("the master key", Works, "grep -q . $DIR/data/master.key"),
     ("other workspaces", Works, "ls $DIR/data/workspaces/*/tree"),
     ("repositories of the code host", Works, "ls $DIR/data/repositories/shop.git/HEAD"),
     ("files of the host", Works, "grep -q . $DIR/people/README.md"),
     ("password hashes", WorksAsRoot, "head -c 1 /etc/shadow | grep -q ."),
-    ("a descriptor that the service was started with", Works, "cat <&9 | grep -q hush-open"),
+    ("a descriptor that the service was started with", Works, "cat <&9 | grep -q s3cret-open"),
     // Files and settings that a sandbox must not write.
     ("a file in /usr", WorksAsRoot, "touch /usr/.hostile && rm /usr/.hostile"),
     ("a file in /etc", WorksAsRoot, "touch /etc/.hostile && rm /etc/.hostile"),
@@ -168,9 +168,9 @@ fn try_attacks(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
     let begin = format!("printf '{text}' > ~/elf32; chmod 755 ~/elf32\n");
     site.people_commit("attack.sh", &format!("{begin}{script}"));
     // Start the service with an open file, as a shell may.
-    std::fs::write(site.path("open"), "hush-open\n").unwrap();
+    std::fs::write(site.path("open"), "s3cret-open\n").unwrap();
     let mut wrapper = std::process::Command::new("sh");
-    wrapper.args(["-c", "exec 9<\"$0\"; exec \"$@\""]).arg(site.path("open")).env("PLANTED", "hush-planted");
+    wrapper.args(["-c", "exec 9<\"$0\"; exec \"$@\""]).arg(site.path("open")).env("PLANTED", "s3cret-planted");
     let service = site.start_wrapped(wrapper);
     let variables = [
         ("DIR", site.dir.path().display().to_string()),

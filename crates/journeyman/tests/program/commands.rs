@@ -41,7 +41,7 @@ fn keys_are_created_listed_and_revoked_while_a_service_runs() {
 fn projects_are_managed_while_a_service_runs() {
     let site = site();
     let service = site.start();
-    std::fs::write(site.path("token"), "ghp_hush\n").unwrap();
+    std::fs::write(site.path("token"), "ghp_s3cret\n").unwrap();
     let token = site.path("token");
     let made = site.succeed(&[
         "project",
@@ -60,7 +60,7 @@ fn projects_are_managed_while_a_service_runs() {
         "--secret-use",
         "NPM=setup,agent",
     ]);
-    assert!(!made.contains("hush"), "{made}");
+    assert!(!made.contains("s3cret"), "{made}");
     let project = service.get("/v2/projects/web");
     assert_eq!((project["codeHost"]["hasToken"].clone(), project["secrets"][0].clone()), (true.into(), "NPM".into()));
     assert_eq!(project["secretUses"]["NPM"], serde_json::json!(["setup", "agent"]));
@@ -201,7 +201,7 @@ fn a_first_start_that_is_killed_at_any_moment_can_be_repeated() {
 #[test]
 fn the_demo_shows_a_job_and_its_follow_up_and_prints_the_record() {
     // Variables that are set for other services must not affect a demo.
-    let foreign = [("JOURNEYMAN_DATA_DIR", "/nowhere"), ("JOURNEYMAN_MASTER_KEY", "hush"), ("JOURNEYMAN_WORKERS", "x")];
+    let foreign = [("JOURNEYMAN_DATA_DIR", "/nowhere"), ("JOURNEYMAN_MASTER_KEY", "x"), ("JOURNEYMAN_WORKERS", "x")];
     let output = Command::new(program()).args(["demo", "--exit"]).envs(foreign).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let stdout = String::from_utf8(output.stdout.clone()).unwrap();

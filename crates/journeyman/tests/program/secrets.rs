@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::given::site;
 
-const VALUE: &str = "hush-9f8e7d6c-hush";
+const VALUE: &str = "s3cret-9f8e-s3cret";
 
 #[test]
 fn a_secret_reaches_only_its_uses_and_its_value_is_never_shown() {

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::client::{Known, Remembered};
+use super::client::{Known, SentJob};
 use crate::program::given::{Service, Site, git};
 
 /// Returns a description of each broken promise; empty if the service kept all of them.
-pub(super) fn breaches(site: &Site, service: &Service, jobs: &[Remembered]) -> Vec<String> {
+pub(super) fn breaches(site: &Site, service: &Service, jobs: &[SentJob]) -> Vec<String> {
     let mut breaches = Vec::new();
     for job in jobs {
         let mut breach = |text: String| breaches.push(format!("{}: {text}", job.path));
@@ -29,7 +29,7 @@ pub(super) fn breaches(site: &Site, service: &Service, jobs: &[Remembered]) -> V
     }
     let pulls = git(&site.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/journeyman"]);
     for name in pulls.lines().filter(|name| name.contains("-conflict-")) {
-        breaches.push(format!("the branch {name}: the system contradicted itself"));
+        breaches.push(format!("the branch {name}: the service conflicted with its own push"));
     }
     breaches
 }
@@ -41,7 +41,7 @@ fn text_of(message: &Value) -> String {
 }
 
 /// Checks that the job has each accepted message once, in the order of sending, and no refused message.
-fn check_messages(job: &Remembered, messages: &[Value], breach: &mut impl FnMut(String)) {
+fn check_messages(job: &SentJob, messages: &[Value], breach: &mut impl FnMut(String)) {
     let stored: Vec<String> = messages.iter().map(text_of).collect();
     let once: BTreeSet<&String> = stored.iter().collect();
     if once.len() != stored.len() {
@@ -55,7 +55,7 @@ fn check_messages(job: &Remembered, messages: &[Value], breach: &mut impl FnMut(
     };
     let expected: Vec<&String> = job.messages.iter().filter(|sent| is_expected(sent)).map(|sent| &sent.text).collect();
     if expected != stored.iter().collect::<Vec<_>>() {
-        breach(format!("sent and answered: {expected:?}\nstored: {stored:?}\nremembered: {:?}", job.messages));
+        breach(format!("sent and answered: {expected:?}\nstored: {stored:?}\nrecorded: {:?}", job.messages));
     }
     for message in messages {
         match message["status"].as_str().unwrap() {
@@ -70,7 +70,7 @@ fn check_messages(job: &Remembered, messages: &[Value], breach: &mut impl FnMut(
 
 /// Checks that the branch has the line of each finished message once and in order, and that the receipts name the
 /// commits of the branch.
-fn check_branch(site: &Site, job: &Remembered, messages: &[Value], breach: &mut impl FnMut(String)) {
+fn check_branch(site: &Site, job: &SentJob, messages: &[Value], breach: &mut impl FnMut(String)) {
     let id = job.path.rsplit('/').next().unwrap();
     let repository = site.repository();
     let heads = git(&repository, &["for-each-ref", "--format=%(refname)", "refs/heads/journeyman"]);
@@ -103,7 +103,7 @@ fn check_branch(site: &Site, job: &Remembered, messages: &[Value], breach: &mut 
 }
 
 /// Checks that the log has no gaps, that runs do not overlap, and that each run ends.
-fn check_log(service: &Service, job: &Remembered, breach: &mut impl FnMut(String)) {
+fn check_log(service: &Service, job: &SentJob, breach: &mut impl FnMut(String)) {
     let (mut after, mut open) = (0, None);
     loop {
         let page = service.get(&format!("{}/events?limit=1000&after={after}", job.path));

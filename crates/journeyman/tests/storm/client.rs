@@ -26,7 +26,7 @@ pub(super) struct Sent {
 
 /// A job, as its client recorded it, with its messages in the order of sending.
 #[derive(Debug)]
-pub(super) struct Remembered {
+pub(super) struct SentJob {
     pub(super) path: String,
     pub(super) messages: Vec<Sent>,
 }
@@ -40,34 +40,34 @@ enum Answer {
 
 pub(super) struct Client {
     number: u64,
-    chance: StdRng,
+    rng: StdRng,
     http: reqwest::blocking::Client,
     key: String,
     urls: Vec<String>,
     count: u64,
-    pub(super) jobs: Vec<Remembered>,
+    pub(super) jobs: Vec<SentJob>,
     pub(super) log: Vec<String>,
 }
 
 impl Client {
     pub(super) fn new(number: u64, seed: u64, key: &str, urls: &[String]) -> Self {
         let http = reqwest::blocking::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
-        let chance = StdRng::seed_from_u64(seed.wrapping_mul(31).wrapping_add(number));
+        let rng = StdRng::seed_from_u64(seed.wrapping_mul(31).wrapping_add(number));
         let (key, urls) = (key.to_owned(), urls.to_vec());
-        Self { number, chance, http, key, urls, count: 0, jobs: Vec::new(), log: Vec::new() }
+        Self { number, rng, http, key, urls, count: 0, jobs: Vec::new(), log: Vec::new() }
     }
 
     /// Creates jobs and sends messages until `end`.
     pub(super) fn work(&mut self, end: Instant) {
         while Instant::now() < end {
-            if self.jobs.is_empty() || self.jobs.len() < 6 && self.chance.random_bool(0.15) {
+            if self.jobs.is_empty() || self.jobs.len() < 6 && self.rng.random_bool(0.15) {
                 self.create();
-            } else if self.chance.random_bool(0.1) {
+            } else if self.rng.random_bool(0.1) {
                 self.cancel();
             } else {
                 self.send();
             }
-            let pause = self.chance.random_range(50..1200);
+            let pause = self.rng.random_range(50..1200);
             std::thread::sleep(Duration::from_millis(pause));
         }
     }
@@ -76,35 +76,35 @@ impl Client {
     fn prompt(&mut self) -> (String, String) {
         self.count += 1;
         let name = format!("c{}m{}", self.number, self.count);
-        let sleep = self.chance.random_range(0..6);
+        let sleep = self.rng.random_range(0..6);
         (name.clone(), format!("[[append log.txt|{name}]][[sleep 0.{sleep}]]"))
     }
 
     fn create(&mut self) {
         let (text, prompt) = self.prompt();
         // Always use an idempotency key: without one, the client could not identify a job whose answer was lost.
-        let answer = self.insist("/v2/agent/shop/job", &json!({ "prompt": prompt }), &text);
+        let answer = self.send_until_accepted("/v2/agent/shop/job", &json!({ "prompt": prompt }), &text);
         if let Some(record) = answer {
             let path = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
-            self.jobs.push(Remembered { path, messages: vec![Sent { text, known: Known::Accepted }] });
+            self.jobs.push(SentJob { path, messages: vec![Sent { text, known: Known::Accepted }] });
         }
     }
 
     /// Cancels a random job. Regardless of the answer, each message must then be finished with its commits, or
     /// cancelled without commits.
     fn cancel(&mut self) {
-        let job = self.chance.random_range(0..self.jobs.len());
+        let job = self.rng.random_range(0..self.jobs.len());
         let path = format!("{}/cancel", self.jobs[job].path);
         self.call(&path, &json!({}), None);
     }
 
     fn send(&mut self) {
-        let job = self.chance.random_range(0..self.jobs.len());
+        let job = self.rng.random_range(0..self.jobs.len());
         let (text, prompt) = self.prompt();
         let path = format!("{}/message", self.jobs[job].path);
         let body = json!({ "prompt": prompt });
-        let known = if self.chance.random_bool(0.5) {
-            match self.insist(&path, &body, &text) {
+        let known = if self.rng.random_bool(0.5) {
+            match self.send_until_accepted(&path, &body, &text) {
                 Some(_) => Known::Accepted,
                 None => Known::Unclear,
             }
@@ -120,7 +120,7 @@ impl Client {
 
     /// Sends a request with an idempotency key to random machines until one of them accepts it; returns `None` after a
     /// minute.
-    fn insist(&mut self, path: &str, body: &Value, key: &str) -> Option<Value> {
+    fn send_until_accepted(&mut self, path: &str, body: &Value, key: &str) -> Option<Value> {
         let end = Instant::now() + Duration::from_secs(60);
         while Instant::now() < end {
             if let Answer::Success(record) = self.call(path, body, Some(key)) {
@@ -132,7 +132,7 @@ impl Client {
     }
 
     fn call(&mut self, path: &str, body: &Value, key: Option<&str>) -> Answer {
-        let url = &self.urls[self.chance.random_range(0..self.urls.len())];
+        let url = &self.urls[self.rng.random_range(0..self.urls.len())];
         let mut request = self.http.post(format!("{url}{path}")).bearer_auth(&self.key).json(body);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);

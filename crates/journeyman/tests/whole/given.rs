@@ -31,7 +31,7 @@ use journeyman_worker::{ContainmentCheck, Host, IdleAgentLimits, Limits, Resourc
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::dying::{Dying, DyingForges, Moment};
+use super::crashing::{CrashingForges, CrashingMachine, Moment};
 use crate::binary::program;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -50,7 +50,7 @@ pub(crate) struct Harness {
     pub(crate) diffs: MirrorDiffs,
     pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
-    world: Arc<World>,
+    pub(super) world: Arc<World>,
 }
 
 impl Drop for Harness {
@@ -248,13 +248,13 @@ impl Harness {
         self.start_worker_on(host, 12, limits)
     }
 
-    /// Starts a worker on another machine, which dies at `moment` of its next run.
-    pub(crate) fn start_dying_machine(&self, name: &str, moment: Moment, limits: Limits) -> Arc<Dying> {
-        let dying = Dying::new(self.hosts.clone(), moment);
-        let store = Arc::new(Tapped::new(self.store.clone(), dying.clone()));
-        let host = self.other_machine(name, store, Arc::new(DyingForges(dying.clone())));
+    /// Starts a worker on another machine, which crashes at `moment` of its next run.
+    pub(crate) fn start_crashing_machine(&self, name: &str, moment: Moment, limits: Limits) -> Arc<CrashingMachine> {
+        let machine = CrashingMachine::new(self.hosts.clone(), moment);
+        let store = Arc::new(Tapped::new(self.store.clone(), machine.clone()));
+        let host = self.other_machine(name, store, Arc::new(CrashingForges(machine.clone())));
         self.start_worker_on(host, 11, limits);
-        dying
+        machine
     }
 
     /// Returns the number of pull requests on the code host.

@@ -1,4 +1,4 @@
-//! Administrative changes: of projects, keys and users.
+//! Administrative changes: of projects, keys, users and pull requests.
 
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject};
@@ -7,6 +7,7 @@ use journeyman_core::ids::{JobId, ProjectId, UserId};
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, SessionsToEnd};
 use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::pull::{Comment, NewComment};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, User};
 
@@ -52,6 +53,7 @@ impl AdminTables for Tables {
                 let has_identity = |user: &User| identity.is_some() && user.identity == *identity;
                 state.name_is_taken = self.users.values().any(|user| user.name == *name || has_identity(user));
             }
+            Subject::Pull(repository, number) => state.pull = self.pulls.get(&(repository.clone(), *number)).cloned(),
             Subject::Link(hash, name) => {
                 state.link = self.links.get(hash).cloned();
                 match state.link.as_ref().and_then(|link| link.user) {
@@ -74,6 +76,8 @@ impl AdminTables for Tables {
             AdminRow::SessionsEnded(which) => self.end_sessions(which),
             AdminRow::LinkDeleted(hash) => drop(self.links.remove(&hash)),
             AdminRow::LinksDeleted(user) => self.links.retain(|_, link| link.user != Some(user)),
+            AdminRow::Pull(pull) => drop(self.pulls.insert((pull.repository.clone(), pull.number), *pull)),
+            AdminRow::Comment { repository, number, comment } => self.add_comment((repository, number), comment),
         }
         Ok(())
     }
@@ -123,6 +127,11 @@ impl Tables {
     fn put_key(&mut self, key: ApiKey) {
         let last_used_at = self.keys.get(&key.id).and_then(|known| known.last_used_at);
         self.keys.insert(key.id, ApiKey { last_used_at, ..key });
+    }
+
+    fn add_comment(&mut self, pull: (String, u64), comment: NewComment) {
+        let others = self.comments.iter().filter(|(of, _)| *of == pull).count();
+        self.comments.push((pull, Comment { place: others as u64 + 1, comment }));
     }
 
     pub(super) fn end_sessions(&mut self, which: SessionsToEnd) {

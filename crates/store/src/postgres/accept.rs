@@ -184,7 +184,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Reads the results of [`Needs::calls`]. The columns of a row tell its table.
+    /// Reads the results of [`Needs::calls`]. The columns of a row identify its table.
     pub(super) fn read(answers: &[Vec<Row>]) -> Result<Self, PgError> {
         let mut tables = Self::default();
         for row in answers.iter().flatten() {

@@ -1,4 +1,4 @@
-//! The statements of administrative changes: of projects, keys and users.
+//! The statements of administrative changes: of projects, keys, users and pull requests.
 //!
 //! A change takes two round trips: one locks and loads the rows of its subject, the other writes and commits. An
 //! idempotency key adds one.
@@ -11,6 +11,7 @@ use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, SessionsToEnd, StoreError};
 use journeyman_core::project::Project;
+use journeyman_core::pull::{LocalPull, NewComment};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Session as SignedIn, TokenHash, User};
 
@@ -21,6 +22,7 @@ use super::error::PgError;
 use super::keys::audit;
 use super::pipeline::{Call, call};
 use super::projects::PROJECT;
+use super::pulls::PULLS_LOCK;
 use super::session::Session;
 use crate::admin::Answers;
 use crate::rows::{self, to_json};
@@ -121,6 +123,10 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             let taken = "SELECT 1 FROM users WHERE name = $1 OR (issuer = $2 AND subject = $3)";
             vec![call!(USERS_LOCK), call!(taken, name.clone(), issuer, subject)]
         }
+        Subject::Pull(repository, of) => vec![
+            call!(PULLS_LOCK, repository.clone()),
+            call!("SELECT * FROM pulls WHERE repository = $1 AND number = $2", repository.clone(), number(*of)),
+        ],
         Subject::Link(hash, name) => vec![
             call!(USERS_LOCK),
             call!("SELECT * FROM links WHERE hash = $1", hash.0.to_vec()),
@@ -146,6 +152,7 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             state.keys = rows(2).iter().map(rows::key).collect::<Result<_, PgError>>()?;
         }
         Subject::NewUser(..) => state.name_is_taken = is_any(0),
+        Subject::Pull(..) => state.pull = rows(0).first().map(rows::pull).transpose()?,
         Subject::Link(..) => {
             state.link = rows(0).first().map(rows::link).transpose()?;
             state.name_is_taken = is_any(1);
@@ -195,6 +202,10 @@ impl PostgresStore {
                 }
                 AdminRow::LinksDeleted(user) => {
                     calls.push(call!("DELETE FROM links WHERE owner = $1", user.to_string()));
+                }
+                AdminRow::Pull(pull) => calls.push(end_pull(pull)),
+                AdminRow::Comment { repository, number, comment } => {
+                    calls.push(add_comment(repository, *number, comment));
                 }
             }
         }
@@ -312,6 +323,34 @@ fn put_user(user: &User) -> Call {
         user.signed_in_at.map(Timestamp::as_micros),
         user.disabled_at.map(Timestamp::as_micros),
         number(user.version),
+    )
+}
+
+fn end_pull(pull: &LocalPull) -> Call {
+    let (base, head) = pull.ended_between.clone().unzip();
+    call!(
+        "UPDATE pulls SET state = $3, ended_at = $4, ended_base = $5, ended_head = $6
+         WHERE repository = $1 AND number = $2",
+        pull.repository.clone(),
+        number(pull.number),
+        pull.state.name(),
+        pull.ended_at.map(Timestamp::as_micros),
+        base.map(String::from),
+        head.map(String::from),
+    )
+}
+
+fn add_comment(repository: &str, pull: u64, comment: &NewComment) -> Call {
+    call!(
+        "INSERT INTO comments (repository, number, place, author, body, at, message)
+         SELECT $1, $2, coalesce(max(place), 0) + 1, $3, $4, $5, $6
+         FROM comments WHERE repository = $1 AND number = $2",
+        repository.to_owned(),
+        number(pull),
+        comment.author.clone(),
+        comment.body.clone(),
+        comment.at.as_micros(),
+        comment.message.map(|message| message.to_string()),
     )
 }
 

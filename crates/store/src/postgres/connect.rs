@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn an_invalid_url_is_rejected_without_revealing_its_password() {
-        for url in ["postgres://u:hush@h/d?colour=red", "postgres://u:hush@h:port/d", "postgres:///d?password=hush"] {
+        for url in ["postgres://u:s3cret@h/d?x=y", "postgres://u:s3cret@h:port/d", "postgres:///d?password=s3cret"] {
             let error = Connector::new(url).err().expect(url).to_string();
-            assert!(!error.contains("hush"), "{error}");
+            assert!(!error.contains("s3cret"), "{error}");
         }
     }
 }

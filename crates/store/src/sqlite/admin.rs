@@ -1,4 +1,4 @@
-//! The statements of administrative changes: of projects, keys and users.
+//! The statements of administrative changes: of projects, keys, users and pull requests.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::Project;
+use journeyman_core::pull::{LocalPull, NewComment};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
 use rusqlite::{Connection, params};
@@ -96,6 +97,10 @@ impl AdminTables for Tables<'_> {
                 let text = "SELECT 1 FROM users WHERE name = ?1 OR (issuer = ?2 AND subject = ?3)";
                 state.name_is_taken = self.db.prepare_cached(text)?.exists(params![name, issuer, subject])?;
             }
+            Subject::Pull(repository, of) => {
+                let text = "SELECT * FROM pulls WHERE repository = ?1 AND number = ?2";
+                state.pull = self.one(text, params![repository, number(*of)], |row| rows::pull(row))?;
+            }
             Subject::Link(hash, name) => {
                 let link: Option<SignInLink> =
                     self.one("SELECT * FROM links WHERE hash = ?1", params![hash.0], |row| rows::link(row))?;
@@ -129,6 +134,8 @@ impl AdminTables for Tables<'_> {
             }
             AdminRow::LinkDeleted(TokenHash(hash)) => self.execute("DELETE FROM links WHERE hash = ?1", [hash]),
             AdminRow::LinksDeleted(user) => self.execute("DELETE FROM links WHERE owner = ?1", [user.to_string()]),
+            AdminRow::Pull(pull) => self.end_pull(pull),
+            AdminRow::Comment { repository, number, comment } => self.add_comment(repository, *number, comment),
         }
     }
 
@@ -279,6 +286,38 @@ impl Tables<'_> {
                 user.signed_in_at.map(Timestamp::as_micros),
                 user.disabled_at.map(Timestamp::as_micros),
                 number(user.version),
+            ],
+        )
+    }
+
+    fn end_pull(&self, pull: &LocalPull) -> Op<()> {
+        let (base, head) = pull.ended_between.clone().unzip();
+        self.execute(
+            "UPDATE pulls SET state = ?3, ended_at = ?4, ended_base = ?5, ended_head = ?6
+             WHERE repository = ?1 AND number = ?2",
+            params![
+                pull.repository,
+                number(pull.number),
+                pull.state.name(),
+                pull.ended_at.map(Timestamp::as_micros),
+                base.map(String::from),
+                head.map(String::from),
+            ],
+        )
+    }
+
+    fn add_comment(&self, repository: &str, pull: u64, comment: &NewComment) -> Op<()> {
+        self.execute(
+            "INSERT INTO comments (repository, number, place, author, body, at, message)
+             SELECT ?1, ?2, coalesce(max(place), 0) + 1, ?3, ?4, ?5, ?6
+             FROM comments WHERE repository = ?1 AND number = ?2",
+            params![
+                repository,
+                number(pull),
+                comment.author,
+                comment.body,
+                comment.at.as_micros(),
+                comment.message.map(|message| message.to_string()),
             ],
         )
     }

@@ -1,9 +1,8 @@
 //! Pull requests of the built-in code host.
 
 use async_trait::async_trait;
-use journeyman_core::ids::Sha;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
+use journeyman_core::pull::{Comment, LocalPull, NewPull};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -68,53 +67,6 @@ impl PullStore for SqliteStore {
 
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
         self.readers.read(move |db| all(db, &repository)).await
-    }
-
-    async fn end_pull(
-        &self,
-        repository: String,
-        number: u64,
-        state: PullState,
-        between: Option<(Sha, Sha)>,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let number = i64::try_from(number).unwrap_or(i64::MAX);
-        self.writer
-            .write(move |db| {
-                let (base, head) = between.clone().unzip();
-                let ended = db
-                    .prepare_cached(
-                        "UPDATE pulls SET state = ?3, ended_at = ?4, ended_base = ?5, ended_head = ?6
-                         WHERE repository = ?1 AND number = ?2 AND state = 'open'",
-                    )?
-                    .execute(params![
-                        repository,
-                        number,
-                        state.name(),
-                        now.as_micros(),
-                        base.map(String::from),
-                        head.map(String::from)
-                    ])?;
-                Ok::<_, OpError<StoreError>>(ended > 0)
-            })
-            .await
-    }
-
-    async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError> {
-        let number = i64::try_from(number).unwrap_or(i64::MAX);
-        self.writer
-            .write(move |db| {
-                let text = "INSERT INTO comments (repository, number, place, author, body, at, message)
-                     SELECT ?1, ?2, coalesce(max(place), 0) + 1, ?3, ?4, ?5, ?6
-                     FROM comments WHERE repository = ?1 AND number = ?2 RETURNING *";
-                let message = comment.message.map(|message| message.to_string());
-                let at = comment.at.as_micros();
-                let mut insert = db.prepare_cached(text)?;
-                let mut rows = insert.query(params![repository, number, comment.author, comment.body, at, message])?;
-                let comment = rows.next()?.map(rows::comment).transpose()?;
-                Ok::<_, OpError<StoreError>>(comment.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
-            })
-            .await
     }
 
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::conformance::complete_next_job;
 use crate::copy::{contents, fill};
-use crate::given::{House, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
+use crate::given::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
 
 /// Returns a PostgreSQL store with data, and its URL.
-async fn populated() -> (House, String) {
+async fn populated() -> (Fixture, String) {
     let url = Postgres::shared().database();
-    let house = postgres_at(&url).await;
-    fill(&house).await;
-    (house, url)
+    let fixture = postgres_at(&url).await;
+    fill(&fixture).await;
+    (fixture, url)
 }
 
 /// Exports the database at `url` into a new folder.
@@ -32,15 +32,15 @@ async fn export(url: &str) -> (tempfile::TempDir, Exported, Vec<ExportedJob>) {
     (dir, exported, jobs)
 }
 
-async fn opened(url: &str, world: &Arc<World>) -> House {
+async fn opened(url: &str, world: &Arc<World>) -> Fixture {
     let store = PostgresStore::open(url, 4, Schema::Check, master_key(), world.clone()).await.unwrap();
-    House::over("postgres", world.clone(), Arc::new(store))
+    Fixture::over("postgres", world.clone(), Arc::new(store))
 }
 
 /// Creates a job with two waiting messages.
-async fn queued(house: &House) -> JobId {
-    let id = house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
-    house.engine.add_message(&shop(), id, prompt("second"), free()).await.unwrap();
+async fn queued(fixture: &Fixture) -> JobId {
+    let id = fixture.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
+    fixture.engine.add_message(&shop(), id, prompt("second"), free()).await.unwrap();
     id
 }
 
@@ -51,8 +51,8 @@ struct Sending {
 }
 
 impl Sending {
-    fn begin(house: &House) -> Self {
-        let (engine, stop) = (house.engine.clone(), CancellationToken::new());
+    fn begin(fixture: &Fixture) -> Self {
+        let (engine, stop) = (fixture.engine.clone(), CancellationToken::new());
         let stopped = stop.clone();
         let client = tokio::spawn(async move {
             let mut jobs = Vec::new();
@@ -76,24 +76,24 @@ impl Sending {
 }
 
 /// Asserts that each job is consistent with its messages and its log.
-async fn assert_consistent(house: &House, jobs: &[JobId]) {
+async fn assert_consistent(fixture: &Fixture, jobs: &[JobId]) {
     for id in jobs {
-        let Some(job) = house.store.job(*id).await.unwrap() else { continue };
-        let messages = house.store.messages(*id).await.unwrap();
+        let Some(job) = fixture.store.job(*id).await.unwrap() else { continue };
+        let messages = fixture.store.messages(*id).await.unwrap();
         assert_eq!(job.queue, messages.iter().map(|message| message.id).collect::<Vec<_>>());
         let prompts: Vec<usize> = messages.iter().map(|message| message.prompt.parse().unwrap()).collect();
         assert_eq!(prompts, (0..messages.len()).collect::<Vec<_>>());
-        assert_eq!(job.last_seq, house.store.log(*id, 0, 1000).await.unwrap().last().unwrap().seq);
+        assert_eq!(job.last_seq, fixture.store.log(*id, 0, 1000).await.unwrap().last().unwrap().seq);
     }
 }
 
 /// Asserts that work continues in a restored database: idempotency keys are known, numbering continues, and earlier
 /// leases expire.
-async fn assert_usable(house: &House) {
-    house.world.advance(Duration::from_secs(60));
-    complete_next_job(house).await;
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-    assert!(house.engine.add_message(&shop(), id, prompt("b"), keyed("0", "b")).await.unwrap().replayed);
+async fn assert_usable(fixture: &Fixture) {
+    fixture.world.advance(Duration::from_secs(60));
+    complete_next_job(fixture).await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    assert!(fixture.engine.add_message(&shop(), id, prompt("b"), keyed("0", "b")).await.unwrap().replayed);
 }
 
 #[tokio::test]
@@ -206,8 +206,8 @@ async fn a_backup_with_another_master_key_is_refused() {
     let (_, url) = populated().await;
     let refused = export_postgres(&url, dir.path(), &other, &mut drop).await;
     assert!(matches!(refused, Err(BackupError::Key(VaultError::OtherKey))), "{refused:?}");
-    let house = sqlite().await;
-    let from = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let fixture = sqlite().await;
+    let from = fixture.dir.as_ref().unwrap().path().join("journeyman.db");
     let refused = export_sqlite(&from, &dir.path().join("copy"), &other, &mut drop);
     assert!(matches!(refused, Err(BackupError::Key(VaultError::OtherKey))), "{refused:?}");
 }
@@ -217,9 +217,9 @@ async fn a_backup_needs_a_schema_and_a_reachable_server() {
     let dir = tempfile::tempdir().unwrap();
     let refused = export_postgres(&Postgres::shared().database(), dir.path(), &master_key(), &mut drop).await;
     assert!(matches!(refused, Err(BackupError::Unused(_))), "{refused:?}");
-    let refused = export_postgres("postgres://u:hush@127.0.0.1:1/d", dir.path(), &master_key(), &mut drop).await;
+    let refused = export_postgres("postgres://u:s3cret@127.0.0.1:1/d", dir.path(), &master_key(), &mut drop).await;
     assert!(matches!(&refused, Err(BackupError::Postgres(PostgresOpenError::Database(_)))), "{refused:?}");
-    assert!(!refused.unwrap_err().to_string().contains("hush"));
+    assert!(!refused.unwrap_err().to_string().contains("s3cret"));
     let refused = export_sqlite(&dir.path().join("none.db"), &dir.path().join("copy"), &master_key(), &mut drop);
     assert!(matches!(refused, Err(BackupError::Unused(_))), "{refused:?}");
 }
@@ -239,7 +239,7 @@ async fn sqlite_is_copied_during_writes_and_the_copy_is_usable() {
     assert_eq!(check_sqlite(&copy).unwrap(), exported.schema_version);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "the check creates no other file");
     let store = SqliteStore::open(&copy, master_key(), old.world.clone()).unwrap();
-    let new = House::over("sqlite", old.world.clone(), Arc::new(store));
+    let new = Fixture::over("sqlite", old.world.clone(), Arc::new(store));
     assert_eq!(new.store.messages(before).await.unwrap().len(), 2);
     assert_consistent(&new, &sent).await;
     assert_usable(&new).await;

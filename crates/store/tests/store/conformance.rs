@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin::AdminRefusal;
+use journeyman_core::admin::{AdminError, AdminRefusal};
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
 use journeyman_core::job::command::{Outcome, Published, Report};
@@ -18,13 +18,13 @@ use journeyman_core::ports::{
     AuditEntry, Cursor, JobCounts, JobFilter, PATIENCE, Retention, Spend, SpendError, Swept, UpdateError,
 };
 use journeyman_core::project::SecretValue;
-use journeyman_core::pull::{NewPull, PullState};
+use journeyman_core::pull::{NewPull, PullEnding, PullState};
 use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
-use crate::given::{House, all, free, keyed, new_job, project, prompt, shop, sqlite, worker};
+use crate::given::{Fixture, all, free, keyed, new_job, project, prompt, shop, sqlite, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -33,10 +33,10 @@ fn sha(digit: char) -> Sha {
 }
 
 /// Claims the next job, and reports a complete turn with one commit.
-pub(crate) async fn complete_next_job(house: &House) {
-    let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
+pub(crate) async fn complete_next_job(fixture: &Fixture) {
+    let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
     let (job, token) = (claimed.job.id, claimed.lease.token);
-    assert_eq!(house.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "up to date");
+    assert_eq!(fixture.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "up to date");
     let begun = TurnBegun {
         branch: "journeyman/x".into(),
         generation: 1,
@@ -45,32 +45,32 @@ pub(crate) async fn complete_next_job(house: &House) {
         pushed: None,
         default_branch: None,
     };
-    house.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
+    fixture.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
     let artifacts = TurnArtifacts { answer: Some("It is fixed.".to_owned()), ..TurnArtifacts::default() };
     let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], artifacts, ending: Ending::Done };
-    house.engine.report(job, token, ended).await.unwrap();
+    fixture.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
     // A provider may report any token counts.
     let usage =
         Usage { input_tokens: 5, output_tokens: u64::MAX, cached_tokens: u64::MAX, cost_micros: Some(u64::MAX) };
-    house.engine.report(job, token, Report::Finished { outcome, usage }).await.unwrap();
+    fixture.engine.report(job, token, Report::Finished { outcome, usage }).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_completed_job_is_consistent_in_all_tables() {
-    for house in all().await {
-        let name = house.name;
-        let accepted = house.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap();
+    for fixture in all().await {
+        let name = fixture.name;
+        let accepted = fixture.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap();
         assert_eq!(accepted.record.status, JobStatus::Active, "{name}");
         let id = accepted.record.id;
-        complete_next_job(&house).await;
-        let job = house.store.job(id).await.unwrap().unwrap();
+        complete_next_job(&fixture).await;
+        let job = fixture.store.job(id).await.unwrap().unwrap();
         assert_eq!(job.status(), JobStatus::Completed, "{name}");
-        let messages = house.store.messages(id).await.unwrap();
+        let messages = fixture.store.messages(id).await.unwrap();
         assert_eq!(messages.len(), 1, "{name}");
         assert_eq!((messages[0].status, &messages[0].commits), (MessageStatus::Finished, &vec![sha('b')]), "{name}");
-        assert_eq!(house.store.message(messages[0].id).await.unwrap().as_ref(), Some(&messages[0]), "{name}");
-        let runs = house.store.runs(id).await.unwrap();
+        assert_eq!(fixture.store.message(messages[0].id).await.unwrap().as_ref(), Some(&messages[0]), "{name}");
+        let runs = fixture.store.runs(id).await.unwrap();
         assert_eq!(
             (runs[0].status, runs[0].usage.input_tokens, runs[0].usage.output_tokens, runs[0].attempt),
             (RunStatus::Succeeded, 5, u64::MAX, 1),
@@ -78,7 +78,7 @@ async fn a_completed_job_is_consistent_in_all_tables() {
         );
         assert_eq!(messages[0].run, Some(runs[0].id), "{name}");
         assert_eq!(messages[0].answer.as_deref(), Some("It is fixed."), "{name}");
-        let log = house.store.log(id, 0, 100).await.unwrap();
+        let log = fixture.store.log(id, 0, 100).await.unwrap();
         let kinds: Vec<&str> = log.iter().map(|entry| entry.kind.as_str()).collect();
         let expected = [
             "job.created",
@@ -91,124 +91,124 @@ async fn a_completed_job_is_consistent_in_all_tables() {
         ];
         assert_eq!(kinds, expected, "{name}");
         assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7], "{name}");
-        assert_eq!(house.store.log(id, 2, 2).await.unwrap(), log[2..4], "{name}: a page of the log");
-        let counts = house.store.job_counts(house.world.now()).await.unwrap();
+        assert_eq!(fixture.store.log(id, 2, 2).await.unwrap(), log[2..4], "{name}: a page of the log");
+        let counts = fixture.store.job_counts(fixture.world.now()).await.unwrap();
         assert_eq!(counts, JobCounts::default(), "{name}: no job is active");
     }
 }
 
 #[tokio::test]
 async fn jobs_are_counted_by_whether_they_run() {
-    for house in all().await {
-        let begun = house.world.now();
+    for fixture in all().await {
+        let begun = fixture.world.now();
         for _ in 0..3 {
-            house.engine.create_job(&project("shop"), new_job("x"), free()).await.unwrap();
-            house.world.advance(Duration::from_secs(1));
+            fixture.engine.create_job(&project("shop"), new_job("x"), free()).await.unwrap();
+            fixture.world.advance(Duration::from_secs(1));
         }
-        house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        let counts = house.store.job_counts(house.world.now()).await.unwrap();
+        fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        let counts = fixture.store.job_counts(fixture.world.now()).await.unwrap();
         let second = Some(begun + Duration::from_secs(1));
-        assert_eq!(counts, JobCounts { active: 3, running: 1, due: 2, oldest_due: second }, "{}", house.name);
-        house.world.advance(LEASE);
-        let counts = house.store.job_counts(house.world.now()).await.unwrap();
-        assert_eq!((counts.running, counts.due), (0, 3), "{}: the lease has expired", house.name);
+        assert_eq!(counts, JobCounts { active: 3, running: 1, due: 2, oldest_due: second }, "{}", fixture.name);
+        fixture.world.advance(LEASE);
+        let counts = fixture.store.job_counts(fixture.world.now()).await.unwrap();
+        assert_eq!((counts.running, counts.due), (0, 3), "{}: the lease has expired", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn a_refused_command_stores_nothing() {
-    for house in all().await {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        house.engine.archive(&shop(), id).await.unwrap();
-        let before = house.store.job(id).await.unwrap();
-        let refused = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await;
-        assert_eq!(refused, Err(UpdateError::Rejected(Rejected::Archived)), "{}", house.name);
-        assert_eq!(house.store.job(id).await.unwrap(), before, "{}", house.name);
-        assert_eq!(house.store.messages(id).await.unwrap().len(), 1, "{}", house.name);
-        house.engine.unarchive(&shop(), id).await.unwrap();
-        let taken = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
-        assert!(!taken.replayed, "{}: the key of the refused request was not stored", house.name);
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        fixture.engine.archive(&shop(), id).await.unwrap();
+        let before = fixture.store.job(id).await.unwrap();
+        let refused = fixture.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await;
+        assert_eq!(refused, Err(UpdateError::Rejected(Rejected::Archived)), "{}", fixture.name);
+        assert_eq!(fixture.store.job(id).await.unwrap(), before, "{}", fixture.name);
+        assert_eq!(fixture.store.messages(id).await.unwrap().len(), 1, "{}", fixture.name);
+        fixture.engine.unarchive(&shop(), id).await.unwrap();
+        let taken = fixture.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
+        assert!(!taken.replayed, "{}: the key of the refused request was not stored", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn a_job_is_found_only_in_its_project() {
-    for house in all().await {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let other = "other".parse().unwrap();
-        assert_eq!(house.engine.cancel(&other, id).await, Err(UpdateError::NotFound), "{}", house.name);
-        assert_eq!(house.store.job(id).await.unwrap().unwrap().status(), JobStatus::Active, "{}", house.name);
+        assert_eq!(fixture.engine.cancel(&other, id).await, Err(UpdateError::NotFound), "{}", fixture.name);
+        assert_eq!(fixture.store.job(id).await.unwrap().unwrap().status(), JobStatus::Active, "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn a_repeated_key_gets_the_first_answer_and_stores_nothing() {
-    for house in all().await {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        let first = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
-        house.engine.archive(&shop(), id).await.unwrap();
-        let again = house.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
-        assert!(again.replayed, "{}", house.name);
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let first = fixture.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
+        fixture.engine.archive(&shop(), id).await.unwrap();
+        let again = fixture.engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap();
+        assert!(again.replayed, "{}", fixture.name);
         assert_eq!(
             serde_json::to_string(&again.record).unwrap(),
             serde_json::to_string(&first.record).unwrap(),
             "{}: although the job has been archived since",
-            house.name
+            fixture.name
         );
-        assert_eq!(house.store.messages(id).await.unwrap().len(), 2, "{}", house.name);
-        let reused = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await;
-        assert!(matches!(reused, Err(UpdateError::KeyReused(_))), "{}", house.name);
-        house.world.advance(Duration::from_secs(24 * 3600));
-        house.store.sweep(house.world.now(), Retention::default(), 100).await.unwrap();
-        house.engine.unarchive(&shop(), id).await.unwrap();
-        let fresh = house.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await.unwrap();
-        assert!(!fresh.replayed, "{}: the key expires after a day", house.name);
+        assert_eq!(fixture.store.messages(id).await.unwrap().len(), 2, "{}", fixture.name);
+        let reused = fixture.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await;
+        assert!(matches!(reused, Err(UpdateError::KeyReused(_))), "{}", fixture.name);
+        fixture.world.advance(Duration::from_secs(24 * 3600));
+        fixture.store.sweep(fixture.world.now(), Retention::default(), 100).await.unwrap();
+        fixture.engine.unarchive(&shop(), id).await.unwrap();
+        let fresh = fixture.engine.add_message(&shop(), id, prompt("c"), keyed("k", "c")).await.unwrap();
+        assert!(!fresh.replayed, "{}: the key expires after a day", fixture.name);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_duplicates_store_one_message() {
-    for house in all().await {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let mut sent = tokio::task::JoinSet::new();
         for _ in 0..32 {
-            let engine = house.engine.clone();
+            let engine = fixture.engine.clone();
             sent.spawn(
                 async move { engine.add_message(&shop(), id, prompt("b"), keyed("k", "b")).await.unwrap().replayed },
             );
         }
         let replayed = sent.join_all().await.into_iter().filter(|replayed| *replayed).count();
-        assert_eq!(replayed, 31, "{}", house.name);
-        assert_eq!(house.store.messages(id).await.unwrap().len(), 2, "{}", house.name);
+        assert_eq!(replayed, 31, "{}", fixture.name);
+        assert_eq!(fixture.store.messages(id).await.unwrap().len(), 2, "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn the_rate_limit_counts_accepted_requests_and_resets_after_an_hour() {
-    for house in all().await {
+    for fixture in all().await {
         let limited = || Admission { idempotency: None, limit: 2 };
-        let id = house.engine.create_job(&project("shop"), new_job("a"), limited()).await.unwrap().record.id;
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), limited()).await.unwrap().record.id;
         for left in [1, 0] {
-            let accepted = house.engine.add_message(&shop(), id, prompt("b"), limited()).await.unwrap();
-            assert_eq!(accepted.rate.map(|rate| rate.remaining), Some(left), "{}", house.name);
+            let accepted = fixture.engine.add_message(&shop(), id, prompt("b"), limited()).await.unwrap();
+            assert_eq!(accepted.rate.map(|rate| rate.remaining), Some(left), "{}", fixture.name);
         }
-        let refused = house.engine.add_message(&shop(), id, prompt("b"), limited()).await;
-        assert!(matches!(refused, Err(UpdateError::RateLimited(..))), "{}", house.name);
-        assert_eq!(house.store.messages(id).await.unwrap().len(), 3, "{}: nothing was stored", house.name);
-        house.world.advance(Duration::from_secs(3600));
-        house.engine.add_message(&shop(), id, prompt("b"), limited()).await.unwrap();
+        let refused = fixture.engine.add_message(&shop(), id, prompt("b"), limited()).await;
+        assert!(matches!(refused, Err(UpdateError::RateLimited(..))), "{}", fixture.name);
+        assert_eq!(fixture.store.messages(id).await.unwrap().len(), 3, "{}: nothing was stored", fixture.name);
+        fixture.world.advance(Duration::from_secs(3600));
+        fixture.engine.add_message(&shop(), id, prompt("b"), limited()).await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_job_is_claimed_by_one_worker() {
-    for house in all().await {
+    for fixture in all().await {
         for number in 0..20 {
-            house.engine.create_job(&project("shop"), new_job(&number.to_string()), free()).await.unwrap();
+            fixture.engine.create_job(&project("shop"), new_job(&number.to_string()), free()).await.unwrap();
         }
         let mut claims = tokio::task::JoinSet::new();
         for number in 0..4 {
-            let engine = house.engine.clone();
+            let engine = fixture.engine.clone();
             claims.spawn(async move {
                 let mut jobs = Vec::new();
                 while let Some(claimed) = engine.claim(worker(number), LEASE).await.unwrap() {
@@ -220,82 +220,82 @@ async fn each_job_is_claimed_by_one_worker() {
         let mut jobs = claims.join_all().await.concat();
         jobs.sort();
         jobs.dedup();
-        assert_eq!(jobs.len(), 20, "{}", house.name);
+        assert_eq!(jobs.len(), 20, "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn the_longest_waiting_job_is_claimed_first() {
-    for house in all().await {
+    for fixture in all().await {
         let mut made = Vec::new();
         for title in ["a", "b"] {
-            made.push(house.engine.create_job(&project("shop"), new_job(title), free()).await.unwrap().record.id);
-            house.world.advance(Duration::from_secs(1));
+            made.push(fixture.engine.create_job(&project("shop"), new_job(title), free()).await.unwrap().record.id);
+            fixture.world.advance(Duration::from_secs(1));
         }
-        complete_next_job(&house).await;
-        house.engine.add_message(&shop(), made[0], prompt("more"), free()).await.unwrap();
-        let next = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        assert_eq!(next.job.id, made[1], "{}: the follow-up of the older job came later", house.name);
-        house.world.advance(Duration::from_secs(1));
-        house.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap();
-        let next = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        assert_eq!(next.job.id, made[0], "{}", house.name);
+        complete_next_job(&fixture).await;
+        fixture.engine.add_message(&shop(), made[0], prompt("more"), free()).await.unwrap();
+        let next = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(next.job.id, made[1], "{}: the follow-up of the older job came later", fixture.name);
+        fixture.world.advance(Duration::from_secs(1));
+        fixture.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap();
+        let next = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(next.job.id, made[0], "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn a_project_with_many_jobs_does_not_delay_others() {
-    for house in all().await {
-        house.store.create_project(project("quiet"), [].into()).await.unwrap();
+    for fixture in all().await {
+        fixture.store.create_project(project("quiet"), [].into()).await.unwrap();
         for _ in 0..5 {
-            house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
+            fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
         }
-        house.world.advance(Duration::from_secs(1));
+        fixture.world.advance(Duration::from_secs(1));
         for _ in 0..2 {
-            house.engine.create_job(&project("quiet"), new_job("a"), free()).await.unwrap();
+            fixture.engine.create_job(&project("quiet"), new_job("a"), free()).await.unwrap();
         }
         let mut order = Vec::new();
-        while let Some(claimed) = house.engine.claim(worker(1), LEASE).await.unwrap() {
+        while let Some(claimed) = fixture.engine.claim(worker(1), LEASE).await.unwrap() {
             order.push(claimed.job.project.to_string());
         }
         let expected = ["shop", "quiet", "shop", "quiet", "shop", "shop", "shop"];
-        assert_eq!(order, expected, "{}", house.name);
+        assert_eq!(order, expected, "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn a_project_has_no_more_runs_than_its_limit() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         let mut limited = project("shop");
         limited.settings.limits.concurrent_runs = Some(1);
-        house.store.update_project(limited, [].into()).await.unwrap();
+        fixture.store.update_project(limited, [].into()).await.unwrap();
         for _ in 0..2 {
-            house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
+            fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap();
         }
-        let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: one run is live");
-        house.world.advance(LEASE);
-        let again = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        let first = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(fixture.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: one run is live");
+        fixture.world.advance(LEASE);
+        let again = fixture.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert_ne!(again.job.id, first.job.id, "{name}: the waiting job comes before the lost one");
-        house.engine.cancel(&shop(), again.job.id).await.unwrap();
-        let lost = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        fixture.engine.cancel(&shop(), again.job.id).await.unwrap();
+        let lost = fixture.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert_eq!(lost.job.id, first.job.id, "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_follow_up_waits_briefly_for_the_worker_that_has_the_workspace() {
-    for house in all().await {
-        let name = house.name;
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        complete_next_job(&house).await;
-        house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: worker 1 has the workspace");
-        complete_next_job(&house).await;
-        house.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
-        house.world.advance(PATIENCE);
-        let taken = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+    for fixture in all().await {
+        let name = fixture.name;
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        complete_next_job(&fixture).await;
+        fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+        assert_eq!(fixture.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: worker 1 has the workspace");
+        complete_next_job(&fixture).await;
+        fixture.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
+        fixture.world.advance(PATIENCE);
+        let taken = fixture.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert_eq!((taken.job.id, taken.job.preferred_worker), (id, Some(worker(2))), "{name}: worker 1 did not come");
     }
 }
@@ -303,33 +303,32 @@ async fn a_follow_up_waits_briefly_for_the_worker_that_has_the_workspace() {
 #[tokio::test]
 async fn no_job_waits_longer_because_the_clock_was_set_back() {
     const HOUR: Duration = Duration::from_secs(3600);
-    for house in all().await {
-        let name = house.name;
-        // One job waits for a worker that does not come, one waits for its next attempt, one is new, and one is
-        // running.
-        let warm = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        complete_next_job(&house).await;
-        house.engine.add_message(&shop(), warm, prompt("b"), free()).await.unwrap();
-        let retried = house.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap().record.id;
-        let claimed = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+    for fixture in all().await {
+        let name = fixture.name;
+        // One job waits for its preferred worker, one waits for its next attempt, one is new, and one is running.
+        let preferred = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        complete_next_job(&fixture).await;
+        fixture.engine.add_message(&shop(), preferred, prompt("b"), free()).await.unwrap();
+        let retried = fixture.engine.create_job(&project("shop"), new_job("c"), free()).await.unwrap().record.id;
+        let claimed = fixture.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
         assert_eq!(claimed.job.id, retried, "{name}");
         let failed = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "x"), retry: Some(999) };
         let failed = Report::Finished { outcome: failed, usage: Usage::default() };
-        house.engine.report(retried, claimed.lease.token, failed).await.unwrap();
-        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: neither is due for worker 2");
-        let running = house.engine.create_job(&project("shop"), new_job("d"), free()).await.unwrap().record.id;
-        assert_eq!(house.engine.claim(worker(3), LEASE).await.unwrap().unwrap().job.id, running, "{name}");
-        let new = house.engine.create_job(&project("shop"), new_job("e"), free()).await.unwrap().record.id;
+        fixture.engine.report(retried, claimed.lease.token, failed).await.unwrap();
+        assert_eq!(fixture.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: neither is due for worker 2");
+        let running = fixture.engine.create_job(&project("shop"), new_job("d"), free()).await.unwrap().record.id;
+        assert_eq!(fixture.engine.claim(worker(3), LEASE).await.unwrap().unwrap().job.id, running, "{name}");
+        let new = fixture.engine.create_job(&project("shop"), new_job("e"), free()).await.unwrap().record.id;
 
-        house.world.set_back(HOUR);
+        fixture.world.set_back(HOUR);
         let mut taken = Vec::new();
-        while let Some(claimed) = house.engine.claim(worker(2), LEASE).await.unwrap() {
+        while let Some(claimed) = fixture.engine.claim(worker(2), LEASE).await.unwrap() {
             taken.push(claimed.job.id);
         }
         taken.sort();
         // The running job is taken too: no lease can be as long as its lease now appears to be, and its worker may be
         // dead.
-        let mut expected = [warm, retried, running, new];
+        let mut expected = [preferred, retried, running, new];
         expected.sort();
         assert_eq!(taken, expected, "{name}");
     }
@@ -337,18 +336,18 @@ async fn no_job_waits_longer_because_the_clock_was_set_back() {
 
 #[tokio::test]
 async fn small_clock_differences_do_not_affect_claims() {
-    for house in all().await {
-        let name = house.name;
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        complete_next_job(&house).await;
-        house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-        house.world.set_back(Duration::from_millis(300));
-        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: it waits for worker 1");
-        let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().expect("worker 1 need not wait");
+    for fixture in all().await {
+        let name = fixture.name;
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        complete_next_job(&fixture).await;
+        fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+        fixture.world.set_back(Duration::from_millis(300));
+        assert_eq!(fixture.engine.claim(worker(2), LEASE).await.unwrap(), None, "{name}: it waits for worker 1");
+        let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().expect("worker 1 need not wait");
         let failed = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "x"), retry: Some(999) };
         let failed = Report::Finished { outcome: failed, usage: Usage::default() };
-        house.engine.report(id, claimed.lease.token, failed).await.unwrap();
-        assert_eq!(house.engine.claim(worker(1), LEASE).await.unwrap(), None, "{name}: the next attempt is not due");
+        fixture.engine.report(id, claimed.lease.token, failed).await.unwrap();
+        assert_eq!(fixture.engine.claim(worker(1), LEASE).await.unwrap(), None, "{name}: the next attempt is not due");
     }
 }
 
@@ -359,19 +358,19 @@ async fn calls_that_end_after_their_run_are_added_to_its_usage() {
         data: serde_json::json!({ "inputTokens": input, "cachedTokens": 1, "outputTokens": 2, "costMicros": cost }),
         at: Timestamp::default(),
     };
-    for house in all().await {
-        let name = house.name;
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        let run = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap().lease.run;
-        house.engine.cancel(&shop(), id).await.unwrap();
-        let usage = async || house.store.runs(id).await.unwrap()[0].usage;
+    for fixture in all().await {
+        let name = fixture.name;
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let run = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap().lease.run;
+        fixture.engine.cancel(&shop(), id).await.unwrap();
+        let usage = async || fixture.store.runs(id).await.unwrap()[0].usage;
         let sum = |calls: u64, input_tokens: u64, cost_micros: Option<u64>| Usage {
             input_tokens,
             cached_tokens: calls,
             output_tokens: 2 * calls,
             cost_micros,
         };
-        let late = async |calls: Vec<TranscriptEntry>| house.engine.record_late_calls(id, run, calls).await.unwrap();
+        let late = async |calls: Vec<TranscriptEntry>| fixture.engine.record_late_calls(id, run, calls).await.unwrap();
         late(vec![call(10, Some(5)), call(20, Some(7))]).await;
         assert_eq!(usage().await, sum(2, 30, Some(12)), "{name}");
         late(vec![call(1, Some(1))]).await;
@@ -380,20 +379,20 @@ async fn calls_that_end_after_their_run_are_added_to_its_usage() {
         assert_eq!(usage().await, sum(4, 32, None), "{name}: the cost of one call is unknown");
         late(vec![call(u64::MAX, Some(1))]).await;
         assert_eq!(usage().await, sum(5, u64::MAX, None), "{name}: a sum saturates at the largest number");
-        let page = house.store.log(id, 0, 100).await.unwrap();
+        let page = fixture.store.log(id, 0, 100).await.unwrap();
         assert_eq!(page.iter().filter(|line| line.run_id == Some(run) && line.kind == "agent.model_call").count(), 5);
     }
 }
 
 #[tokio::test]
 async fn a_branch_is_taken_until_its_job_is_archived() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         let on = |branch: &str| {
             let options = JobOptions { branch: Some(branch.to_owned()), ..JobOptions::default() };
             NewJob { options, ..new_job("a") }
         };
-        let engine = &house.engine;
+        let engine = &fixture.engine;
         let first = engine.create_job(&project("shop"), on("fix"), free()).await.unwrap().record.id;
         let taken = |holder: JobId| Err(UpdateError::BranchTaken("fix".to_owned(), holder));
         let create = async |branch: &str| {
@@ -405,7 +404,7 @@ async fn a_branch_is_taken_until_its_job_is_archived() {
         let generated = plain.job.unwrap().branch_name();
         assert!(matches!(create(&generated).await, Err(UpdateError::BranchTaken(..))), "{name}");
         assert!(create("other").await.is_ok(), "{name}");
-        house.store.create_project(project("blog"), [].into()).await.unwrap();
+        fixture.store.create_project(project("blog"), [].into()).await.unwrap();
         assert!(engine.create_job(&project("blog"), on("fix"), free()).await.is_ok(), "{name}: in another project");
 
         engine.archive(&shop(), first).await.unwrap();
@@ -429,8 +428,8 @@ async fn a_branch_is_taken_until_its_job_is_archived() {
 
 #[tokio::test]
 async fn idempotency_keys_belong_to_their_callers() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         let of = |caller: &str| {
             let mut admission = keyed("k", "body");
             if let Some(claim) = &mut admission.idempotency {
@@ -439,7 +438,7 @@ async fn idempotency_keys_belong_to_their_callers() {
             admission
         };
         let create = async |caller: &str| {
-            let done = house.engine.create_job(&project("shop"), new_job("a"), of(caller)).await.unwrap();
+            let done = fixture.engine.create_job(&project("shop"), new_job("a"), of(caller)).await.unwrap();
             (done.record.id, done.replayed)
         };
         let (first, _) = create("one").await;
@@ -451,70 +450,71 @@ async fn idempotency_keys_belong_to_their_callers() {
 
 #[tokio::test]
 async fn a_request_accepted_by_the_previous_version_is_replayed() {
-    let house = sqlite().await;
-    let first = house.engine.create_job(&project("shop"), new_job("a"), keyed("k", "body")).await.unwrap().record.id;
-    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let fixture = sqlite().await;
+    let first = fixture.engine.create_job(&project("shop"), new_job("a"), keyed("k", "body")).await.unwrap().record.id;
+    let path = fixture.dir.as_ref().unwrap().path().join("journeyman.db");
     let database = rusqlite::Connection::open(path).unwrap();
     let as_before = "UPDATE idempotency_keys SET key = substr(key, instr(key, char(10)) + 1)";
     assert_eq!(database.execute(as_before, []).unwrap(), 1);
-    let again = house.engine.create_job(&project("shop"), new_job("a"), keyed("k", "body")).await.unwrap();
+    let again = fixture.engine.create_job(&project("shop"), new_job("a"), keyed("k", "body")).await.unwrap();
     assert_eq!((again.record.id, again.replayed), (first, true));
-    let other = house.engine.create_job(&project("shop"), new_job("b"), keyed("k", "other")).await.unwrap();
+    let other = fixture.engine.create_job(&project("shop"), new_job("b"), keyed("k", "other")).await.unwrap();
     assert!(!other.replayed, "the key may belong to another caller");
 }
 
 #[tokio::test]
 async fn message_times_never_decrease_within_a_job() {
-    for house in all().await {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        house.world.set_back(Duration::from_secs(2));
-        house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-        house.world.advance(Duration::from_secs(3));
-        house.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
-        let messages = house.store.messages(id).await.unwrap();
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        fixture.world.set_back(Duration::from_secs(2));
+        fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+        fixture.world.advance(Duration::from_secs(3));
+        fixture.engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
+        let messages = fixture.store.messages(id).await.unwrap();
         let times: Vec<_> = messages.iter().map(|message| message.created_at).collect();
-        assert_eq!(times[1], times[0], "{}", house.name);
-        assert_eq!(times[2].since(times[0]), Duration::from_secs(1), "{}", house.name);
+        assert_eq!(times[1], times[0], "{}", fixture.name);
+        assert_eq!(times[2].since(times[0]), Duration::from_secs(1), "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn an_expired_lease_is_taken_over_and_its_token_is_rejected() {
-    for house in all().await {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        let first = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        assert_eq!(house.engine.claim(worker(2), LEASE).await.unwrap(), None, "{}: the lease is valid", house.name);
-        house.world.advance(LEASE);
-        let second = house.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
-        assert!(second.lease.token > first.lease.token, "{}", house.name);
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let first = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        assert_eq!(fixture.engine.claim(worker(2), LEASE).await.unwrap(), None, "{}: the lease is valid", fixture.name);
+        fixture.world.advance(LEASE);
+        let second = fixture.engine.claim(worker(2), LEASE).await.unwrap().unwrap();
+        assert!(second.lease.token > first.lease.token, "{}", fixture.name);
         let entry = TranscriptEntry {
             kind: TranscriptKind::Message,
             data: serde_json::json!({"text": "late"}),
-            at: house.world.now(),
+            at: fixture.world.now(),
         };
-        let late = house.engine.report(id, first.lease.token, Report::Transcript(vec![entry])).await;
-        assert_eq!(late, Err(UpdateError::Rejected(Rejected::StaleToken)), "{}", house.name);
-        let attempts: Vec<u32> = house.store.runs(id).await.unwrap().iter().map(|run| run.attempt).collect();
-        assert_eq!(attempts, [1, 2], "{}", house.name);
+        let late = fixture.engine.report(id, first.lease.token, Report::Transcript(vec![entry])).await;
+        assert_eq!(late, Err(UpdateError::Rejected(Rejected::StaleToken)), "{}", fixture.name);
+        let attempts: Vec<u32> = fixture.store.runs(id).await.unwrap().iter().map(|run| run.attempt).collect();
+        assert_eq!(attempts, [1, 2], "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn only_inactive_jobs_are_removed_after_their_retention() {
-    for house in all().await {
-        let name = house.name;
-        let create = async || house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    for fixture in all().await {
+        let name = fixture.name;
+        let create =
+            async || fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let (old, busy) = (create().await, create().await);
         for _ in 0..2 {
-            let claimed = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-            let at = house.world.now();
+            let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+            let at = fixture.world.now();
             let entry = TranscriptEntry { kind: TranscriptKind::Message, data: serde_json::json!({"text": "x"}), at };
-            house.engine.report(claimed.job.id, claimed.lease.token, Report::Transcript(vec![entry])).await.unwrap();
+            fixture.engine.report(claimed.job.id, claimed.lease.token, Report::Transcript(vec![entry])).await.unwrap();
         }
-        house.engine.cancel(&shop(), old).await.unwrap();
-        house.world.advance(Duration::from_secs(100));
+        fixture.engine.cancel(&shop(), old).await.unwrap();
+        fixture.world.advance(Duration::from_secs(100));
         let young = create().await;
-        house.engine.cancel(&shop(), young).await.unwrap();
+        fixture.engine.cancel(&shop(), young).await.unwrap();
         let line = AuditEntry {
             at: Timestamp::from_micros(1),
             actor: "a".into(),
@@ -522,12 +522,12 @@ async fn only_inactive_jobs_are_removed_after_their_retention() {
             subject: "c".into(),
             address: None,
         };
-        house.store.note(line).await.unwrap();
+        fixture.store.note(line).await.unwrap();
         let minute = Some(Duration::from_secs(60));
-        let sweep = |retention| house.store.sweep(house.world.now(), retention, 10);
+        let sweep = |retention| fixture.store.sweep(fixture.world.now(), retention, 10);
         assert_eq!(sweep(Retention::default()).await.unwrap(), Swept::default(), "{name}: everything is kept");
         let has_transcript = async |id| {
-            let log = house.store.log(id, 0, 100).await.unwrap();
+            let log = fixture.store.log(id, 0, 100).await.unwrap();
             log.iter().any(|line| line.kind == "agent.message")
         };
         assert!(has_transcript(old).await && has_transcript(busy).await, "{name}");
@@ -536,75 +536,75 @@ async fn only_inactive_jobs_are_removed_after_their_retention() {
         assert_eq!(sweep(transcripts).await.unwrap(), Swept::default(), "{name}: only once");
         assert!(!has_transcript(old).await && has_transcript(busy).await, "{name}");
         let kinds: Vec<String> =
-            house.store.log(old, 0, 100).await.unwrap().into_iter().map(|line| line.kind).collect();
+            fixture.store.log(old, 0, 100).await.unwrap().into_iter().map(|line| line.kind).collect();
         let expected =
             ["job.created", "message.accepted", "run.started", "run.finished", "message.finished", "job.failed"];
         assert_eq!(kinds, expected, "{name}: the other entries stay");
-        house.engine.add_message(&shop(), old, prompt("more"), free()).await.unwrap();
-        house.engine.cancel(&shop(), old).await.unwrap();
-        house.store.spend(spend(old, 7, 5, Budgets::default())).await.unwrap();
+        fixture.engine.add_message(&shop(), old, prompt("more"), free()).await.unwrap();
+        fixture.engine.cancel(&shop(), old).await.unwrap();
+        fixture.store.spend(spend(old, 7, 5, Budgets::default())).await.unwrap();
         let jobs = Retention { jobs: minute, ..Retention::default() };
         assert_eq!(sweep(jobs).await.unwrap(), Swept::default(), "{name}: the job has just become inactive");
-        house.world.advance(Duration::from_secs(60));
+        fixture.world.advance(Duration::from_secs(60));
         assert_eq!(sweep(jobs).await.unwrap(), Swept { jobs: 2, ..Swept::default() }, "{name}");
         for removed in [old, young] {
-            assert_eq!(house.store.job(removed).await.unwrap(), None, "{name}");
-            assert_eq!(house.store.spent(shop(), removed, 7).await.unwrap(), [0, 5, 5], "{name}");
-            assert!(house.store.messages(removed).await.unwrap().is_empty(), "{name}");
-            assert!(house.store.runs(removed).await.unwrap().is_empty(), "{name}");
-            assert!(house.store.log(removed, 0, 100).await.unwrap().is_empty(), "{name}");
+            assert_eq!(fixture.store.job(removed).await.unwrap(), None, "{name}");
+            assert_eq!(fixture.store.spent(shop(), removed, 7).await.unwrap(), [0, 5, 5], "{name}");
+            assert!(fixture.store.messages(removed).await.unwrap().is_empty(), "{name}");
+            assert!(fixture.store.runs(removed).await.unwrap().is_empty(), "{name}");
+            assert!(fixture.store.log(removed, 0, 100).await.unwrap().is_empty(), "{name}");
         }
-        assert!(house.store.job(busy).await.unwrap().is_some(), "{name}");
+        assert!(fixture.store.job(busy).await.unwrap().is_some(), "{name}");
     }
 }
 
 #[tokio::test]
 async fn lists_are_stable_while_jobs_are_added() {
-    for house in all().await {
+    for fixture in all().await {
         let mut made = Vec::new();
         for number in 0..5 {
             let title = format!("Task {number} of 100%_done");
-            made.push(house.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record.id);
+            made.push(fixture.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record.id);
             if number == 2 {
-                house.world.advance(Duration::from_secs(1));
+                fixture.world.advance(Duration::from_secs(1));
             }
         }
         made.reverse();
         let filter = |after, limit| JobFilter { after, ..JobFilter::newest(shop(), limit) };
-        let page = house.store.jobs(filter(None, 2)).await.unwrap();
-        house.engine.create_job(&project("shop"), new_job("new"), free()).await.unwrap();
+        let page = fixture.store.jobs(filter(None, 2)).await.unwrap();
+        fixture.engine.create_job(&project("shop"), new_job("new"), free()).await.unwrap();
         let last = page.last().unwrap();
         let cursor = Cursor { created_at: last.created_at, id: last.id };
-        let rest = house.store.jobs(filter(Some(cursor), 10)).await.unwrap();
+        let rest = fixture.store.jobs(filter(Some(cursor), 10)).await.unwrap();
         let seen: Vec<_> = page.iter().chain(&rest).map(|job| job.id).collect();
-        assert_eq!(seen, made, "{}", house.name);
+        assert_eq!(seen, made, "{}", fixture.name);
         let search = |text: &str| JobFilter { title_contains: Some(text.to_owned()), ..filter(None, 10) };
-        assert_eq!(house.store.jobs(search("task 3")).await.unwrap().len(), 1, "{}: case", house.name);
-        assert_eq!(house.store.jobs(search("0%_D")).await.unwrap().len(), 5, "{}: no wildcards", house.name);
-        assert_eq!(house.store.jobs(search("k_3")).await.unwrap().len(), 0, "{}: no wildcards", house.name);
+        assert_eq!(fixture.store.jobs(search("task 3")).await.unwrap().len(), 1, "{}: case", fixture.name);
+        assert_eq!(fixture.store.jobs(search("0%_D")).await.unwrap().len(), 5, "{}: no wildcards", fixture.name);
+        assert_eq!(fixture.store.jobs(search("k_3")).await.unwrap().len(), 0, "{}: no wildcards", fixture.name);
         let status = JobFilter { status: Some(JobStatus::Failed), ..filter(None, 10) };
-        assert_eq!(house.store.jobs(status).await.unwrap().len(), 0, "{}", house.name);
+        assert_eq!(fixture.store.jobs(status).await.unwrap().len(), 0, "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn all_filters_give_lists_with_the_same_order_and_bounds() {
-    for house in all().await {
-        let name = house.name;
-        house.store.create_project(project("other"), [].into()).await.unwrap();
-        house.engine.create_job(&project("other"), new_job("Fix page 1"), free()).await.unwrap();
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.store.create_project(project("other"), [].into()).await.unwrap();
+        fixture.engine.create_job(&project("other"), new_job("Fix page 1"), free()).await.unwrap();
         let mut made = Vec::new();
         for number in 0..6 {
             let title = if number % 2 == 0 { format!("Fix page {number}") } else { format!("Write {number}") };
-            made.push(house.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record);
-            house.world.advance(Duration::from_secs(1));
+            made.push(fixture.engine.create_job(&project("shop"), new_job(&title), free()).await.unwrap().record);
+            fixture.world.advance(Duration::from_secs(1));
         }
         // Jobs 0 and 1 failed, 2 and 3 are archived, 4 and 5 are active.
         for record in &made[..4] {
-            house.engine.cancel(&shop(), record.id).await.unwrap();
+            fixture.engine.cancel(&shop(), record.id).await.unwrap();
         }
         for record in &made[2..4] {
-            house.engine.archive(&shop(), record.id).await.unwrap();
+            fixture.engine.archive(&shop(), record.id).await.unwrap();
         }
         let all = JobFilter::newest(shop(), 9);
         let text = |text: &str| Some(text.to_owned());
@@ -625,7 +625,7 @@ async fn all_filters_give_lists_with_the_same_order_and_bounds() {
             (JobFilter { created_before: at(4), after: behind(2), ..all.clone() }, &[1, 0]),
         ];
         for (filter, expected) in cases {
-            let found = house.store.jobs(filter.clone()).await.unwrap();
+            let found = fixture.store.jobs(filter.clone()).await.unwrap();
             let expected: Vec<JobId> = expected.iter().map(|number| made[*number].id).collect();
             assert_eq!(found.iter().map(|job| job.id).collect::<Vec<_>>(), expected, "{name}: {filter:?}");
         }
@@ -634,99 +634,99 @@ async fn all_filters_give_lists_with_the_same_order_and_bounds() {
 
 #[tokio::test]
 async fn waiters_wake_up_for_work_and_for_log_entries() {
-    for house in all().await {
-        let seen = house.store.work_version();
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    for fixture in all().await {
+        let seen = fixture.store.work_version();
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
         let soon = Duration::from_secs(5);
-        tokio::time::timeout(soon, house.store.work_changed(seen)).await.expect("work");
-        tokio::time::timeout(soon, house.store.watch(id).changed(1)).await.expect("an entry that exists already");
-        let store = Arc::clone(&house.store);
+        tokio::time::timeout(soon, fixture.store.work_changed(seen)).await.expect("work");
+        tokio::time::timeout(soon, fixture.store.watch(id).changed(1)).await.expect("an entry that exists already");
+        let store = Arc::clone(&fixture.store);
         let waiting = tokio::spawn(async move { store.watch(id).changed(2).await });
         tokio::task::yield_now().await;
-        house.engine.cancel(&shop(), id).await.unwrap();
+        fixture.engine.cancel(&shop(), id).await.unwrap();
         tokio::time::timeout(soon, waiting).await.expect("a new entry").unwrap();
-        let quiet = tokio::time::timeout(Duration::from_millis(20), house.store.watch(id).changed(99)).await;
-        assert!(quiet.is_err(), "{}: no new entry", house.name);
+        let quiet = tokio::time::timeout(Duration::from_millis(20), fixture.store.watch(id).changed(99)).await;
+        assert!(quiet.is_err(), "{}: no new entry", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn a_watch_misses_nothing_between_two_reads() {
-    for house in all().await {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        let mut watch = house.store.watch(id);
-        let mut seen = house.store.job(id).await.unwrap().unwrap().last_seq;
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let mut watch = fixture.store.watch(id);
+        let mut seen = fixture.store.job(id).await.unwrap().unwrap().last_seq;
         for number in 0..3 {
-            house.engine.add_message(&shop(), id, prompt(&number.to_string()), free()).await.unwrap();
+            fixture.engine.add_message(&shop(), id, prompt(&number.to_string()), free()).await.unwrap();
             tokio::time::timeout(Duration::from_secs(4), watch.changed(seen)).await.expect("a new entry");
-            seen = house.store.job(id).await.unwrap().unwrap().last_seq;
+            seen = fixture.store.job(id).await.unwrap().unwrap().last_seq;
         }
         let quiet = tokio::time::timeout(Duration::from_millis(50), watch.changed(seen)).await;
-        assert!(quiet.is_err(), "{}: no new entry", house.name);
+        assert!(quiet.is_err(), "{}: no new entry", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn taking_over_a_run_returns_its_message() {
-    for house in all().await {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        let lost = house.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
-        house.world.advance(LEASE + Duration::from_secs(1));
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let lost = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap();
+        fixture.world.advance(LEASE + Duration::from_secs(1));
         let mut next = None;
         // The first claim may only end the lost run; the next attempt is due a little later.
         for _ in 0..5 {
-            next = house.engine.claim(worker(2), LEASE).await.unwrap();
+            next = fixture.engine.claim(worker(2), LEASE).await.unwrap();
             if next.is_some() {
                 break;
             }
-            house.world.advance(Duration::from_secs(5));
+            fixture.world.advance(Duration::from_secs(5));
         }
         let next = next.expect("the run is taken over");
-        assert_eq!((next.job.id, next.message.id), (id, lost.message.id), "{}", house.name);
-        assert_eq!(house.store.message(lost.message.id).await.unwrap(), Some(next.message), "{}", house.name);
+        assert_eq!((next.job.id, next.message.id), (id, lost.message.id), "{}", fixture.name);
+        assert_eq!(fixture.store.message(lost.message.id).await.unwrap(), Some(next.message), "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn projects_and_secrets_are_created_changed_and_deleted() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         let library = || "library".parse().unwrap();
         let secret = |text: &str| Some(SecretValue(text.to_owned()));
         let two = [("A".to_owned(), secret("1")), ("B".to_owned(), secret("2"))].into();
-        let made = house.store.create_project(project("library"), two).await.unwrap();
+        let made = fixture.store.create_project(project("library"), two).await.unwrap();
         assert_eq!(made.secret_names, ["A", "B"], "{name}");
-        let again = house.store.create_project(project("library"), [].into()).await;
+        let again = fixture.store.create_project(project("library"), [].into()).await;
         assert_eq!(again, Err(AdminRefusal::ProjectExists.into()), "{name}");
         let changed = [("A".to_owned(), None), ("B".to_owned(), secret("3"))].into();
         let mut edited = made.clone();
         edited.settings.setup = Some("npm ci".to_owned());
-        let made = house.store.update_project(edited, changed).await.unwrap();
-        assert_eq!(house.store.project(library()).await.unwrap(), Some(made.clone()), "{name}");
-        let all = house.store.projects().await.unwrap();
+        let made = fixture.store.update_project(edited, changed).await.unwrap();
+        assert_eq!(fixture.store.project(library()).await.unwrap(), Some(made.clone()), "{name}");
+        let all = fixture.store.projects().await.unwrap();
         assert_eq!(all.iter().map(|project| project.id.as_str()).collect::<Vec<_>>(), ["library", "shop"], "{name}");
         assert_eq!(all[0], made, "{name}");
-        let secrets = house.store.secrets(library()).await.unwrap();
+        let secrets = fixture.store.secrets(library()).await.unwrap();
         assert_eq!(secrets.into_iter().collect::<Vec<_>>(), [("B".to_owned(), SecretValue("3".to_owned()))], "{name}");
-        let id = house.engine.create_job(&project("library"), new_job("a"), free()).await.unwrap().record.id;
-        assert_eq!(house.store.delete_project(library()).await, Err(AdminRefusal::ProjectBusy.into()), "{name}");
-        house.engine.cancel(&library(), id).await.unwrap();
-        house.store.delete_project(library()).await.unwrap();
-        assert_eq!(house.store.job(id).await.unwrap(), None, "{name}");
-        assert_eq!(house.store.messages(id).await.unwrap(), [], "{name}");
-        assert!(house.store.secrets(library()).await.unwrap().is_empty(), "{name}");
-        assert_eq!(house.store.delete_project(library()).await, Err(AdminRefusal::NoProject.into()), "{name}");
-        let late = house.engine.create_job(&project("library"), new_job("a"), free()).await;
+        let id = fixture.engine.create_job(&project("library"), new_job("a"), free()).await.unwrap().record.id;
+        assert_eq!(fixture.store.delete_project(library()).await, Err(AdminRefusal::ProjectBusy.into()), "{name}");
+        fixture.engine.cancel(&library(), id).await.unwrap();
+        fixture.store.delete_project(library()).await.unwrap();
+        assert_eq!(fixture.store.job(id).await.unwrap(), None, "{name}");
+        assert_eq!(fixture.store.messages(id).await.unwrap(), [], "{name}");
+        assert!(fixture.store.secrets(library()).await.unwrap().is_empty(), "{name}");
+        assert_eq!(fixture.store.delete_project(library()).await, Err(AdminRefusal::NoProject.into()), "{name}");
+        let late = fixture.engine.create_job(&project("library"), new_job("a"), free()).await;
         assert_eq!(late, Err(UpdateError::NoProject), "{name}");
-        let missing = house.store.update_project(project("library"), [].into()).await;
+        let missing = fixture.store.update_project(project("library"), [].into()).await;
         assert_eq!(missing, Err(AdminRefusal::NoProject.into()), "{name}");
     }
 }
 
 #[tokio::test]
 async fn keys_and_audit_entries_are_stored() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         let key = ApiKey {
             id: KeyId::from_uuid(Uuid::from_u128(7)),
             name: "ci".into(),
@@ -750,32 +750,32 @@ async fn keys_and_audit_entries_are_stored() {
             subject: key.id.to_string(),
             address: Some("192.0.2.1".into()),
         };
-        house.store.create_key(key.clone(), line(5, "key.created")).await.unwrap();
-        assert_eq!(house.store.key_by_hash(key.hash).await.unwrap(), Some(key.clone()), "{name}");
-        assert_eq!(house.store.key_by_hash(KeyHash([4; 32])).await.unwrap(), None, "{name}");
+        fixture.store.create_key(key.clone(), line(5, "key.created")).await.unwrap();
+        assert_eq!(fixture.store.key_by_hash(key.hash).await.unwrap(), Some(key.clone()), "{name}");
+        assert_eq!(fixture.store.key_by_hash(KeyHash([4; 32])).await.unwrap(), None, "{name}");
         for at in [20, 10] {
-            house.store.key_used(key.id, Timestamp::from_micros(at)).await.unwrap();
+            fixture.store.key_used(key.id, Timestamp::from_micros(at)).await.unwrap();
         }
-        house.store.revoke_key(key.id, line(30, "key.revoked")).await.unwrap();
-        house.store.revoke_key(key.id, line(40, "key.revoked")).await.unwrap();
+        fixture.store.revoke_key(key.id, line(30, "key.revoked")).await.unwrap();
+        fixture.store.revoke_key(key.id, line(40, "key.revoked")).await.unwrap();
         let unknown = KeyId::from_uuid(Uuid::from_u128(8));
-        let missing = house.store.revoke_key(unknown, line(50, "key.revoked")).await;
+        let missing = fixture.store.revoke_key(unknown, line(50, "key.revoked")).await;
         assert_eq!(missing, Err(AdminRefusal::NoKey.into()), "{name}");
-        let stored = house.store.keys().await.unwrap().remove(0);
+        let stored = fixture.store.keys().await.unwrap().remove(0);
         let times = (stored.last_used_at.map(Timestamp::as_micros), stored.revoked_at.map(Timestamp::as_micros));
         assert_eq!(times, (Some(20), Some(30)), "{name}");
-        let lines = house.store.audit(None, 9).await.unwrap();
+        let lines = fixture.store.audit(None, 9).await.unwrap();
         let entries: Vec<_> = lines.iter().map(|line| line.entry.clone()).collect();
         assert_eq!(entries, [line(30, "key.revoked"), line(5, "key.created")], "{name}");
-        let earlier = house.store.audit(Some(lines[0].number), 9).await.unwrap();
+        let earlier = fixture.store.audit(Some(lines[0].number), 9).await.unwrap();
         assert_eq!(earlier, lines[1..], "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_branch_has_at_most_one_open_pull_request() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         let new = |head: &str| NewPull {
             title: "T".into(),
             body: "B".into(),
@@ -786,22 +786,23 @@ async fn a_branch_has_at_most_one_open_pull_request() {
         };
         let at = Timestamp::from_micros;
         let open = |repository: &str, head: &str| {
-            house.store.open_pull(repository.to_owned(), "main".to_owned(), new(head), at(1))
+            fixture.store.open_pull(repository.to_owned(), "main".to_owned(), new(head), at(1))
         };
         let first = open("shop", "a").await.unwrap().unwrap();
         assert_eq!((first.number, first.draft, first.state), (1, true, PullState::Open), "{name}");
         assert_eq!(open("shop", "a").await.unwrap(), None, "{name}");
-        let open_of = |head: &str| house.store.open_pull_of("shop".to_owned(), head.to_owned());
+        let open_of = |head: &str| fixture.store.open_pull_of("shop".to_owned(), head.to_owned());
         assert_eq!(open_of("a").await.unwrap(), Some(first), "{name}");
         assert_eq!(open_of("b").await.unwrap(), None, "{name}");
         assert_eq!(open("other", "a").await.unwrap().unwrap().number, 1, "{name}: each repository counts separately");
         assert_eq!(open("shop", "b").await.unwrap().unwrap().number, 2, "{name}");
         let between = Some((sha('a'), sha('b')));
-        let end = |state| house.store.end_pull("shop".into(), 1, state, between.clone(), at(9));
-        assert!(end(PullState::Merged).await.unwrap(), "{name}");
-        assert!(!end(PullState::Closed).await.unwrap(), "{name}: it is already merged");
+        let end = |state| fixture.store.end_pull("shop", 1, PullEnding { state, at: at(9), between: between.clone() });
+        assert_eq!(end(PullState::Merged).await, Ok(()), "{name}");
+        let refused = Err(AdminError::Refused(AdminRefusal::PullNotOpen));
+        assert_eq!(end(PullState::Closed).await, refused, "{name}: it is already merged");
         assert_eq!(open_of("a").await.unwrap(), None, "{name}");
-        let merged = house.store.pull("shop".into(), 1).await.unwrap().unwrap();
+        let merged = fixture.store.pull("shop".into(), 1).await.unwrap().unwrap();
         assert_eq!(
             (merged.state, merged.ended_at, &merged.ended_between),
             (PullState::Merged, Some(at(9)), &between),
@@ -809,7 +810,7 @@ async fn a_branch_has_at_most_one_open_pull_request() {
         );
         assert_eq!(open("shop", "a").await.unwrap().unwrap().number, 3, "{name}: the branch is free again");
         let numbers: Vec<u64> =
-            house.store.pulls("shop".into()).await.unwrap().iter().map(|pull| pull.number).collect();
+            fixture.store.pulls("shop".into()).await.unwrap().iter().map(|pull| pull.number).collect();
         assert_eq!(numbers, [3, 2, 1], "{name}");
     }
 }
@@ -820,15 +821,15 @@ fn spend(job: JobId, day: i64, micros: i64, budgets: Budgets) -> Spend {
 
 #[tokio::test]
 async fn a_cost_is_added_to_all_sums_or_to_none() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         let [one, two] = [1, 2].map(|number| JobId::from_uuid(Uuid::from_u128(number)));
         let free = Budgets::default();
-        let spent = async |job, day| house.store.spent(shop(), job, day).await.unwrap();
+        let spent = async |job, day| fixture.store.spent(shop(), job, day).await.unwrap();
         assert_eq!(spent(one, 7).await, [0, 0, 0], "{name}");
-        house.store.spend(spend(one, 7, 100, free)).await.unwrap();
-        house.store.spend(spend(two, 7, 50, free)).await.unwrap();
-        house.store.spend(spend(one, 8, 10, free)).await.unwrap();
+        fixture.store.spend(spend(one, 7, 100, free)).await.unwrap();
+        fixture.store.spend(spend(two, 7, 50, free)).await.unwrap();
+        fixture.store.spend(spend(one, 8, 10, free)).await.unwrap();
         assert_eq!((spent(one, 7).await, spent(two, 8).await), ([110, 150, 160], [50, 10, 160]), "{name}");
         for (budgets, scope, limit, held) in [
             (Budgets { job: Some(119), ..free }, Purse::Job, 119, 110),
@@ -836,54 +837,54 @@ async fn a_cost_is_added_to_all_sums_or_to_none() {
             (Budgets { project: Some(169), day: Some(160), ..free }, Purse::Project, 169, 160),
         ] {
             let over = OverBudget { scope, limit, spent: held, asked: 10 };
-            let refused = house.store.spend(spend(one, 7, 10, budgets)).await;
+            let refused = fixture.store.spend(spend(one, 7, 10, budgets)).await;
             assert_eq!(refused, Err(SpendError::OverBudget(over)), "{name}");
         }
         assert_eq!(spent(one, 7).await, [110, 150, 160], "{name}: nothing was added");
         let just_enough = Budgets { run: Some(0), job: Some(120), day: Some(160), project: Some(170) };
-        house.store.spend(spend(one, 7, 10, just_enough)).await.unwrap();
-        house.store.spend(spend(one, 7, -1000, just_enough)).await.unwrap();
+        fixture.store.spend(spend(one, 7, 10, just_enough)).await.unwrap();
+        fixture.store.spend(spend(one, 7, -1000, just_enough)).await.unwrap();
         assert_eq!(spent(one, 7).await, [0, 0, 0], "{name}: a sum is never negative");
         let other: ProjectId = "other".parse().unwrap();
-        house.store.spend(Spend { project: other.clone(), ..spend(one, 7, 5, free) }).await.unwrap();
-        assert_eq!(house.store.spent(other, one, 7).await.unwrap(), [0; 3], "{name}: an unknown project");
-        house.store.spend(spend(one, 7, 5, free)).await.unwrap();
-        house.store.delete_project(shop()).await.unwrap();
+        fixture.store.spend(Spend { project: other.clone(), ..spend(one, 7, 5, free) }).await.unwrap();
+        assert_eq!(fixture.store.spent(other, one, 7).await.unwrap(), [0; 3], "{name}: an unknown project");
+        fixture.store.spend(spend(one, 7, 5, free)).await.unwrap();
+        fixture.store.delete_project(shop()).await.unwrap();
         assert_eq!(spent(one, 7).await, [0; 3], "{name}: deleted with the project");
     }
 }
 
 #[tokio::test]
 async fn a_sum_of_costs_saturates_at_the_largest_number() {
-    for house in all().await {
-        let (name, job) = (house.name, JobId::from_uuid(Uuid::from_u128(1)));
+    for fixture in all().await {
+        let (name, job) = (fixture.name, JobId::from_uuid(Uuid::from_u128(1)));
         let most = u64::try_from(i64::MAX).unwrap();
-        let spent = async || house.store.spent(shop(), job, 7).await.unwrap();
+        let spent = async || fixture.store.spent(shop(), job, 7).await.unwrap();
         for micros in [i64::MAX, i64::MAX, 1] {
-            house.store.spend(spend(job, 7, micros, Budgets::default())).await.unwrap();
+            fixture.store.spend(spend(job, 7, micros, Budgets::default())).await.unwrap();
             assert_eq!(spent().await, [most; 3], "{name}");
         }
         for budgets in [Budgets { day: Some(u64::MAX), ..Budgets::default() }, Budgets::default()] {
             // A budget above the largest possible sum is never used up.
-            house.store.spend(spend(job, 7, i64::MAX, budgets)).await.unwrap();
+            fixture.store.spend(spend(job, 7, i64::MAX, budgets)).await.unwrap();
         }
         let budgets = Budgets { project: Some(100), ..Budgets::default() };
         let over = OverBudget { scope: Purse::Project, limit: 100, spent: most, asked: 5 };
-        let refused = house.store.spend(spend(job, 7, 5, budgets)).await;
+        let refused = fixture.store.spend(spend(job, 7, 5, budgets)).await;
         assert_eq!(refused, Err(SpendError::OverBudget(over)), "{name}");
-        house.store.spend(spend(job, 7, -i64::MAX, Budgets::default())).await.unwrap();
+        fixture.store.spend(spend(job, 7, -i64::MAX, Budgets::default())).await.unwrap();
         assert_eq!(spent().await, [0; 3], "{name}: the sum can be corrected");
     }
 }
 
 #[tokio::test]
 async fn concurrent_calls_do_not_exceed_a_budget() {
-    for house in all().await {
+    for fixture in all().await {
         let job = JobId::from_uuid(Uuid::from_u128(1));
         let budgets = Budgets { day: Some(100), ..Budgets::default() };
-        let calls = (0..20).map(|_| house.store.spend(spend(job, 7, 9, budgets)));
+        let calls = (0..20).map(|_| fixture.store.spend(spend(job, 7, 9, budgets)));
         let accepted = futures::future::join_all(calls).await.into_iter().filter(Result::is_ok).count();
-        let spent = house.store.spent(shop(), job, 7).await.unwrap();
-        assert_eq!((accepted, spent), (11, [99; 3]), "{}", house.name);
+        let spent = fixture.store.spent(shop(), job, 7).await.unwrap();
+        assert_eq!((accepted, spent), (11, [99; 3]), "{}", fixture.name);
     }
 }

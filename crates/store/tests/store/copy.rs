@@ -7,30 +7,30 @@ use journeyman_store::{CopyError, PostgresStore, Schema, copy_to_postgres};
 use journeyman_testkit::{Postgres, Seeds as _};
 
 use crate::conformance::complete_next_job;
-use crate::given::{House, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
+use crate::given::{Fixture, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
 
 /// Returns a SQLite store with secrets and finished jobs.
-async fn populated() -> House {
-    let house = sqlite().await;
-    fill(&house).await;
-    house
+async fn populated() -> Fixture {
+    let fixture = sqlite().await;
+    fill(&fixture).await;
+    fixture
 }
 
 /// Adds secrets, and jobs with finished work.
-pub(crate) async fn fill(house: &House) {
+pub(crate) async fn fill(fixture: &Fixture) {
     let secrets = [("TOKEN".to_owned(), Some(SecretValue("s3cret".to_owned())))].into();
-    house.store.update_project(project("shop"), secrets).await.unwrap();
+    fixture.store.update_project(project("shop"), secrets).await.unwrap();
     for number in 0..3 {
-        let id = house.engine.create_job(&project("shop"), new_job("Schön"), free()).await.unwrap().record.id;
-        house.engine.add_message(&shop(), id, prompt("b"), keyed(&number.to_string(), "b")).await.unwrap();
-        complete_next_job(house).await;
+        let id = fixture.engine.create_job(&project("shop"), new_job("Schön"), free()).await.unwrap().record.id;
+        fixture.engine.add_message(&shop(), id, prompt("b"), keyed(&number.to_string(), "b")).await.unwrap();
+        complete_next_job(fixture).await;
     }
 }
 
 /// Returns the projects, secrets and jobs of a store as text, to compare stores.
-pub(crate) async fn contents(house: &House) -> Vec<String> {
-    let mut seen = vec![format!("{:?}", house.store.projects().await.unwrap())];
-    seen.push(format!("{:?}", house.store.secrets(shop()).await.unwrap()));
+pub(crate) async fn contents(fixture: &Fixture) -> Vec<String> {
+    let mut seen = vec![format!("{:?}", fixture.store.projects().await.unwrap())];
+    seen.push(format!("{:?}", fixture.store.secrets(shop()).await.unwrap()));
     let all = journeyman_core::ports::JobFilter {
         project: shop(),
         status: None,
@@ -40,11 +40,11 @@ pub(crate) async fn contents(house: &House) -> Vec<String> {
         after: None,
         limit: 100,
     };
-    for job in house.store.jobs(all).await.unwrap() {
+    for job in fixture.store.jobs(all).await.unwrap() {
         seen.push(format!("{job:?}"));
-        seen.push(format!("{:?}", house.store.messages(job.id).await.unwrap()));
-        seen.push(format!("{:?}", house.store.runs(job.id).await.unwrap()));
-        seen.push(format!("{:?}", house.store.log(job.id, 0, 1000).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.messages(job.id).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.runs(job.id).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.log(job.id, 0, 1000).await.unwrap()));
     }
     seen
 }
@@ -57,7 +57,7 @@ async fn a_copied_database_is_complete_and_usable() {
     let rows = |table: &str| copied.iter().find(|(name, _)| *name == table).unwrap().1;
     assert_eq!((rows("jobs"), rows("messages"), rows("runs"), rows("idempotency_keys")), (3, 6, 3, 3));
     let store = PostgresStore::open(&url, 4, Schema::Check, master_key(), old.world.clone()).await.unwrap();
-    let new = House::over("postgres", old.world.clone(), std::sync::Arc::new(store));
+    let new = Fixture::over("postgres", old.world.clone(), std::sync::Arc::new(store));
     assert_eq!(contents(&new).await, contents(&old).await);
     // The numbers of new rows follow the copied ones, and an idempotency key is still known.
     new.world.advance(Duration::from_secs(60));

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use uuid::Uuid;
 
-use crate::given::{House, all, keyed, new_job, project, prompt, shop, worker};
+use crate::given::{Fixture, all, keyed, new_job, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs a plan, and returns all answers and all resulting rows as text.
-async fn run_plan(house: &House, plan: &[Step]) -> Vec<String> {
+async fn run_plan(fixture: &Fixture, plan: &[Step]) -> Vec<String> {
     let mut seen = Vec::new();
     let (mut jobs, mut claims): (Vec<JobId>, Vec<(JobId, Token)>) = (Vec::new(), Vec::new());
     let admit = |key: Option<u8>, body: &str| match key {
@@ -65,7 +65,7 @@ async fn run_plan(house: &House, plan: &[Step]) -> Vec<String> {
         let job = |number: usize| jobs.get(number).copied().unwrap_or(JobId::from_uuid(Uuid::nil()));
         let outcome = match step {
             Step::Create { key } => {
-                let made = house.engine.create_job(&project("shop"), new_job("a"), admit(*key, "create")).await;
+                let made = fixture.engine.create_job(&project("shop"), new_job("a"), admit(*key, "create")).await;
                 if let Ok(made) = &made
                     && !made.replayed
                 {
@@ -78,29 +78,29 @@ async fn run_plan(house: &House, plan: &[Step]) -> Vec<String> {
             }
             Step::Send { job: number, delivery, key } => {
                 let prompt = Prompt { delivery: *delivery, ..prompt("b") };
-                let sent = house.engine.add_message(&shop(), job(*number), prompt, admit(*key, "send")).await;
+                let sent = fixture.engine.add_message(&shop(), job(*number), prompt, admit(*key, "send")).await;
                 format!(
                     "{:?}",
                     sent.map(|sent| (serde_json::to_string(&sent.record).unwrap(), sent.replayed, sent.rate))
                 )
             }
             Step::Withdraw { job: number, message } => {
-                let messages = house.store.messages(job(*number)).await.unwrap();
+                let messages = fixture.store.messages(job(*number)).await.unwrap();
                 match messages.get(*message) {
-                    Some(message) => format!("{:?}", house.engine.withdraw(&shop(), job(*number), message.id).await),
+                    Some(message) => format!("{:?}", fixture.engine.withdraw(&shop(), job(*number), message.id).await),
                     None => "no such message".to_owned(),
                 }
             }
-            Step::Cancel(number) => format!("{:?}", house.engine.cancel(&shop(), job(*number)).await),
-            Step::Archive(number) => format!("{:?}", house.engine.archive(&shop(), job(*number)).await),
-            Step::Unarchive(number) => format!("{:?}", house.engine.unarchive(&shop(), job(*number)).await),
+            Step::Cancel(number) => format!("{:?}", fixture.engine.cancel(&shop(), job(*number)).await),
+            Step::Archive(number) => format!("{:?}", fixture.engine.archive(&shop(), job(*number)).await),
+            Step::Unarchive(number) => format!("{:?}", fixture.engine.unarchive(&shop(), job(*number)).await),
             Step::Claim => {
-                let claimed = house.engine.claim(worker(1), LEASE).await.unwrap();
+                let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap();
                 claims.extend(claimed.as_ref().map(|claimed| (claimed.job.id, claimed.lease.token)));
                 format!("{claimed:?}")
             }
             Step::Turn { claim: number, publish } => match claim(*number) {
-                Some((job, token)) => format!("{:?}", turn(house, job, token, *publish).await),
+                Some((job, token)) => format!("{:?}", turn(fixture, job, token, *publish).await),
                 None => "no claim".to_owned(),
             },
             Step::Fail { claim: number, retry } => match claim(*number) {
@@ -108,34 +108,34 @@ async fn run_plan(house: &House, plan: &[Step]) -> Vec<String> {
                     let reason = Reason::new(ReasonCode::AgentExited, "it died");
                     let outcome = Outcome::Failed { reason, retry: retry.then_some(500) };
                     let report = Report::Finished { outcome, usage: Usage::default() };
-                    format!("{:?}", house.engine.report(job, token, report).await)
+                    format!("{:?}", fixture.engine.report(job, token, report).await)
                 }
                 None => "no claim".to_owned(),
             },
             Step::HandBack(number) => match claim(*number) {
                 Some((job, token)) => {
                     let report = Report::Finished { outcome: Outcome::HandedBack, usage: Usage::default() };
-                    format!("{:?}", house.engine.report(job, token, report).await)
+                    format!("{:?}", fixture.engine.report(job, token, report).await)
                 }
                 None => "no claim".to_owned(),
             },
             Step::Pass(seconds) => {
-                house.world.advance(Duration::from_secs(u64::from(*seconds)));
+                fixture.world.advance(Duration::from_secs(u64::from(*seconds)));
                 "time passed".to_owned()
             }
         };
         seen.push(format!("{step:?}: {outcome}"));
     }
     for job in jobs {
-        seen.push(format!("{:?}", house.store.job(job).await.unwrap()));
-        seen.push(format!("{:?}", house.store.messages(job).await.unwrap()));
-        seen.push(format!("{:?}", house.store.runs(job).await.unwrap()));
-        seen.push(format!("{:?}", house.store.log(job, 0, 10_000).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.job(job).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.messages(job).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.runs(job).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.log(job, 0, 10_000).await.unwrap()));
     }
     seen
 }
 
-async fn turn(house: &House, job: JobId, token: Token, publish: bool) -> Vec<String> {
+async fn turn(fixture: &Fixture, job: JobId, token: Token, publish: bool) -> Vec<String> {
     let commit = |digit: &str| digit.repeat(40).parse().unwrap();
     let branch = "journeyman/x".to_owned();
     let begun =
@@ -153,7 +153,7 @@ async fn turn(house: &House, job: JobId, token: Token, publish: bool) -> Vec<Str
     }
     let mut seen = Vec::new();
     for report in reports {
-        seen.push(format!("{:?}", house.engine.report(job, token, report).await));
+        seen.push(format!("{:?}", fixture.engine.report(job, token, report).await));
     }
     seen
 }
@@ -165,10 +165,10 @@ fn every_store_gives_the_same_results_for_a_plan() {
     let plans = proptest::collection::vec(step(), 1..60);
     TestRunner::new(config)
         .run(&plans, |plan| {
-            let houses = runtime.block_on(all());
-            let seen: Vec<_> = houses.iter().map(|house| runtime.block_on(run_plan(house, &plan))).collect();
-            for (house, other) in houses.iter().zip(&seen).skip(1) {
-                prop_assert_eq!(&seen[0], other, "memory and {} differ", house.name);
+            let fixtures = runtime.block_on(all());
+            let seen: Vec<_> = fixtures.iter().map(|fixture| runtime.block_on(run_plan(fixture, &plan))).collect();
+            for (fixture, other) in fixtures.iter().zip(&seen).skip(1) {
+                prop_assert_eq!(&seen[0], other, "memory and {} differ", fixture.name);
             }
             Ok(())
         })

@@ -14,33 +14,33 @@ use journeyman_store::{MasterKey, OpenError, SqliteStore, VaultError};
 use journeyman_testkit::{Seeds as _, World};
 use rusqlite::Connection;
 
-use crate::given::{House, free, master_key, new_job, project, prompt, shop, sqlite, worker};
+use crate::given::{Fixture, free, master_key, new_job, project, prompt, shop, sqlite, worker};
 
 #[tokio::test]
 async fn accepted_jobs_are_visible_to_another_store_on_the_same_file() {
-    let house = sqlite().await;
-    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let fixture = sqlite().await;
+    let path = fixture.dir.as_ref().unwrap().path().join("journeyman.db");
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
-    assert_eq!(other.job(id).await.unwrap(), house.store.job(id).await.unwrap());
+    assert_eq!(other.job(id).await.unwrap(), fixture.store.job(id).await.unwrap());
     other.ready().await.unwrap();
 }
 
 #[tokio::test]
 async fn many_requests_share_transactions() {
-    let house = Arc::new(sqlite().await);
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let fixture = Arc::new(sqlite().await);
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let mut sent = tokio::task::JoinSet::new();
     for number in 0..90 {
-        let house = Arc::clone(&house);
-        sent.spawn(
-            async move { house.engine.add_message(&shop(), id, prompt(&number.to_string()), free()).await.unwrap() },
-        );
+        let fixture = Arc::clone(&fixture);
+        sent.spawn(async move {
+            fixture.engine.add_message(&shop(), id, prompt(&number.to_string()), free()).await.unwrap()
+        });
     }
     sent.join_all().await;
-    let log = house.store.log(id, 0, 1000).await.unwrap();
+    let log = fixture.store.log(id, 0, 1000).await.unwrap();
     assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=92).collect::<Vec<u64>>());
-    assert_eq!(house.store.messages(id).await.unwrap().len(), 91);
+    assert_eq!(fixture.store.messages(id).await.unwrap().len(), 91);
 }
 
 #[test]
@@ -64,18 +64,18 @@ fn a_file_that_is_not_a_database_is_refused() {
 
 #[tokio::test]
 async fn an_unreadable_row_is_named() {
-    let house = sqlite().await;
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let fixture = sqlite().await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let path = fixture.dir.as_ref().unwrap().path().join("journeyman.db");
     let db = Connection::open(path).unwrap();
     db.execute("UPDATE messages SET status = 'dreaming'", []).unwrap();
     db.execute("UPDATE jobs SET state = '{}'", []).unwrap();
-    let Err(StoreError::Corrupt { table: "messages", detail, .. }) = house.store.messages(id).await else {
+    let Err(StoreError::Corrupt { table: "messages", detail, .. }) = fixture.store.messages(id).await else {
         panic!("an unknown status was read");
     };
     assert!(detail.contains("dreaming"), "{detail}");
     // The store that wrote the job still has it in its cache, so another store reads it.
-    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let path = fixture.dir.as_ref().unwrap().path().join("journeyman.db");
     let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
     let Err(StoreError::Corrupt { table: "jobs", row, .. }) = other.job(id).await else {
         panic!("an unreadable job was read");
@@ -85,10 +85,10 @@ async fn an_unreadable_row_is_named() {
 
 #[tokio::test]
 async fn secrets_are_encrypted_in_the_files_and_another_key_is_refused() {
-    let house = sqlite().await;
+    let fixture = sqlite().await;
     let secrets = [("TOKEN".to_owned(), Some(SecretValue("s3cr3t-v4lue".to_owned())))].into();
-    house.store.update_project(project("shop"), secrets).await.unwrap();
-    let dir = house.dir.as_ref().unwrap().path();
+    fixture.store.update_project(project("shop"), secrets).await.unwrap();
+    let dir = fixture.dir.as_ref().unwrap().path();
     for file in std::fs::read_dir(dir).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
         assert!(!bytes.windows(12).any(|window| window == b"s3cr3t-v4lue"));
@@ -99,99 +99,99 @@ async fn secrets_are_encrypted_in_the_files_and_another_key_is_refused() {
 
 #[tokio::test]
 async fn a_full_disk_is_an_error_and_leaves_no_partial_write() {
-    let house = sqlite().await;
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
+    let fixture = sqlite().await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let path = fixture.dir.as_ref().unwrap().path().join("journeyman.db");
     // A failing trigger simulates a disk that is full when the message is written, after the job.
     let fail =
         "CREATE TRIGGER full BEFORE INSERT ON messages BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END";
     Connection::open(&path).unwrap().execute_batch(fail).unwrap();
-    let refused = house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap_err();
+    let refused = fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap_err();
     assert!(refused.to_string().contains("full"), "{refused}");
     let other = SqliteStore::open(&path, master_key(), World::new()).unwrap();
     assert_eq!(other.job(id).await.unwrap().unwrap().queue.len(), 1, "the write of the job was rolled back too");
     Connection::open(&path).unwrap().execute_batch("DROP TRIGGER full").unwrap();
-    house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+    fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
 }
 
 #[tokio::test]
 async fn decisions_see_the_writes_of_other_processes() {
-    let house = sqlite().await;
-    let path = house.dir.as_ref().unwrap().path().join("journeyman.db");
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-    house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-    let other: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), house.world.clone()).unwrap());
-    let engine = Engine::new(Arc::clone(&other), house.world.clone(), house.world.clone());
+    let fixture = sqlite().await;
+    let path = fixture.dir.as_ref().unwrap().path().join("journeyman.db");
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+    let other: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), fixture.world.clone()).unwrap());
+    let engine = Engine::new(Arc::clone(&other), fixture.world.clone(), fixture.world.clone());
     engine.add_message(&shop(), id, prompt("c"), free()).await.unwrap();
-    house.engine.add_message(&shop(), id, prompt("d"), free()).await.unwrap();
+    fixture.engine.add_message(&shop(), id, prompt("d"), free()).await.unwrap();
     engine.add_message(&shop(), id, prompt("e"), free()).await.unwrap();
     let prompts = |messages: Vec<Message>| messages.into_iter().map(|message| message.prompt).collect::<Vec<_>>();
-    assert_eq!(prompts(house.store.messages(id).await.unwrap()), ["a", "b", "c", "d", "e"]);
-    let log = house.store.log(id, 0, 100).await.unwrap();
+    assert_eq!(prompts(fixture.store.messages(id).await.unwrap()), ["a", "b", "c", "d", "e"]);
+    let log = fixture.store.log(id, 0, 100).await.unwrap();
     assert_eq!(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     engine.cancel(&shop(), id).await.unwrap();
     other.delete_project(shop()).await.unwrap();
-    let late = house.engine.add_message(&shop(), id, prompt("f"), free()).await;
+    let late = fixture.engine.add_message(&shop(), id, prompt("f"), free()).await;
     assert_eq!(late, Err(UpdateError::NotFound));
-    assert_eq!(house.store.job(id).await.unwrap(), None);
+    assert_eq!(fixture.store.job(id).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn a_hanging_disk_is_an_error_in_time_and_nothing_is_stored_later() {
-    let house = sqlite().await;
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let fixture = sqlite().await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     // Another connection that holds the lock of the file simulates a hanging disk.
-    let holder = Connection::open(house.dir.as_ref().unwrap().path().join("journeyman.db")).unwrap();
+    let holder = Connection::open(fixture.dir.as_ref().unwrap().path().join("journeyman.db")).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let shop = shop();
-    let sent = house.engine.add_message(&shop, id, prompt("b"), free());
+    let sent = fixture.engine.add_message(&shop, id, prompt("b"), free());
     let refused = tokio::time::timeout(Duration::from_secs(8), sent).await.expect("an answer in time");
     assert_eq!(refused, Err(UpdateError::Store(StoreError::Busy)));
     holder.execute_batch("ROLLBACK").unwrap();
-    house.engine.add_message(&shop, id, prompt("c"), free()).await.unwrap();
-    let prompts: Vec<String> = house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
+    fixture.engine.add_message(&shop, id, prompt("c"), free()).await.unwrap();
+    let prompts: Vec<String> = fixture.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
     assert_eq!(prompts, ["a", "c"]);
 }
 
 /// Runs a checkpoint, which otherwise happens after enough writes, and returns the size of the database file in bytes.
-fn size(house: &House) -> u64 {
-    Connection::open(file(house)).unwrap().query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).unwrap();
-    std::fs::metadata(file(house)).unwrap().len()
+fn size(fixture: &Fixture) -> u64 {
+    Connection::open(file(fixture)).unwrap().query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).unwrap();
+    std::fs::metadata(file(fixture)).unwrap().len()
 }
 
-fn file(house: &House) -> std::path::PathBuf {
-    house.dir.as_ref().unwrap().path().join("journeyman.db")
+fn file(fixture: &Fixture) -> std::path::PathBuf {
+    fixture.dir.as_ref().unwrap().path().join("journeyman.db")
 }
 
 /// Creates inactive jobs with transcripts of 8 MiB in total.
-async fn add_transcripts(house: &House) {
+async fn add_transcripts(fixture: &Fixture) {
     for _ in 0..32 {
-        let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        let claimed = house.engine.claim(worker(1), Duration::from_secs(30)).await.unwrap().unwrap();
+        let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+        let claimed = fixture.engine.claim(worker(1), Duration::from_secs(30)).await.unwrap().unwrap();
         let data = serde_json::json!({"text": "x".repeat(32 * 1024)});
-        let entry = TranscriptEntry { kind: TranscriptKind::Message, data, at: house.world.now() };
+        let entry = TranscriptEntry { kind: TranscriptKind::Message, data, at: fixture.world.now() };
         let report = Report::Transcript(vec![entry; 8]);
-        house.engine.report(id, claimed.lease.token, report).await.unwrap();
-        house.engine.cancel(&shop(), id).await.unwrap();
+        fixture.engine.report(id, claimed.lease.token, report).await.unwrap();
+        fixture.engine.cancel(&shop(), id).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_sweep_returns_free_space_to_the_disk() {
-    let house = sqlite().await;
-    add_transcripts(&house).await;
-    let before = size(&house);
+    let fixture = sqlite().await;
+    add_transcripts(&fixture).await;
+    let before = size(&fixture);
     assert!(before > 8 << 20, "{before}");
-    house.world.advance(Duration::from_secs(3600));
+    fixture.world.advance(Duration::from_secs(3600));
     let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
-    let swept = house.store.sweep(house.world.now(), retention, 100).await.unwrap();
+    let swept = fixture.store.sweep(fixture.world.now(), retention, 100).await.unwrap();
     assert_eq!(swept.transcripts, 32);
     // The size without another checkpoint.
-    let after = std::fs::metadata(file(&house)).unwrap().len();
+    let after = std::fs::metadata(file(&fixture)).unwrap().len();
     // The database keeps some free pages for new data.
     assert!(after < 5 << 20, "{after} of {before}");
     let healthy: String =
-        Connection::open(file(&house)).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        Connection::open(file(&fixture)).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(healthy, "ok");
 }
 
@@ -204,42 +204,42 @@ async fn an_earlier_database_returns_free_space_only_after_it_was_compacted() {
     let world = World::new();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), world.clone()).unwrap());
     store.create_project(project("shop"), [].into()).await.unwrap();
-    let house = House { dir: Some(dir), ..House::over("sqlite", world, store) };
-    add_transcripts(&house).await;
-    house.world.advance(Duration::from_secs(3600));
+    let fixture = Fixture { dir: Some(dir), ..Fixture::over("sqlite", world, store) };
+    add_transcripts(&fixture).await;
+    fixture.world.advance(Duration::from_secs(3600));
     let retention = Retention { transcripts: Some(Duration::from_secs(60)), ..Retention::default() };
-    house.store.sweep(house.world.now(), retention, 100).await.unwrap();
-    assert!(size(&house) > 8 << 20, "it cannot return space yet");
-    let id = house.engine.create_job(&project("shop"), new_job("kept"), free()).await.unwrap().record.id;
-    house.engine.cancel(&shop(), id).await.unwrap();
-    let House { store, engine, dir, world, .. } = house;
+    fixture.store.sweep(fixture.world.now(), retention, 100).await.unwrap();
+    assert!(size(&fixture) > 8 << 20, "it cannot return space yet");
+    let id = fixture.engine.create_job(&project("shop"), new_job("kept"), free()).await.unwrap().record.id;
+    fixture.engine.cancel(&shop(), id).await.unwrap();
+    let Fixture { store, engine, dir, world, .. } = fixture;
     drop((store, engine));
     let [before, after] = SqliteStore::compact(&path).unwrap();
     assert!(before > 8 << 20 && after < 1 << 20, "{before} {after}");
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, master_key(), world.clone()).unwrap());
-    let house = House { dir, ..House::over("sqlite", world, store) };
-    assert_eq!(house.store.job(id).await.unwrap().unwrap().title, "kept");
-    add_transcripts(&house).await;
-    house.world.advance(Duration::from_secs(3600));
-    house.store.sweep(house.world.now(), retention, 100).await.unwrap();
-    assert!(size(&house) < 5 << 20, "{}", size(&house));
+    let fixture = Fixture { dir, ..Fixture::over("sqlite", world, store) };
+    assert_eq!(fixture.store.job(id).await.unwrap().unwrap().title, "kept");
+    add_transcripts(&fixture).await;
+    fixture.world.advance(Duration::from_secs(3600));
+    fixture.store.sweep(fixture.world.now(), retention, 100).await.unwrap();
+    assert!(size(&fixture) < 5 << 20, "{}", size(&fixture));
 }
 
 #[tokio::test]
 async fn recovery_moves_the_log_of_a_killed_process_into_the_database() {
-    let house = sqlite().await;
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let fixture = sqlite().await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     // A copy of the files equals what a killed process leaves behind.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journeyman.db");
     let log = dir.path().join("journeyman.db-wal");
-    std::fs::copy(file(&house), &path).unwrap();
-    std::fs::copy(file(&house).with_extension("db-wal"), &log).unwrap();
+    std::fs::copy(file(&fixture), &path).unwrap();
+    std::fs::copy(file(&fixture).with_extension("db-wal"), &log).unwrap();
     assert!(std::fs::metadata(&log).unwrap().len() > 0);
     SqliteStore::recover(&path).unwrap();
     assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "the log is empty");
     let store = SqliteStore::open(&path, master_key(), World::new()).unwrap();
-    assert_eq!(store.job(id).await.unwrap(), house.store.job(id).await.unwrap());
+    assert_eq!(store.job(id).await.unwrap(), fixture.store.job(id).await.unwrap());
     // Recovery also works while another program uses the database, and without a database.
     SqliteStore::recover(&path).unwrap();
     store.ready().await.unwrap();

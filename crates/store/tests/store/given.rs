@@ -15,7 +15,7 @@ use journeyman_testkit::{Postgres, Seeds as _, World};
 use uuid::Uuid;
 
 /// A store with an engine on top of it.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) name: &'static str,
     pub(crate) world: Arc<World>,
     pub(crate) store: Arc<dyn Store>,
@@ -23,7 +23,7 @@ pub(crate) struct House {
     pub(crate) dir: Option<tempfile::TempDir>,
 }
 
-impl House {
+impl Fixture {
     /// Wraps a store without changing it.
     pub(crate) fn over(name: &'static str, world: Arc<World>, store: Arc<dyn Store>) -> Self {
         let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
@@ -37,24 +37,24 @@ impl House {
     }
 }
 
-pub(crate) async fn memory() -> House {
-    House::new("memory", World::new(), Arc::new(MemoryStore::default()), None).await
+pub(crate) async fn memory() -> Fixture {
+    Fixture::new("memory", World::new(), Arc::new(MemoryStore::default()), None).await
 }
 
-pub(crate) async fn sqlite() -> House {
+pub(crate) async fn sqlite() -> Fixture {
     let (dir, world) = (tempfile::tempdir().unwrap(), World::new());
     let store = SqliteStore::open(&dir.path().join("journeyman.db"), master_key(), world.clone()).unwrap();
-    House::new("sqlite", world, Arc::new(store), Some(dir)).await
+    Fixture::new("sqlite", world, Arc::new(store), Some(dir)).await
 }
 
-pub(crate) async fn postgres_at(url: &str) -> House {
+pub(crate) async fn postgres_at(url: &str) -> Fixture {
     let world = World::new();
     let store = PostgresStore::open(url, 8, Schema::Migrate, master_key(), world.clone()).await.unwrap();
-    House::new("postgres", world, Arc::new(store), None).await
+    Fixture::new("postgres", world, Arc::new(store), None).await
 }
 
 /// Returns a store of each kind.
-pub(crate) async fn all() -> Vec<House> {
+pub(crate) async fn all() -> Vec<Fixture> {
     vec![memory().await, sqlite().await, postgres_at(&Postgres::shared().database()).await]
 }
 

@@ -14,7 +14,7 @@ use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock;
 use journeyman_testkit::Seeds as _;
 
-use crate::given::{House, all, free, new_job, project, prompt, shop, worker};
+use crate::given::{Fixture, all, free, new_job, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -23,139 +23,143 @@ fn away() -> Reason {
     Reason::new(ReasonCode::RepositoryUnreachable, "away")
 }
 
-async fn create(house: &House) -> JobId {
-    house.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap().record.id
+async fn create(fixture: &Fixture) -> JobId {
+    fixture.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap().record.id
 }
 
-async fn claim(house: &House, number: u128) -> Option<Claimed> {
-    house.engine.claim(worker(number), LEASE).await.unwrap()
+async fn claim(fixture: &Fixture, number: u128) -> Option<Claimed> {
+    fixture.engine.claim(worker(number), LEASE).await.unwrap()
 }
 
 /// Reports that the run encountered a cause outside its message.
-async fn wait(house: &House, claimed: &Claimed, reason: Reason, next: NextAttempt) {
-    let outcome = Outcome::Waiting { reason, since: house.world.now(), patience: HOUR, next };
+async fn wait(fixture: &Fixture, claimed: &Claimed, reason: Reason, next: NextAttempt) {
+    let outcome = Outcome::Waiting { reason, since: fixture.world.now(), patience: HOUR, next };
     let report = Report::Finished { outcome, usage: Usage::default() };
-    house.engine.report(claimed.job.id, claimed.lease.token, report).await.unwrap();
+    fixture.engine.report(claimed.job.id, claimed.lease.token, report).await.unwrap();
 }
 
 /// Like [`wait`], for a cause that affects the whole project.
-async fn hold(house: &House, claimed: &Claimed) {
-    let at = house.world.now();
+async fn hold(fixture: &Fixture, claimed: &Claimed) {
+    let at = fixture.world.now();
     let failure = HoldFailure { reason: away(), cause: HoldCause::Fetch, started_at: at, at, permille: 999 };
-    house.store.hold_project(shop(), failure).await.unwrap().unwrap();
-    wait(house, claimed, away(), NextAttempt::AfterHold).await;
+    fixture.store.hold_project(shop(), failure).await.unwrap().unwrap();
+    wait(fixture, claimed, away(), NextAttempt::AfterHold).await;
 }
 
 #[tokio::test]
 async fn one_job_at_a_time_probes_a_project_on_hold() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         for _ in 0..3 {
-            create(&house).await;
+            create(&fixture).await;
         }
-        let first = claim(&house, 1).await.expect("a job is due");
+        let first = claim(&fixture, 1).await.expect("a job is due");
         assert_eq!(first.hold, None, "{name}");
-        hold(&house, &first).await;
-        assert!(claim(&house, 2).await.is_none(), "{name}: the project is on hold");
-        assert_eq!(house.store.holds().await.unwrap()[&shop()].attempts, 1, "{name}");
+        hold(&fixture, &first).await;
+        assert!(claim(&fixture, 2).await.is_none(), "{name}: the project is on hold");
+        assert_eq!(fixture.store.holds().await.unwrap()[&shop()].attempts, 1, "{name}");
 
-        house.world.advance(Duration::from_secs(2));
-        let probe = claim(&house, 2).await.expect("the probe is due");
+        fixture.world.advance(Duration::from_secs(2));
+        let probe = claim(&fixture, 2).await.expect("the probe is due");
         assert_eq!(probe.hold.as_ref().map(|hold| hold.reason.code), Some(ReasonCode::RepositoryUnreachable), "{name}");
-        assert!(claim(&house, 1).await.is_none(), "{name}: only one job probes");
+        assert!(claim(&fixture, 1).await.is_none(), "{name}: only one job probes");
         // The machine that runs the probe fails; another one may probe later.
-        house.world.advance(PROBE_TIME);
-        let probe = claim(&house, 1).await.expect("the next probe");
-        hold(&house, &probe).await;
-        assert_eq!(house.store.holds().await.unwrap()[&shop()].attempts, 2, "{name}");
+        fixture.world.advance(PROBE_TIME);
+        let probe = claim(&fixture, 1).await.expect("the next probe");
+        hold(&fixture, &probe).await;
+        assert_eq!(fixture.store.holds().await.unwrap()[&shop()].attempts, 2, "{name}");
 
-        house.store.probe_project(shop(), house.world.now()).await.unwrap();
-        assert!(claim(&house, 1).await.is_some(), "{name}: a probe was requested");
-        house.store.release_project(shop()).await.unwrap();
-        house.store.release_project(shop()).await.unwrap();
-        assert!(claim(&house, 1).await.is_some() && claim(&house, 1).await.is_some(), "{name}: all are due");
-        assert!(house.store.holds().await.unwrap().is_empty(), "{name}");
+        fixture.store.probe_project(shop(), fixture.world.now()).await.unwrap();
+        assert!(claim(&fixture, 1).await.is_some(), "{name}: a probe was requested");
+        fixture.store.release_project(shop()).await.unwrap();
+        fixture.store.release_project(shop()).await.unwrap();
+        assert!(claim(&fixture, 1).await.is_some() && claim(&fixture, 1).await.is_some(), "{name}: all are due");
+        assert!(fixture.store.holds().await.unwrap().is_empty(), "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_hold_is_deleted_with_its_project() {
-    for house in all().await {
-        let at = house.world.now();
+    for fixture in all().await {
+        let at = fixture.world.now();
         let failure = HoldFailure { reason: away(), cause: HoldCause::Push, started_at: at, at, permille: 0 };
-        assert!(house.store.hold_project(shop(), failure.clone()).await.unwrap().is_some(), "{}", house.name);
-        house.store.delete_project(shop()).await.unwrap();
-        assert!(house.store.holds().await.unwrap().is_empty(), "{}", house.name);
-        assert!(house.store.hold_project(shop(), failure).await.unwrap().is_none(), "{}: it was deleted", house.name);
+        assert!(fixture.store.hold_project(shop(), failure.clone()).await.unwrap().is_some(), "{}", fixture.name);
+        fixture.store.delete_project(shop()).await.unwrap();
+        assert!(fixture.store.holds().await.unwrap().is_empty(), "{}", fixture.name);
+        assert!(
+            fixture.store.hold_project(shop(), failure).await.unwrap().is_none(),
+            "{}: it was deleted",
+            fixture.name
+        );
     }
 }
 
 #[tokio::test]
 async fn waiting_jobs_are_counted_and_can_be_retried_at_once() {
-    for house in all().await {
-        let name = house.name;
-        let job = create(&house).await;
-        let claimed = claim(&house, 1).await.unwrap();
-        wait(&house, &claimed, away(), NextAttempt::Backoff(999)).await;
-        let counts = house.store.waiting_jobs().await.unwrap();
+    for fixture in all().await {
+        let name = fixture.name;
+        let job = create(&fixture).await;
+        let claimed = claim(&fixture, 1).await.unwrap();
+        wait(&fixture, &claimed, away(), NextAttempt::Backoff(999)).await;
+        let counts = fixture.store.waiting_jobs().await.unwrap();
         assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("repository_unreachable".to_owned(), 1)], "{name}");
-        assert!(claim(&house, 1).await.is_none(), "{name}");
-        house.engine.retry(&shop(), job).await.unwrap();
-        assert!(claim(&house, 1).await.is_some(), "{name}");
-        assert!(house.store.waiting_jobs().await.unwrap().is_empty(), "{name}: the job is running");
+        assert!(claim(&fixture, 1).await.is_none(), "{name}");
+        fixture.engine.retry(&shop(), job).await.unwrap();
+        assert!(claim(&fixture, 1).await.is_some(), "{name}");
+        assert!(fixture.store.waiting_jobs().await.unwrap().is_empty(), "{name}: the job is running");
     }
 }
 
 #[tokio::test]
 async fn an_avoided_worker_gets_the_job_only_if_no_other_takes_it() {
-    for house in all().await {
-        let name = house.name;
-        create(&house).await;
-        let claimed = claim(&house, 1).await.unwrap();
-        wait(&house, &claimed, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
-        house.world.advance(Duration::from_secs(1));
-        assert!(claim(&house, 1).await.is_none(), "{name}: it waits for another machine");
-        let other = claim(&house, 2).await.expect("another takes it");
-        wait(&house, &other, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
-        house.world.advance(Duration::from_secs(2) + PATIENCE);
-        assert!(claim(&house, 2).await.is_none(), "{name}: another machine may be busy");
-        house.world.advance(AVOIDANCE);
-        assert!(claim(&house, 2).await.is_some(), "{name}: no other machine took it");
+    for fixture in all().await {
+        let name = fixture.name;
+        create(&fixture).await;
+        let claimed = claim(&fixture, 1).await.unwrap();
+        wait(&fixture, &claimed, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
+        fixture.world.advance(Duration::from_secs(1));
+        assert!(claim(&fixture, 1).await.is_none(), "{name}: it waits for another machine");
+        let other = claim(&fixture, 2).await.expect("another takes it");
+        wait(&fixture, &other, Reason::new(ReasonCode::DiskFull, "full"), NextAttempt::Backoff(999)).await;
+        fixture.world.advance(Duration::from_secs(2) + PATIENCE);
+        assert!(claim(&fixture, 2).await.is_none(), "{name}: another machine may be busy");
+        fixture.world.advance(AVOIDANCE);
+        assert!(claim(&fixture, 2).await.is_some(), "{name}: no other machine took it");
     }
 }
 
 #[tokio::test]
 async fn a_restarted_worker_releases_only_its_own_leases() {
-    for house in all().await {
-        let name = house.name;
-        let (mine, other) = (create(&house).await, create(&house).await);
-        assert_eq!(claim(&house, 1).await.unwrap().job.id, mine, "{name}");
-        assert_eq!(claim(&house, 2).await.unwrap().job.id, other, "{name}");
-        assert_eq!(house.store.leased_jobs(worker(1)).await.unwrap(), [mine], "{name}");
-        assert_eq!(house.engine.release_leases(worker(1)).await.unwrap(), 1, "{name}");
-        assert_eq!(claim(&house, 1).await.unwrap().job.id, mine, "{name}: at once");
-        assert!(claim(&house, 1).await.is_none(), "{name}: the other lease is valid");
+    for fixture in all().await {
+        let name = fixture.name;
+        let (mine, other) = (create(&fixture).await, create(&fixture).await);
+        assert_eq!(claim(&fixture, 1).await.unwrap().job.id, mine, "{name}");
+        assert_eq!(claim(&fixture, 2).await.unwrap().job.id, other, "{name}");
+        assert_eq!(fixture.store.leased_jobs(worker(1)).await.unwrap(), [mine], "{name}");
+        assert_eq!(fixture.engine.release_leases(worker(1)).await.unwrap(), 1, "{name}");
+        assert_eq!(claim(&fixture, 1).await.unwrap().job.id, mine, "{name}: at once");
+        assert!(claim(&fixture, 1).await.is_none(), "{name}: the other lease is valid");
     }
 }
 
 #[tokio::test]
 async fn a_lease_expires_if_the_clock_is_set_back() {
-    for house in all().await {
-        create(&house).await;
-        assert!(claim(&house, 1).await.is_some(), "{}", house.name);
-        house.world.set_back(HOUR);
-        assert!(claim(&house, 2).await.is_some(), "{}: the job need not wait for an hour", house.name);
+    for fixture in all().await {
+        create(&fixture).await;
+        assert!(claim(&fixture, 1).await.is_some(), "{}", fixture.name);
+        fixture.world.set_back(HOUR);
+        assert!(claim(&fixture, 2).await.is_some(), "{}: the job need not wait for an hour", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn a_receipt_names_the_message_whose_push_carried_its_commits() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         let sha = |digit: char| -> Sha { String::from(digit).repeat(40).parse().unwrap() };
-        let job = create(&house).await;
+        let job = create(&fixture).await;
         for (digit, before) in [('b', 'a'), ('c', 'b')] {
-            let claimed = claim(&house, 1).await.unwrap();
+            let claimed = claim(&fixture, 1).await.unwrap();
             let token = claimed.lease.token;
             let begun = TurnBegun {
                 branch: "journeyman/x".into(),
@@ -176,14 +180,14 @@ async fn a_receipt_names_the_message_whose_push_carried_its_commits() {
                 _ => Outcome::Published { pushed: Some(sha('c')), pull: Published::Nothing },
             };
             let finished = Report::Finished { outcome, usage: Usage::default() };
-            house.engine.report_all(job, token, vec![Report::TurnBegun(begun), ended, finished]).await.unwrap();
+            fixture.engine.report_all(job, token, vec![Report::TurnBegun(begun), ended, finished]).await.unwrap();
             if digit == 'b' {
-                house.engine.add_message(&shop(), job, prompt("more"), free()).await.unwrap();
+                fixture.engine.add_message(&shop(), job, prompt("more"), free()).await.unwrap();
             }
         }
-        let messages = house.store.messages(job).await.unwrap();
+        let messages = fixture.store.messages(job).await.unwrap();
         assert_eq!(messages[0].published_with, Some(messages[1].id), "{name}");
         assert_eq!((&messages[0].commits, &messages[1].commits), (&vec![sha('b')], &vec![sha('c')]), "{name}");
-        assert_eq!(house.store.job(job).await.unwrap().unwrap().status(), JobStatus::Completed, "{name}");
+        assert_eq!(fixture.store.job(job).await.unwrap().unwrap().status(), JobStatus::Completed, "{name}");
     }
 }

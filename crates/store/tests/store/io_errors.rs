@@ -9,16 +9,16 @@ use journeyman_core::ports::{StoreError, UpdateError};
 use journeyman_store::SqliteStore;
 use journeyman_testkit::{FailingDisk, Seeds as _, World};
 
-use crate::given::{House, free, keyed, master_key, new_job, project, prompt, shop};
+use crate::given::{Fixture, free, keyed, master_key, new_job, project, prompt, shop};
 
 /// The variable with the database's folder, for the process that uses the failing disk.
 const FOLDER: &str = "JOURNEYMAN_TEST_FOLDER";
 
-fn open(path: &Path) -> House {
+fn open(path: &Path) -> Fixture {
     SqliteStore::recover(path).unwrap();
     let world = World::new();
     let store = SqliteStore::open(path, master_key(), world.clone()).unwrap();
-    House::over("sqlite", world, std::sync::Arc::new(store))
+    Fixture::over("sqlite", world, std::sync::Arc::new(store))
 }
 
 /// Runs an ignored test of this file in a process that uses the failing disk.
@@ -40,14 +40,14 @@ fn an_io_error_at_commit_has_an_unknown_outcome() {
     disk.work();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let path = dir.path().join("journeyman.db");
-        let house = open(&path);
+        let fixture = open(&path);
         let log = dir.path().join("journeyman.db-wal");
         assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "the log was moved into the database");
-        let job = house.engine.create_job(&project("shop"), new_job("a"), keyed("job", "a")).await.unwrap();
+        let job = fixture.engine.create_job(&project("shop"), new_job("a"), keyed("job", "a")).await.unwrap();
         assert!(job.replayed, "the job exists already");
-        let again = house.engine.add_message(&shop(), job.record.id, prompt("b"), keyed("k", "b")).await.unwrap();
+        let again = fixture.engine.add_message(&shop(), job.record.id, prompt("b"), keyed("k", "b")).await.unwrap();
         assert!(again.replayed, "a repeated request with the same key is not stored twice");
-        assert_eq!(house.store.messages(job.record.id).await.unwrap().len(), 2);
+        assert_eq!(fixture.store.messages(job.record.id).await.unwrap().len(), 2);
     });
 }
 
@@ -56,22 +56,22 @@ fn an_io_error_at_commit_has_an_unknown_outcome() {
 async fn meets_the_failing_disk() {
     // The folder is not set if all ignored tests run.
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let house = open(&Path::new(&folder).join("journeyman.db"));
-    house.store.create_project(project("shop"), [].into()).await.unwrap();
-    let made = house.engine.create_job(&project("shop"), new_job("a"), keyed("job", "a")).await.unwrap();
+    let fixture = open(&Path::new(&folder).join("journeyman.db"));
+    fixture.store.create_project(project("shop"), [].into()).await.unwrap();
+    let made = fixture.engine.create_job(&project("shop"), new_job("a"), keyed("job", "a")).await.unwrap();
     let control = std::env::var_os("FAIL_SYNC").unwrap();
     std::fs::write(&control, "").unwrap();
-    let sent = house.engine.add_message(&shop(), made.record.id, prompt("b"), keyed("k", "b")).await;
+    let sent = fixture.engine.add_message(&shop(), made.record.id, prompt("b"), keyed("k", "b")).await;
     assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unknown(_)))), "{sent:?}");
-    house.store.failed().await;
+    fixture.store.failed().await;
     // The disk works again, but that makes no difference: the store cannot know which writes were lost.
     std::fs::remove_file(&control).unwrap();
-    let sent = house.engine.add_message(&shop(), made.record.id, prompt("c"), free()).await;
+    let sent = fixture.engine.add_message(&shop(), made.record.id, prompt("c"), free()).await;
     assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unavailable(_)))), "{sent:?}");
-    assert!(house.store.ready().await.is_err());
-    assert!(house.store.job(made.record.id).await.is_err(), "a read must not claim that the message does not exist");
-    assert!(house.store.messages(made.record.id).await.is_err());
-    assert!(house.store.log(made.record.id, 0, 100).await.is_err());
+    assert!(fixture.store.ready().await.is_err());
+    assert!(fixture.store.job(made.record.id).await.is_err(), "a read must not claim that the message does not exist");
+    assert!(fixture.store.messages(made.record.id).await.is_err());
+    assert!(fixture.store.log(made.record.id, 0, 100).await.is_err());
     std::fs::write(&control, "").unwrap();
 }
 

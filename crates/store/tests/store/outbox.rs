@@ -11,12 +11,12 @@ use journeyman_core::time::Clock as _;
 use journeyman_testkit::Seeds as _;
 
 use crate::conformance::complete_next_job;
-use crate::given::{House, all, free, new_job, project, prompt, shop};
+use crate::given::{Fixture, all, free, new_job, project, prompt, shop};
 
 const KINDS: &[&str] = &[Effect::REMOVE_BLOBS];
 const LEASE: Duration = Duration::from_secs(60);
 
-impl House {
+impl Fixture {
     async fn claim(&self, limit: usize) -> Vec<Task> {
         self.store.claim_tasks(KINDS, self.world.now(), LEASE, limit).await.unwrap()
     }
@@ -32,20 +32,20 @@ impl House {
 
 #[tokio::test]
 async fn a_task_is_stored_with_the_end_of_a_run_and_with_nothing_else() {
-    for house in all().await {
-        let name = house.name;
-        let id = house.job().await;
-        house.engine.add_message(&shop(), id, prompt("y"), free()).await.unwrap();
-        assert_eq!(house.store.backlog().await.unwrap(), Backlog::default(), "{name}: accepting has no effects");
-        complete_next_job(&house).await;
-        let backlog = house.store.backlog().await.unwrap();
-        assert_eq!(backlog, Backlog { tasks: 1, retried: 0, oldest: Some(house.world.now()) }, "{name}");
+    for fixture in all().await {
+        let name = fixture.name;
+        let id = fixture.job().await;
+        fixture.engine.add_message(&shop(), id, prompt("y"), free()).await.unwrap();
+        assert_eq!(fixture.store.backlog().await.unwrap(), Backlog::default(), "{name}: accepting has no effects");
+        complete_next_job(&fixture).await;
+        let backlog = fixture.store.backlog().await.unwrap();
+        assert_eq!(backlog, Backlog { tasks: 1, retried: 0, oldest: Some(fixture.world.now()) }, "{name}");
         let effect = Effect::RemoveBlobs { job: id, up_to: Some(Token(1)) };
-        let tasks = house.claim(10).await;
+        let tasks = fixture.claim(10).await;
         assert_eq!(tasks.len(), 1, "{name}");
         assert_eq!(
             (&tasks[0].effect, tasks[0].attempt, tasks[0].created_at),
-            (&effect, 1, house.world.now()),
+            (&effect, 1, fixture.world.now()),
             "{name}"
         );
     }
@@ -53,45 +53,45 @@ async fn a_task_is_stored_with_the_end_of_a_run_and_with_nothing_else() {
 
 #[tokio::test]
 async fn a_task_has_one_owner_until_its_lease_expires() {
-    for house in all().await {
-        let name = house.name;
-        house.job().await;
-        complete_next_job(&house).await;
-        let first = house.claim(10).await.remove(0);
-        assert_eq!(house.claim(10).await, [], "{name}: it is claimed");
-        house.world.advance(LEASE);
-        let second = house.claim(10).await.remove(0);
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.job().await;
+        complete_next_job(&fixture).await;
+        let first = fixture.claim(10).await.remove(0);
+        assert_eq!(fixture.claim(10).await, [], "{name}: it is claimed");
+        fixture.world.advance(LEASE);
+        let second = fixture.claim(10).await.remove(0);
         assert_eq!((second.number, second.attempt), (first.number, 2), "{name}");
-        for next in [None, Some(house.world.now())] {
-            let ended = house.store.end_task(first.number, first.attempt, next).await.unwrap();
+        for next in [None, Some(fixture.world.now())] {
+            let ended = fixture.store.end_task(first.number, first.attempt, next).await.unwrap();
             assert!(!ended, "{name}: its lease has expired");
         }
-        assert_eq!(house.claim(10).await, [], "{name}: the second owner has it");
-        assert_eq!(house.store.backlog().await.unwrap().retried, 1, "{name}");
+        assert_eq!(fixture.claim(10).await, [], "{name}: the second owner has it");
+        assert_eq!(fixture.store.backlog().await.unwrap().retried, 1, "{name}");
 
-        let later = house.world.now() + Duration::from_secs(5);
-        assert!(house.store.end_task(second.number, second.attempt, Some(later)).await.unwrap(), "{name}");
-        assert_eq!(house.claim(10).await, [], "{name}: it is not due yet");
-        house.world.advance(Duration::from_secs(5));
-        let third = house.claim(10).await.remove(0);
+        let later = fixture.world.now() + Duration::from_secs(5);
+        assert!(fixture.store.end_task(second.number, second.attempt, Some(later)).await.unwrap(), "{name}");
+        assert_eq!(fixture.claim(10).await, [], "{name}: it is not due yet");
+        fixture.world.advance(Duration::from_secs(5));
+        let third = fixture.claim(10).await.remove(0);
         assert_eq!(third.attempt, 3, "{name}");
-        assert!(house.store.end_task(third.number, third.attempt, None).await.unwrap(), "{name}");
-        assert_eq!(house.store.backlog().await.unwrap(), Backlog::default(), "{name}");
+        assert!(fixture.store.end_task(third.number, third.attempt, None).await.unwrap(), "{name}");
+        assert_eq!(fixture.store.backlog().await.unwrap(), Backlog::default(), "{name}");
     }
 }
 
 #[tokio::test]
 async fn tasks_are_claimed_in_order_and_only_if_their_kind_is_known() {
-    for house in all().await {
-        let name = house.name;
+    for fixture in all().await {
+        let name = fixture.name;
         for _ in 0..3 {
-            house.job().await;
-            complete_next_job(&house).await;
-            house.world.advance(Duration::from_secs(1));
+            fixture.job().await;
+            complete_next_job(&fixture).await;
+            fixture.world.advance(Duration::from_secs(1));
         }
-        let unknown = house.store.claim_tasks(&["send_webhook"], house.world.now(), LEASE, 10).await.unwrap();
+        let unknown = fixture.store.claim_tasks(&["send_webhook"], fixture.world.now(), LEASE, 10).await.unwrap();
         assert_eq!(unknown, [], "{name}");
-        let (two, one) = (house.claim(2).await, house.claim(2).await);
+        let (two, one) = (fixture.claim(2).await, fixture.claim(2).await);
         let numbers: Vec<u64> = two.iter().chain(&one).map(|task| task.number).collect();
         assert_eq!((two.len(), one.len()), (2, 1), "{name}");
         assert!(numbers.is_sorted(), "{name}: {numbers:?}");
@@ -100,48 +100,48 @@ async fn tasks_are_claimed_in_order_and_only_if_their_kind_is_known() {
 
 #[tokio::test]
 async fn two_processes_never_claim_the_same_task() {
-    for house in all().await {
+    for fixture in all().await {
         for _ in 0..8 {
-            house.job().await;
-            complete_next_job(&house).await;
+            fixture.job().await;
+            complete_next_job(&fixture).await;
         }
-        let claims = futures::future::join_all((0..8).map(|_| house.claim(3))).await;
+        let claims = futures::future::join_all((0..8).map(|_| fixture.claim(3))).await;
         let mut numbers: Vec<u64> = claims.into_iter().flatten().map(|task| task.number).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let left = house.claim(10).await;
-        assert_eq!(numbers.len() + left.len(), 8, "{}", house.name);
+        let left = fixture.claim(10).await;
+        assert_eq!(numbers.len() + left.len(), 8, "{}", fixture.name);
     }
 }
 
 #[tokio::test]
 async fn a_clock_that_is_set_back_delays_neither_tasks_nor_duties() {
-    for house in all().await {
-        let name = house.name;
-        house.job().await;
-        complete_next_job(&house).await;
-        assert!(house.begin("a").await.is_some(), "{name}");
-        house.world.set_back(LONGEST_DELAY + Duration::from_secs(3600));
-        assert_eq!(house.claim(1).await.len(), 1, "{name}");
-        assert!(house.begin("a").await.is_some(), "{name}");
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.job().await;
+        complete_next_job(&fixture).await;
+        assert!(fixture.begin("a").await.is_some(), "{name}");
+        fixture.world.set_back(LONGEST_DELAY + Duration::from_secs(3600));
+        assert_eq!(fixture.claim(1).await.len(), 1, "{name}");
+        assert!(fixture.begin("a").await.is_some(), "{name}");
     }
 }
 
 #[tokio::test]
 async fn the_blobs_of_deleted_jobs_are_removed() {
-    for house in all().await {
-        let name = house.name;
-        let expired = house.job().await;
-        complete_next_job(&house).await;
-        house.world.advance(Duration::from_secs(7200));
+    for fixture in all().await {
+        let name = fixture.name;
+        let expired = fixture.job().await;
+        complete_next_job(&fixture).await;
+        fixture.world.advance(Duration::from_secs(7200));
         let retention = Retention { jobs: Some(Duration::from_secs(3600)), ..Retention::default() };
-        house.store.sweep(house.world.now(), retention, 10).await.unwrap();
-        let with_project = house.job().await;
-        complete_next_job(&house).await;
-        house.store.delete_project(shop()).await.unwrap();
+        fixture.store.sweep(fixture.world.now(), retention, 10).await.unwrap();
+        let with_project = fixture.job().await;
+        complete_next_job(&fixture).await;
+        fixture.store.delete_project(shop()).await.unwrap();
         let mut deleted = Vec::new();
-        house.world.advance(Duration::from_secs(1));
-        for task in house.claim(10).await {
+        fixture.world.advance(Duration::from_secs(1));
+        for task in fixture.claim(10).await {
             let Effect::RemoveBlobs { job, up_to } = task.effect;
             if up_to.is_none() {
                 deleted.push(job);
@@ -156,23 +156,23 @@ async fn the_blobs_of_deleted_jobs_are_removed() {
 
 #[tokio::test]
 async fn a_duty_has_one_owner_and_is_due_again_at_its_time() {
-    for house in all().await {
-        let name = house.name;
-        let begun = futures::future::join_all((0..8).map(|_| house.begin("sweep"))).await;
+    for fixture in all().await {
+        let name = fixture.name;
+        let begun = futures::future::join_all((0..8).map(|_| fixture.begin("sweep"))).await;
         let tokens: Vec<u64> = begun.into_iter().flatten().collect();
         assert_eq!(tokens, [1], "{name}");
-        assert_eq!(house.begin("other").await, Some(1), "{name}: duties are independent");
+        assert_eq!(fixture.begin("other").await, Some(1), "{name}: duties are independent");
 
-        house.world.advance(LEASE);
-        assert_eq!(house.begin("sweep").await, Some(2), "{name}: the first owner has died");
-        house.store.end_duty("sweep", 1, house.world.now()).await.unwrap();
-        assert_eq!(house.begin("sweep").await, None, "{name}: the first owner cannot end it any more");
+        fixture.world.advance(LEASE);
+        assert_eq!(fixture.begin("sweep").await, Some(2), "{name}: the first owner has died");
+        fixture.store.end_duty("sweep", 1, fixture.world.now()).await.unwrap();
+        assert_eq!(fixture.begin("sweep").await, None, "{name}: the first owner cannot end it any more");
 
-        let next = house.world.now() + Duration::from_secs(300);
-        house.store.end_duty("sweep", 2, next).await.unwrap();
-        house.world.advance(Duration::from_secs(299));
-        assert_eq!(house.begin("sweep").await, None, "{name}");
-        house.world.advance(Duration::from_secs(1));
-        assert_eq!(house.begin("sweep").await, Some(3), "{name}");
+        let next = fixture.world.now() + Duration::from_secs(300);
+        fixture.store.end_duty("sweep", 2, next).await.unwrap();
+        fixture.world.advance(Duration::from_secs(299));
+        assert_eq!(fixture.begin("sweep").await, None, "{name}");
+        fixture.world.advance(Duration::from_secs(1));
+        assert_eq!(fixture.begin("sweep").await, Some(3), "{name}");
     }
 }

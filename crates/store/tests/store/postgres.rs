@@ -12,12 +12,12 @@ use journeyman_testkit::{Postgres, Seeds as _, World};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::given::{House, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, worker};
+use crate::given::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 
 /// Returns two stores, as of two processes, that share a database and a clock.
-async fn two() -> (House, Engine, Arc<dyn Store>) {
+async fn two() -> (Fixture, Engine, Arc<dyn Store>) {
     let url = Postgres::shared().database();
     let first = postgres_at(&url).await;
     let second = PostgresStore::open(&url, 4, Schema::Check, master_key(), first.world.clone()).await.unwrap();
@@ -36,11 +36,11 @@ async fn a_write_in_one_process_wakes_waiters_in_another() {
     let (waiting, seen) = (Arc::clone(&there), there.work_version());
     let work = tokio::spawn(async move { waiting.work_changed(seen).await });
     let waiting = Arc::clone(&there);
-    let news = tokio::spawn(async move { waiting.watch(id).changed(job.last_seq).await });
+    let entries = tokio::spawn(async move { waiting.watch(id).changed(job.last_seq).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     here.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
     tokio::time::timeout(soon, work).await.expect("work").unwrap();
-    tokio::time::timeout(soon, news).await.expect("news").unwrap();
+    tokio::time::timeout(soon, entries).await.expect("entries").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,19 +120,19 @@ async fn two_processes_do_not_exceed_the_run_limit_of_a_project() {
 
 #[tokio::test]
 async fn a_request_that_the_server_rejects_does_not_fail_others() {
-    let house = postgres_at(&Postgres::shared().database()).await;
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let fixture = postgres_at(&Postgres::shared().database()).await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     // PostgreSQL cannot store text with a NUL character, which the HTTP interface would refuse earlier.
     let shop = shop();
     let (good, bad, last) = tokio::join!(
-        house.engine.add_message(&shop, id, prompt("b"), free()),
-        house.engine.add_message(&shop, id, prompt("\0"), free()),
-        house.engine.add_message(&shop, id, prompt("c"), free()),
+        fixture.engine.add_message(&shop, id, prompt("b"), free()),
+        fixture.engine.add_message(&shop, id, prompt("\0"), free()),
+        fixture.engine.add_message(&shop, id, prompt("c"), free()),
     );
     good.unwrap();
     last.unwrap();
     assert!(matches!(bad, Err(UpdateError::Store(StoreError::Unavailable(_)))), "{bad:?}");
-    let prompts: Vec<String> = house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
+    let prompts: Vec<String> = fixture.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
     assert_eq!(prompts, ["a", "b", "c"]);
 }
 
@@ -142,20 +142,20 @@ async fn a_request_that_the_server_rejects_does_not_fail_others() {
 async fn crashes_during_commits_neither_lose_nor_duplicate_messages() {
     let server = Arc::new(Postgres::durable());
     let url = server.database();
-    let house = Arc::new(postgres_at(&url).await);
+    let fixture = Arc::new(postgres_at(&url).await);
     let mut jobs = Vec::new();
     for _ in 0..4 {
-        jobs.push(house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id);
+        jobs.push(fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id);
     }
     let mut clients = tokio::task::JoinSet::new();
     for (number, id) in jobs.iter().copied().enumerate() {
-        let house = Arc::clone(&house);
+        let fixture = Arc::clone(&fixture);
         clients.spawn(async move {
             let (shop, mut accepted) = (shop(), Vec::new());
             for message in 0..60 {
                 let text = format!("{number}-{message}");
                 let admission = || if number % 2 == 0 { keyed(&text, &text) } else { free() };
-                let send = || house.engine.add_message(&shop, id, prompt(&text), admission());
+                let send = || fixture.engine.add_message(&shop, id, prompt(&text), admission());
                 while let Err(error) = send().await {
                     assert!(matches!(error, UpdateError::Store(StoreError::Unavailable(_))), "{error}");
                 }
@@ -175,7 +175,7 @@ async fn crashes_during_commits_neither_lose_nor_duplicate_messages() {
         tokio::task::spawn_blocking(restart).await.unwrap();
     }
     for (id, accepted) in clients.join_all().await {
-        let stored: Vec<String> = house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
+        let stored: Vec<String> = fixture.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt).collect();
         assert_eq!(stored[1..], accepted);
     }
 }
@@ -183,17 +183,17 @@ async fn crashes_during_commits_neither_lose_nor_duplicate_messages() {
 #[tokio::test]
 async fn an_unreachable_server_is_an_error_until_it_is_back() {
     let server = Postgres::durable();
-    let house = postgres_at(&server.database()).await;
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let fixture = postgres_at(&server.database()).await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     server.stop();
-    let refused = house.engine.add_message(&shop(), id, prompt("b"), free()).await;
+    let refused = fixture.engine.add_message(&shop(), id, prompt("b"), free()).await;
     assert!(matches!(refused, Err(UpdateError::Store(StoreError::Unavailable(_)))), "{refused:?}");
-    assert!(house.store.ready().await.is_err());
-    assert!(house.store.job(id).await.is_err());
+    assert!(fixture.store.ready().await.is_err());
+    assert!(fixture.store.job(id).await.is_err());
     server.up();
-    house.store.ready().await.unwrap();
-    house.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-    assert_eq!(house.store.messages(id).await.unwrap().len(), 2);
+    fixture.store.ready().await.unwrap();
+    fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+    assert_eq!(fixture.store.messages(id).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -221,15 +221,15 @@ async fn a_schema_is_created_once_and_incompatible_schemas_are_refused() {
 async fn errors_from_opening_a_database_do_not_reveal_the_password() {
     let server = Postgres::shared();
     let cases = [
-        (server.url("nowhere").replace("journeyman@", "journeyman:hush@"), "does not exist"),
-        ("postgres://u:hush@127.0.0.1:1/d".to_owned(), "refused"),
-        ("postgres://u:hush@127.0.0.1:1/d?sslmode=sometimes".to_owned(), "sslmode"),
+        (server.url("nowhere").replace("journeyman@", "journeyman:s3cret@"), "does not exist"),
+        ("postgres://u:s3cret@127.0.0.1:1/d".to_owned(), "refused"),
+        ("postgres://u:s3cret@127.0.0.1:1/d?sslmode=sometimes".to_owned(), "sslmode"),
         (format!("{}?sslmode=require", server.database()), "TLS"),
     ];
     for (url, expected) in cases {
         let error = PostgresStore::open(&url, 1, Schema::Migrate, master_key(), World::new()).await.err().unwrap();
         let text = error.to_string();
-        assert!(text.contains(expected) && !text.contains("hush"), "{text}");
+        assert!(text.contains(expected) && !text.contains("s3cret"), "{text}");
     }
 }
 
@@ -273,13 +273,13 @@ async fn a_commit_whose_response_is_lost_is_not_repeated() {
     let url = Postgres::shared().database();
     let (cut, server) = (Arc::new(AtomicBool::new(false)), url.split(['@', '/']).nth(3).unwrap().to_owned());
     let port = cutting_proxy(server.clone(), Arc::clone(&cut)).await;
-    let house = postgres_at(&url.replace(&server, &format!("127.0.0.1:{port}"))).await;
-    let id = house.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let fixture = postgres_at(&url.replace(&server, &format!("127.0.0.1:{port}"))).await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     for round in 0..5 {
         cut.store(true, Ordering::SeqCst);
-        house.engine.add_message(&shop(), id, prompt(&format!("b{round}")), free()).await.unwrap();
+        fixture.engine.add_message(&shop(), id, prompt(&format!("b{round}")), free()).await.unwrap();
         assert!(!cut.load(Ordering::SeqCst), "a response was lost");
-        assert_eq!(house.store.messages(id).await.unwrap().len(), round + 2);
+        assert_eq!(fixture.store.messages(id).await.unwrap().len(), round + 2);
     }
 }
 

@@ -7,30 +7,30 @@ use journeyman_testkit::Postgres;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::given::{House, free, new_job, postgres_at, project, prompt, shop};
+use crate::given::{Fixture, free, new_job, postgres_at, project, prompt, shop};
 
 /// Returns a primary, its standby, and a store whose URL names both.
-async fn pair() -> (Postgres, Postgres, House) {
+async fn pair() -> (Postgres, Postgres, Fixture) {
     let primary = Postgres::durable();
     let url = primary.database();
     let standby = primary.standby();
     let first = format!("127.0.0.1:{}", primary.port());
     // The standby comes first, because the store must skip a server that does not accept writes.
     let both = url.replace(&first, &format!("127.0.0.1:{},{first}", standby.port()));
-    let house = postgres_at(&both).await;
-    (primary, standby, house)
+    let fixture = postgres_at(&both).await;
+    (primary, standby, fixture)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_synchronous_standby_has_all_acknowledged_writes_and_the_store_uses_it() {
-    let (primary, standby, house) = pair().await;
-    let house = Arc::new(house);
+    let (primary, standby, fixture) = pair().await;
+    let fixture = Arc::new(fixture);
     // Several jobs, because the number of messages that may wait on one job is limited.
     let mut jobs = Vec::new();
     for _ in 0..40 {
-        jobs.push(house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id);
+        jobs.push(fixture.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id);
     }
-    let (sender, to, over) = (Arc::clone(&house), jobs.clone(), CancellationToken::new());
+    let (sender, to, over) = (Arc::clone(&fixture), jobs.clone(), CancellationToken::new());
     let (taken_over, (begun, mut first_sent)) = (over.clone(), watch::channel(0));
     let client = tokio::spawn(async move {
         let mut accepted = Vec::new();
@@ -65,7 +65,7 @@ async fn a_synchronous_standby_has_all_acknowledged_writes_and_the_store_uses_it
     let accepted = client.await.unwrap();
     let mut stored: Vec<String> = Vec::new();
     for id in jobs {
-        stored.extend(house.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt));
+        stored.extend(fixture.store.messages(id).await.unwrap().into_iter().map(|one| one.prompt));
     }
     for text in accepted {
         assert_eq!(stored.iter().filter(|one| **one == text).count(), 1, "{text} in {stored:?}");
@@ -74,24 +74,24 @@ async fn a_synchronous_standby_has_all_acknowledged_writes_and_the_store_uses_it
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_acknowledged_without_the_synchronous_standby() {
-    let (_primary, standby, house) = pair().await;
-    let id = house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
+    let (_primary, standby, fixture) = pair().await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
     standby.stop();
-    let sent = house.engine.add_message(&shop(), id, prompt("second"), free()).await;
+    let sent = fixture.engine.add_message(&shop(), id, prompt("second"), free()).await;
     assert!(matches!(sent, Err(UpdateError::Store(StoreError::Unknown(_)))), "{sent:?}");
 }
 
 /// Confirms, as a control case, that asynchronous replication may lose acknowledged writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_asynchronous_standby_may_lack_acknowledged_writes() {
-    let (primary, standby, house) = pair().await;
-    let id = house.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
+    let (primary, standby, fixture) = pair().await;
+    let id = fixture.engine.create_job(&project("shop"), new_job("first"), free()).await.unwrap().record.id;
     primary.wait_for_standbys("");
     standby.stop();
-    house.engine.add_message(&shop(), id, prompt("second"), free()).await.unwrap();
+    fixture.engine.add_message(&shop(), id, prompt("second"), free()).await.unwrap();
     primary.crash();
     standby.up();
     standby.promote();
-    let stored = house.store.messages(id).await.unwrap();
+    let stored = fixture.store.messages(id).await.unwrap();
     assert_eq!(stored.len(), 1, "the second message was acknowledged and is lost");
 }

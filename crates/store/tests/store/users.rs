@@ -6,7 +6,7 @@ use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::{KeyId, MessageId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash, Scope};
 use journeyman_core::ports::{AuditEntry, Retention, SessionsToEnd};
-use journeyman_core::pull::NewComment;
+use journeyman_core::pull::{NewComment, NewPull};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::decide::PasswordChange;
 use journeyman_core::user::{Identity, PasswordHash, Role, SESSION_IDLE, Session, SignInLink, TokenHash, User};
@@ -55,8 +55,8 @@ fn session(byte: u8, owner: u128, seconds: u64) -> Session {
 
 #[tokio::test]
 async fn a_user_is_found_by_id_name_and_identity_which_are_unique() {
-    for house in all().await {
-        let (store, name) = (&house.store, house.name);
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         let identity = Identity { issuer: "https://id.example.com".to_owned(), subject: "7".to_owned() };
         let ada = User { identity: Some(identity.clone()), ..user(1, Role::Member) };
         store.create_user(ada.clone(), line(1, "user.created")).await.unwrap();
@@ -78,8 +78,8 @@ async fn a_user_is_found_by_id_name_and_identity_which_are_unique() {
 
 #[tokio::test]
 async fn the_last_administrator_keeps_the_role_and_stays_enabled() {
-    for house in all().await {
-        let (store, name) = (&house.store, house.name);
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         store.create_user(user(1, Role::Viewer), line(1, "user.created")).await.unwrap();
         store.set_role(id(1), Role::Member, line(2, "user.role")).await.expect("there was no administrator before");
         store.create_user(user(2, Role::Administrator), line(1, "user.created")).await.unwrap();
@@ -108,8 +108,8 @@ async fn the_last_administrator_keeps_the_role_and_stays_enabled() {
 
 #[tokio::test]
 async fn sessions_start_are_used_and_end() {
-    for house in all().await {
-        let (store, name) = (&house.store, house.name);
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         for number in [1, 2] {
             store.create_user(user(number, Role::Member), line(1, "user.created")).await.unwrap();
         }
@@ -147,8 +147,8 @@ async fn sessions_start_are_used_and_end() {
 
 #[tokio::test]
 async fn a_user_who_was_changed_meanwhile_cannot_sign_in_or_set_a_password() {
-    for house in all().await {
-        let (store, name) = (&house.store, house.name);
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         let old = || Some(PasswordHash("hash-1".to_owned()));
         store.create_user(user(1, Role::Member), line(1, "user.created")).await.unwrap();
         for byte in [1, 2] {
@@ -199,8 +199,8 @@ fn key(number: u8, owner: Option<UserId>, projects: bool) -> ApiKey {
 
 #[tokio::test]
 async fn keys_are_revoked_when_their_owner_loses_the_rights() {
-    for house in all().await {
-        let (store, name) = (&house.store, house.name);
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         for number in [1, 2] {
             store.create_user(user(number, Role::Administrator), line(1, "user.created")).await.unwrap();
         }
@@ -229,8 +229,8 @@ async fn keys_are_revoked_when_their_owner_loses_the_rights() {
 
 #[tokio::test]
 async fn disabling_a_user_ends_sessions_links_and_keys() {
-    for house in all().await {
-        let (store, name) = (&house.store, house.name);
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         let password = Some(PasswordHash("hash-1".to_owned()));
         store.create_user(user(1, Role::Member), line(1, "user.created")).await.unwrap();
         store.start_session(session(1, 1, 10), password, line(10, "session.started")).await.unwrap();
@@ -251,8 +251,8 @@ async fn disabling_a_user_ends_sessions_links_and_keys() {
 
 #[tokio::test]
 async fn a_sign_in_link_works_once() {
-    for house in all().await {
-        let (store, name) = (&house.store, house.name);
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         let link = |byte, user, end| SignInLink { hash: TokenHash([byte; 32]), user, expires_at: at(end) };
         let first = |number| user(number, Role::Administrator);
         for (byte, end) in [(1, 100), (2, 100), (3, 15)] {
@@ -287,12 +287,23 @@ async fn a_sign_in_link_works_once() {
 
 #[tokio::test]
 async fn comments_stay_in_order() {
-    for house in all().await {
-        let (store, name) = (&house.store, house.name);
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         let message = MessageId::from_uuid(Uuid::from_u128(1));
         let comment = |text: &str, message| NewComment { author: "ada".into(), body: text.into(), at: at(1), message };
+        for head in ["a", "b"] {
+            let new = NewPull {
+                title: "T".into(),
+                body: String::new(),
+                head: head.into(),
+                base: None,
+                draft: false,
+                labels: vec![],
+            };
+            store.open_pull("shop".into(), "main".into(), new, at(1)).await.unwrap().unwrap();
+        }
         for (number, text, of) in [(1, "one", None), (2, "elsewhere", None), (1, "two", Some(message))] {
-            store.comment("shop".into(), number, comment(text, of)).await.unwrap();
+            store.comment("shop", number, comment(text, of)).await.unwrap();
         }
         let found = store.comments("shop".into(), 1).await.unwrap();
         let seen: Vec<_> =

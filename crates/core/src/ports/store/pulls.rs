@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::ids::Sha;
-use crate::pull::{Comment, LocalPull, NewComment, NewPull, PullState};
+use crate::pull::{Comment, LocalPull, NewPull};
 use crate::time::Timestamp;
 
-/// Stores the pull requests of the built-in code host, and their comments.
+/// Stores the pull requests of the built-in code host, and their comments. [`super::AdminStore`] ends them and adds
+/// comments.
 #[async_trait]
 pub trait PullStore: Send + Sync {
     /// Opens a pull request with the repository's next number. Returns `None` if the head already has an open pull
@@ -28,20 +28,6 @@ pub trait PullStore: Send + Sync {
 
     /// Returns the pull requests of a repository, newest first.
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError>;
-
-    /// Records that an open pull request was merged or closed. Returns false if it was not open. `between` are the
-    /// commits of the base and the head at that time.
-    async fn end_pull(
-        &self,
-        repository: String,
-        number: u64,
-        state: PullState,
-        between: Option<(Sha, Sha)>,
-        now: Timestamp,
-    ) -> Result<bool, StoreError>;
-
-    /// Adds a comment after the existing ones.
-    async fn comment(&self, repository: String, number: u64, comment: NewComment) -> Result<Comment, StoreError>;
 
     /// Returns the comments on a pull request, oldest first.
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;

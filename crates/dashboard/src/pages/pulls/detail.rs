@@ -13,7 +13,6 @@ use journeyman_core::pull::{Comment, PullState};
 
 use super::Target;
 use super::badge::Badge;
-use super::opener::job_of;
 use crate::diff::{DiffShown, DiffView};
 use crate::failure::{Failure, Page};
 use crate::frame::Frame;
@@ -143,7 +142,7 @@ pub(super) async fn refused(shared: &Shared, target: Target, draft: String, erro
 async fn page(shared: &Shared, target: &Arc<Target>, view: DiffView, refused: Option<(String, String)>) -> Page {
     let detail = shared.services.pulls.pull(&target.project, target.number).await?;
     let comments = shared.services.store.comments(detail.pull.repository.clone(), target.number).await?;
-    let job = job_of(shared, target, &detail.pull).await?;
+    let job = target.cases().job_of_pull(&target.caller(), &target.project.id, &detail.pull).await?;
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let read = Read { detail, comments, job, refused };
     let (target, highlighter) = (Arc::clone(target), shared.highlighter.clone());

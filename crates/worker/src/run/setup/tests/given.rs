@@ -39,7 +39,7 @@ use crate::workspace::session::Session;
 use journeyman_repository::mirror::{Mirror, Mirrors};
 
 /// The value of the secret `TOKEN`.
-pub(super) const VALUE: &str = "hush-9f8e7d6c-hush";
+pub(super) const VALUE: &str = "s3cret-9f8e-s3cret";
 
 /// The branch of the job.
 pub(super) const BRANCH: &str = "journeyman/work-1";

@@ -6,7 +6,9 @@ use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
 use journeyman_core::ports::{Diffs, JobStore, PullPages};
 use journeyman_core::project::Settings;
+use journeyman_core::pull::{PullEnding, PullState};
 use journeyman_core::run::{ReasonCode, RunStatus};
+use journeyman_core::time::Clock as _;
 use journeyman_testkit::Seeds as _;
 use journeyman_worker::Limits;
 
@@ -144,7 +146,9 @@ async fn after_a_merge_a_job_continues_with_a_new_branch_and_pull_request() {
     let harness = harness().await;
     let id = harness.create("[[write a|1]]").await;
     let first = harness.settled(id).await;
-    harness.hosts.local().merge(&harness.project, 1, "people").await.unwrap();
+    let at = harness.world.now();
+    let between = Some(harness.hosts.local().merge(&harness.project, 1, "people", at).await.unwrap());
+    harness.store.end_pull("shop", 1, PullEnding { state: PullState::Merged, at, between }).await.unwrap();
     harness.send(id, "[[write b|2]]").await;
     let second = harness.settled(id).await;
     assert_ne!(second.branch.as_ref().unwrap().name, first.branch.unwrap().name);

@@ -1,4 +1,4 @@
-//! A machine that dies at a chosen moment of a run: from then on, its calls of the store and the code host never
+//! A machine that crashes at a chosen moment of a run: from then on, its calls of the store and the code host never
 //! return, as if it had been switched off.
 
 use std::sync::Arc;
@@ -38,41 +38,41 @@ pub(crate) enum Moment {
     Finished,
 }
 
-/// A machine's access to the store and the code host, which ends when the machine dies.
-pub(crate) struct Dying {
+/// A machine's access to the store and the code host, which ends when the machine crashes.
+pub(crate) struct CrashingMachine {
     hosts: CodeHosts,
     at: Moment,
-    dead: AtomicBool,
+    crashed: AtomicBool,
 }
 
-impl Dying {
+impl CrashingMachine {
     pub(crate) fn new(hosts: CodeHosts, at: Moment) -> Arc<Self> {
-        Arc::new(Self { hosts, at, dead: AtomicBool::new(false) })
+        Arc::new(Self { hosts, at, crashed: AtomicBool::new(false) })
     }
 
-    fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::SeqCst)
+    fn has_crashed(&self) -> bool {
+        self.crashed.load(Ordering::SeqCst)
     }
 
-    pub(crate) async fn until_dead(&self) {
+    pub(crate) async fn until_crashed(&self) {
         let end = Instant::now() + Duration::from_secs(60);
-        while !self.is_dead() {
+        while !self.has_crashed() {
             assert!(Instant::now() < end, "the machine did not reach {:?}", self.at);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Returns at once while the machine is alive, and never after its death.
-    async fn live(&self) {
-        if self.is_dead() {
+    /// Returns at once until the machine has crashed, and never after that.
+    async fn wait_if_crashed(&self) {
+        if self.has_crashed() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Lets the machine die, and never returns, if `moment` is the chosen one.
-    async fn may_die(&self, moment: Option<Moment>) {
+    /// Crashes the machine, and never returns, if `moment` is the chosen one.
+    async fn crash_at(&self, moment: Option<Moment>) {
         if moment == Some(self.at) {
-            self.dead.store(true, Ordering::SeqCst);
+            self.crashed.store(true, Ordering::SeqCst);
             std::future::pending::<()>().await;
         }
     }
@@ -97,11 +97,11 @@ fn moments(before: &Job, change: &Change) -> (Option<Moment>, Option<Moment>) {
 }
 
 #[async_trait]
-impl Tap for Dying {
+impl Tap for CrashingMachine {
     async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
-        self.live().await;
+        self.wait_if_crashed().await;
         if let Call::Update { before, change: Some(change) } = call {
-            self.may_die(moments(before, change).0).await;
+            self.crash_at(moments(before, change).0).await;
         }
         Ok(())
     }
@@ -112,22 +112,22 @@ impl Tap for Dying {
             Call::Claim { taken: true } => Some(Moment::Claimed),
             _ => None,
         };
-        self.may_die(moment).await;
+        self.crash_at(moment).await;
         Ok(())
     }
 
     async fn woken(&self) {
-        self.live().await;
+        self.wait_if_crashed().await;
     }
 }
 
-/// The code hosts, as a machine that may die reaches them.
-pub(crate) struct DyingForges(pub(crate) Arc<Dying>);
+/// The code hosts, as a machine that may crash reaches them.
+pub(crate) struct CrashingForges(pub(crate) Arc<CrashingMachine>);
 
 #[async_trait]
-impl Forges for DyingForges {
+impl Forges for CrashingForges {
     async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
-        Ok(Arc::new(DyingForge { machine: Arc::clone(&self.0), forge: self.0.hosts.of(project).await? }))
+        Ok(Arc::new(CrashingForge { machine: Arc::clone(&self.0), forge: self.0.hosts.of(project).await? }))
     }
 
     async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason> {
@@ -143,33 +143,33 @@ impl Forges for DyingForges {
     }
 }
 
-struct DyingForge {
-    machine: Arc<Dying>,
+struct CrashingForge {
+    machine: Arc<CrashingMachine>,
     forge: Arc<dyn Forge>,
 }
 
 #[async_trait]
-impl Forge for DyingForge {
+impl Forge for CrashingForge {
     async fn remote(&self) -> Result<Remote, ForgeError> {
-        self.machine.live().await;
+        self.machine.wait_if_crashed().await;
         self.forge.remote().await
     }
 
     async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError> {
-        self.machine.live().await;
-        self.machine.may_die(Some(Moment::Pushed)).await;
+        self.machine.wait_if_crashed().await;
+        self.machine.crash_at(Some(Moment::Pushed)).await;
         self.forge.find_open_pull(head).await
     }
 
     async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError> {
-        self.machine.live().await;
+        self.machine.wait_if_crashed().await;
         let opened = self.forge.open_pull(new).await;
-        self.machine.may_die(Some(Moment::Opened)).await;
+        self.machine.crash_at(Some(Moment::Opened)).await;
         opened
     }
 
     async fn pull_state(&self, number: u64) -> Result<Option<PullState>, ForgeError> {
-        self.machine.live().await;
+        self.machine.wait_if_crashed().await;
         self.forge.pull_state(number).await
     }
 }

@@ -8,7 +8,7 @@ use journeyman_core::message::MessageStatus;
 use journeyman_core::project::Settings;
 use journeyman_worker::{Limits, Patience};
 
-use super::dying::Moment;
+use super::crashing::Moment;
 use super::given::{Harness, idle};
 
 /// Limits with a lease that is long enough for the heartbeats of a busy machine.
@@ -19,9 +19,9 @@ const LIMITS: Limits = Limits {
     patience: Patience { outage: Duration::from_secs(60), refusal: Duration::from_secs(60) },
 };
 
-/// Lets a machine die at `moment` of a job's second message, and another take over. Checks that the message takes
+/// Crashes a machine at `moment` of a job's second message, and lets another take over. Checks that the message takes
 /// effect once; returns how often the agent was prompted with it.
-async fn prompts_when_a_machine_dies(moment: Moment) -> usize {
+async fn prompts_when_a_machine_crashes(moment: Moment) -> usize {
     let harness = idle(Settings::default()).await;
     // This machine is switched off after the first message.
     let zero = harness.start_machine("zero", LIMITS);
@@ -29,9 +29,9 @@ async fn prompts_when_a_machine_dies(moment: Moment) -> usize {
     harness.settled(id).await;
     zero.abort();
     let prompts = harness.shared_dir().join("prompts");
-    let dying = harness.start_dying_machine("one", moment, LIMITS);
+    let machine = harness.start_crashing_machine("one", moment, LIMITS);
     harness.send(id, &format!("[[run echo x >> {}]] [[append a|2]]", prompts.display())).await;
-    dying.until_dead().await;
+    machine.until_crashed().await;
     harness.start_machine("two", LIMITS);
     let job = harness.settled(id).await;
     check(&harness, job.branch.as_ref().unwrap().name.clone(), id, moment).await;
@@ -59,7 +59,7 @@ async fn check(harness: &Harness, branch: String, id: journeyman_core::ids::JobI
 
 #[tokio::test]
 async fn a_run_that_was_only_claimed_is_prompted() {
-    assert_eq!(prompts_when_a_machine_dies(Moment::Claimed).await, 1);
+    assert_eq!(prompts_when_a_machine_crashes(Moment::Claimed).await, 1);
 }
 
 #[tokio::test]
@@ -67,9 +67,9 @@ async fn a_turn_that_was_started_but_not_prompted_is_prompted() {
     // The job's first message: the start of a later turn changes nothing in the store, so it is no such moment.
     let harness = idle(Settings::default()).await;
     let prompts = harness.shared_dir().join("prompts");
-    let dying = harness.start_dying_machine("one", Moment::TurnBegun, LIMITS);
+    let machine = harness.start_crashing_machine("one", Moment::TurnBegun, LIMITS);
     let id = harness.create(&format!("[[run echo x >> {}]] [[append a|1]]", prompts.display())).await;
-    dying.until_dead().await;
+    machine.until_crashed().await;
     harness.start_machine("two", LIMITS);
     let job = harness.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed);
@@ -80,36 +80,36 @@ async fn a_turn_that_was_started_but_not_prompted_is_prompted() {
 
 #[tokio::test]
 async fn a_turn_under_way_is_prompted_again_from_the_last_commit() {
-    assert_eq!(prompts_when_a_machine_dies(Moment::Prompted).await, 2);
+    assert_eq!(prompts_when_a_machine_crashes(Moment::Prompted).await, 2);
 }
 
 #[tokio::test]
 async fn a_turn_that_was_collected_but_not_stored_is_prompted_again() {
-    assert_eq!(prompts_when_a_machine_dies(Moment::Collected).await, 2);
+    assert_eq!(prompts_when_a_machine_crashes(Moment::Collected).await, 2);
 }
 
 #[tokio::test]
 async fn a_turn_that_has_ended_is_pushed_by_another_machine_and_not_repeated() {
-    assert_eq!(prompts_when_a_machine_dies(Moment::TurnEnded).await, 1);
+    assert_eq!(prompts_when_a_machine_crashes(Moment::TurnEnded).await, 1);
 }
 
 #[tokio::test]
 async fn a_published_turn_whose_end_was_not_stored_is_not_repeated() {
-    assert_eq!(prompts_when_a_machine_dies(Moment::Published).await, 1);
+    assert_eq!(prompts_when_a_machine_crashes(Moment::Published).await, 1);
 }
 
 #[tokio::test]
 async fn a_finished_run_is_not_repeated() {
-    assert_eq!(prompts_when_a_machine_dies(Moment::Finished).await, 1);
+    assert_eq!(prompts_when_a_machine_crashes(Moment::Finished).await, 1);
 }
 
-/// Lets a machine die at `moment` of a job's first message, which opens the pull request. Checks that there is one pull
+/// Crashes a machine at `moment` of a job's first message, which opens the pull request. Checks that there is one pull
 /// request in the end.
-async fn dies_at_the_pull_request(moment: Moment) {
+async fn check_crash_at_the_pull_request(moment: Moment) {
     let harness = idle(Settings::default()).await;
-    let dying = harness.start_dying_machine("one", moment, LIMITS);
+    let machine = harness.start_crashing_machine("one", moment, LIMITS);
     let id = harness.create("[[append a|1]]").await;
-    dying.until_dead().await;
+    machine.until_crashed().await;
     harness.start_machine("two", LIMITS);
     let job = harness.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed, "{moment:?}");
@@ -120,12 +120,12 @@ async fn dies_at_the_pull_request(moment: Moment) {
 
 #[tokio::test]
 async fn a_branch_that_was_pushed_without_a_pull_request_gets_one() {
-    dies_at_the_pull_request(Moment::Pushed).await;
+    check_crash_at_the_pull_request(Moment::Pushed).await;
 }
 
 #[tokio::test]
 async fn a_pull_request_that_was_opened_but_not_stored_is_found() {
-    dies_at_the_pull_request(Moment::Opened).await;
+    check_crash_at_the_pull_request(Moment::Opened).await;
 }
 
 #[tokio::test]
