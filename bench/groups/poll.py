@@ -25,7 +25,7 @@ FIGURES = [
 
 
 def measure(session, program, note) -> None:
-    site = session.site(program)
+    site, rate = session.site(program), None
     with note.covering(), site:
         with note.covering("rate"):
             jobs = [site.create("[[say x]]") for _ in range(100)]
@@ -35,6 +35,8 @@ def measure(session, program, note) -> None:
             rate = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
             note("rate-64", rate)
         with note.covering("open"):
+            if rate is None:
+                raise Failed("the rate of the closed loop is unknown")
             half = rate * OPEN_SHARE
             load = opened(oha(session.cache), site.url, paths, half, session.seconds, session.work, key=site.key)
             for key in ("p50", "p99", "p999"):

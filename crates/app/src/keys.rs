@@ -53,6 +53,7 @@ impl UseCases {
     ) -> Result<Answered<CreatedKey>, Error> {
         caller.needs_write()?;
         needs_key_manager(caller)?;
+        self.confirm(caller).await?;
         if !caller.is_administrator() && new.projects.is_none() {
             let text = "projects: name the key's projects; only an administrator may create a key for all projects";
             return Err(Error::refused(RefusalKind::NotAdministrator, text));
@@ -87,6 +88,7 @@ impl UseCases {
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId, precondition: Precondition) -> Result<(), Error> {
         caller.needs_write()?;
         needs_key_manager(caller)?;
+        self.confirm(caller).await?;
         if !caller.is_administrator() {
             let keys = self.parts().store.keys().await?;
             if !keys.iter().any(|key| key.id == id && manages(caller, key)) {

@@ -38,11 +38,12 @@ impl Known {
         hash: KeyHash,
         now: Timestamp,
     ) -> Result<Option<Arc<ApiKey>>, StoreError> {
-        if let Some(key) = self.keys.get(&hash, now) {
-            return Ok(Some(key));
-        }
+        let version = match self.keys.get(&hash, now) {
+            Ok(key) => return Ok(Some(key)),
+            Err(version) => version,
+        };
         let found = store.key_by_hash(hash).await?;
-        Ok(found.map(|key| self.keys.put(hash, key, now)))
+        Ok(found.map(|key| self.keys.put(version, hash, key, now)))
     }
 
     /// Returns the project with this ID.
@@ -55,49 +56,67 @@ impl Known {
         id: ProjectId,
         now: Timestamp,
     ) -> Result<Option<Arc<Project>>, StoreError> {
-        if let Some(project) = self.projects.get(&id, now) {
-            return Ok(Some(project));
-        }
+        let version = match self.projects.get(&id, now) {
+            Ok(project) => return Ok(Some(project)),
+            Err(version) => version,
+        };
         let found = store.project(id.clone()).await?;
-        Ok(found.map(|project| self.projects.put(id, project, now)))
+        Ok(found.map(|project| self.projects.put(version, id, project, now)))
     }
 
     /// Removes all entries, after this process has changed a key or a project.
     pub fn forget(&self) {
-        self.keys.entries().clear();
-        self.projects.entries().clear();
+        self.keys.clear();
+        self.projects.clear();
     }
 }
 
 #[derive(Debug)]
-struct Cache<K, V>(Mutex<HashMap<K, (Timestamp, Arc<V>)>>);
+struct Cache<K, V>(Mutex<Entries<K, V>>);
+
+#[derive(Debug)]
+struct Entries<K, V> {
+    /// The number of times that the cache was cleared. A value that was read before that is not stored after it.
+    version: u64,
+    values: HashMap<K, (Timestamp, Arc<V>)>,
+}
 
 impl<K, V> Default for Cache<K, V> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(Entries { version: 0, values: HashMap::new() }))
     }
 }
 
 impl<K: Hash + Eq, V> Cache<K, V> {
-    fn entries(&self) -> MutexGuard<'_, HashMap<K, (Timestamp, Arc<V>)>> {
+    fn entries(&self) -> MutexGuard<'_, Entries<K, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, key: &K, now: Timestamp) -> Option<Arc<V>> {
+    /// Returns a value, or the version for [`Cache::put`] if there is none.
+    fn get(&self, key: &K, now: Timestamp) -> Result<Arc<V>, u64> {
         let entries = self.entries();
-        let (at, value) = entries.get(key)?;
+        let Some((at, value)) = entries.values.get(key) else { return Err(entries.version) };
         // If the clock is set back, entries expire too.
-        (*at <= now && now.since(*at) < FRESH).then(|| Arc::clone(value))
+        if *at <= now && now.since(*at) < FRESH { Ok(Arc::clone(value)) } else { Err(entries.version) }
     }
 
-    fn put(&self, key: K, value: V, now: Timestamp) -> Arc<V> {
+    /// Stores a value that was read from the database, unless the cache was cleared since `version` was returned.
+    fn put(&self, version: u64, key: K, value: V, now: Timestamp) -> Arc<V> {
         let value = Arc::new(value);
         let mut entries = self.entries();
-        if entries.len() >= MAX_ENTRIES {
-            entries.clear();
+        if entries.version == version {
+            if entries.values.len() >= MAX_ENTRIES {
+                entries.values.clear();
+            }
+            entries.values.insert(key, (now, Arc::clone(&value)));
         }
-        entries.insert(key, (now, Arc::clone(&value)));
         value
+    }
+
+    fn clear(&self) {
+        let mut entries = self.entries();
+        entries.version += 1;
+        entries.values.clear();
     }
 }
 
@@ -109,18 +128,27 @@ mod tests {
     fn an_entry_is_used_for_a_second() {
         let cache = Cache::<u8, u8>::default();
         let now = Timestamp::from_micros(5_000_000);
-        cache.put(1, 7, now);
-        assert_eq!(cache.get(&1, now + Duration::from_millis(999)).as_deref(), Some(&7));
-        assert_eq!(cache.get(&1, now + FRESH), None);
-        assert_eq!(cache.get(&1, now - FRESH), None, "the clock was set back");
+        cache.put(0, 1, 7, now);
+        assert_eq!(cache.get(&1, now + Duration::from_millis(999)).as_deref(), Ok(&7));
+        assert_eq!(cache.get(&1, now + FRESH), Err(0));
+        assert_eq!(cache.get(&1, now - FRESH), Err(0), "the clock was set back");
+    }
+
+    #[test]
+    fn a_value_that_was_read_before_a_change_is_not_stored_after_it() {
+        let (cache, now) = (Cache::<u8, u8>::default(), Timestamp::default());
+        let Err(version) = cache.get(&1, now) else { unreachable!("the cache is empty") };
+        cache.clear();
+        assert_eq!(*cache.put(version, 1, 7, now), 7, "the request that read the value uses it");
+        assert_eq!(cache.get(&1, now), Err(1));
     }
 
     #[test]
     fn the_number_of_entries_is_limited() {
         let cache = Cache::<usize, u8>::default();
         for key in 0..=MAX_ENTRIES {
-            cache.put(key, 0, Timestamp::default());
+            cache.put(0, key, 0, Timestamp::default());
         }
-        assert_eq!(cache.entries().len(), 1);
+        assert_eq!(cache.entries().values.len(), 1);
     }
 }

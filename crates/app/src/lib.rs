@@ -117,9 +117,36 @@ impl UseCases {
         once: Option<Once>,
         decide: DecideAdmin,
     ) -> Result<Administered, AdminError> {
-        let done = self.parts().store.administer(subject, once, self.parts().engine.now(), decide).await;
-        self.0.known.forget();
-        done
+        // Also if the request is dropped, because its client has gone.
+        let _forgetting = Forgetting(&self.0.known);
+        self.parts().store.administer(subject, once, self.parts().engine.now(), decide).await
+    }
+
+    /// Checks that the caller still has the rights that it was authenticated with. Reading the body of a request can
+    /// take long, and a change may take the rights away meanwhile.
+    async fn confirm(&self, caller: &Caller) -> Result<(), Error> {
+        let store = &self.parts().store;
+        let has_rights = match &caller.actor {
+            Actor::CommandLine => true,
+            Actor::User(user) => store
+                .user(user.id)
+                .await?
+                .is_some_and(|current| current.disabled_at.is_none() && current.role == user.role),
+            Actor::Key(key) => store.key_by_hash(key.hash).await?.is_some_and(|current| current.revoked_at.is_none()),
+        };
+        if has_rights {
+            return Ok(());
+        }
+        Err(Error::refused(RefusalKind::ReadOnly, "your rights were changed during this request; sign in again"))
+    }
+}
+
+/// Clears a cache when it is dropped.
+struct Forgetting<'a>(&'a Known);
+
+impl Drop for Forgetting<'_> {
+    fn drop(&mut self) {
+        self.0.forget();
     }
 }
 

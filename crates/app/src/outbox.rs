@@ -1,14 +1,18 @@
 //! Carries out the tasks of the outbox.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
-use journeyman_core::outbox::{TASK_LEASE, Task, retry_at};
-use journeyman_core::ports::{EffectHandler, Store, StoreError};
+use journeyman_core::outbox::{MAX_ATTEMPTS, TASK_LEASE, Task, retry_at};
+use journeyman_core::ports::{EffectError, EffectHandler, Store, StoreError};
 use journeyman_core::time::{Clock, IdGen};
 
 /// The maximum number of tasks that are carried out at the same time.
 const BATCH: usize = 16;
+
+/// The time limit of a task. It ends before the lease, so that no other process carries out the task meanwhile.
+const LIMIT: Duration = Duration::from_secs(TASK_LEASE.as_secs() - 20);
 
 /// Carries out tasks. Any number of processes may do so at the same time.
 #[derive(Clone)]
@@ -37,7 +41,13 @@ impl Outbox {
 
     async fn carry_out(&self, task: &Task) -> Result<(), StoreError> {
         let (kind, number) = (task.effect.kind(), task.number);
-        let next = match self.handler.carry_out(&task.effect).await {
+        let done = if task.attempt > MAX_ATTEMPTS {
+            Err(EffectError("the process ended during each of the last attempts".to_owned()))
+        } else {
+            let done = tokio::time::timeout(LIMIT, self.handler.carry_out(&task.effect)).await;
+            done.unwrap_or_else(|_| Err(EffectError(format!("it took longer than {} s", LIMIT.as_secs()))))
+        };
+        let next = match done {
             Ok(()) => None,
             Err(error) => {
                 let next = retry_at(task, self.clock.now(), self.permille());

@@ -64,6 +64,7 @@ impl UseCases {
         answer: impl FnOnce(&Project) -> String,
     ) -> Result<Answered<Project>, Error> {
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         let claim = claim(caller, None, idempotency);
         if let Some(answer) = self.replay(claim.as_ref()).await? {
             return Ok(Answered::Replayed(answer));
@@ -105,6 +106,7 @@ impl UseCases {
     ) -> Result<Project, Error> {
         caller.needs_project(id)?;
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         let edit: Arc<dyn Fn(Project) -> Result<Proposal, String> + Send + Sync> = Arc::from(edit);
         let mut attempt = 1;
         loop {
@@ -157,6 +159,7 @@ impl UseCases {
     ) -> Result<(), Error> {
         caller.needs_project(id)?;
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         let audit = self.audit(caller, "project.deleted", id);
         let decide = Box::new(move |state: &_| decide::delete(state, &precondition, audit.clone()));
         self.administer(Subject::ProjectWithJobs(id.clone()), None, decide).await?;
@@ -169,6 +172,7 @@ impl UseCases {
     /// Fails like [`UseCases::create_project`], and if the repository cannot be read.
     pub async fn test_new_project(&self, caller: &Caller, (new, secrets): Proposal) -> Result<Tested, Error> {
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         self.check_new(&new)?;
         if self.parts().store.project(new.id.clone()).await?.is_some() {
             return Err(Error::Admin(AdminRefusal::ProjectExists));
@@ -183,6 +187,7 @@ impl UseCases {
     pub async fn test_project(&self, caller: &Caller, id: &ProjectId, edit: ProjectEdit) -> Result<Tested, Error> {
         caller.needs_project(id)?;
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         let current = self.parts().store.project(id.clone()).await?.ok_or_else(Error::project_not_found)?;
         let (proposed, secrets) = edit(current.clone()).map_err(Error::invalid)?;
         check_change(&current, &proposed, &secrets).map_err(Error::invalid)?;

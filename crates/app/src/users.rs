@@ -51,6 +51,7 @@ impl UseCases {
     /// The caller is not an administrator, the name is not valid or in use, or the store failed.
     pub async fn add_user(&self, caller: &Caller, name: &str, role: Role) -> Result<User, Error> {
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         let user = self.new_user(name, role, None)?;
         let audit = self.audit(caller, "user.created", user.id);
         self.store_user(user, audit).await
@@ -87,6 +88,7 @@ impl UseCases {
         role: Role,
     ) -> Result<(), Error> {
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         let audit = self.audit(caller, &format!("user.role.{}", role.name()), id);
         let decide: DecideAdmin = Box::new(move |state| decide::set_role(state, &precondition, role, audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
@@ -104,6 +106,7 @@ impl UseCases {
         disabled: bool,
     ) -> Result<(), Error> {
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         let action = if disabled { "user.disabled" } else { "user.enabled" };
         let audit = self.audit(caller, action, id);
         let decide: DecideAdmin =
@@ -118,6 +121,7 @@ impl UseCases {
     /// The caller is not an administrator, or the store failed.
     pub async fn create_link(&self, caller: &Caller, user: Option<UserId>) -> Result<String, Error> {
         caller.needs_administrator()?;
+        self.confirm(caller).await?;
         let (token, hash) = new_token(&*self.parts().ids);
         let lifetime = if user.is_some() { SIGN_IN_LINK_LIFETIME } else { SETUP_LINK_LIFETIME };
         let link = SignInLink { hash, user, expires_at: self.parts().engine.now() + lifetime };

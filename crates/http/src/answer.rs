@@ -18,6 +18,7 @@ use tracing::field::Empty;
 use crate::app::App;
 use crate::conditional::etag;
 use crate::error::{ApiError, ErrorBody, ErrorCode, Problem};
+use crate::metrics::method_name;
 
 /// The header of a response that an earlier request with the same idempotency key already had.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -44,10 +45,10 @@ pub(crate) async fn finish(State(app): State<App>, mut request: Request, next: N
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
     let span = tracing::info_span!(
         "request",
-        otel.name = format_args!("{method} {route}"),
+        otel.name = format_args!("{} {route}", method_name(&method)),
         otel.kind = "server",
         id,
-        %method,
+        method = method_name(&method),
         route,
         project = Empty,
         job = Empty,

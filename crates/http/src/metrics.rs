@@ -110,6 +110,13 @@ fn buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 4.0, 10))
 }
 
+/// Returns the name of a method. All methods that the interface does not use have one name, so that a client cannot add
+/// labels, or long attributes of spans, by inventing methods.
+pub(crate) fn method_name(method: &Method) -> &'static str {
+    const KNOWN: [&str; 5] = ["GET", "HEAD", "POST", "PATCH", "DELETE"];
+    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
+}
+
 impl Metrics {
     /// Creates and registers the metrics of this version.
     pub(crate) fn new(version: &str, sources: &Sources) -> Self {
@@ -191,9 +198,7 @@ impl Metrics {
 
     /// Counts a response, and records the time until it began.
     pub(crate) fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
-        // All other methods share one label, so that a client cannot add labels by inventing methods.
-        let known = [Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE];
-        let method = if known.contains(method) { method.as_str() } else { "other" }.to_owned();
+        let method = method_name(method).to_owned();
         let route = route.to_owned();
         let labels = RouteLabels { method: method.clone(), route: route.clone() };
         self.seconds.get_or_create(&labels).observe(took.as_secs_f64());

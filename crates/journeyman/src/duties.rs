@@ -10,10 +10,12 @@ mod retention;
 mod workspaces;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use journeyman_core::ports::{DutyMeter, DutyTotals, Store};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_worker::Host;
@@ -29,6 +31,12 @@ use crate::system::Machine;
 
 /// The longest time until a process checks again whether a duty of the installation is due.
 const CHECK: Duration = Duration::from_secs(60);
+
+/// The time limit of a duty of a machine. A duty works in pieces, so more means that it hangs.
+const MACHINE_LIMIT: Duration = Duration::from_secs(1800);
+
+/// The largest difference of the clocks of two processes at which only one of them has the lease of a duty.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(300);
 
 /// The longest time until a duty that failed is repeated.
 const RETRY: Duration = Duration::from_secs(60);
@@ -107,7 +115,7 @@ impl Duties {
             beat.tick().await;
             match duty.scope() {
                 Scope::Machine => {
-                    self.carry_out(duty, None).await;
+                    self.carry_out(duty, MACHINE_LIMIT).await;
                 }
                 Scope::Installation(lease) => self.carry_out_if_due(duty, lease).await,
             }
@@ -116,13 +124,13 @@ impl Duties {
 
     /// Carries out a duty of the installation if it is due and no other process has begun it.
     async fn carry_out_if_due(&self, duty: &dyn Duty, lease: Duration) {
-        let (name, longest) = (duty.name(), duty.period().max(lease));
+        let (name, longest) = (duty.name(), duty.period().max(lease) + CLOCK_DIFFERENCE);
         let token = match self.store.begin_duty(name, Machine.now(), lease, longest).await {
             Ok(Some(token)) => token,
             Ok(None) => return,
             Err(error) => return tracing::warn!(duty = name, %error, "a duty could not be begun"),
         };
-        let succeeded = self.carry_out(duty, Some(lease)).await;
+        let succeeded = self.carry_out(duty, lease).await;
         let next = if succeeded { duty.period() } else { duty.period().min(RETRY) };
         if let Err(error) = self.store.end_duty(name, token, Machine.now() + next).await {
             tracing::warn!(duty = name, %error, "the end of a duty could not be stored; it is repeated after its lease");
@@ -130,14 +138,14 @@ impl Duties {
     }
 
     /// Carries out a duty, for at most `limit`. Returns whether it succeeded.
-    async fn carry_out(&self, duty: &dyn Duty, limit: Option<Duration>) -> bool {
+    async fn carry_out(&self, duty: &dyn Duty, limit: Duration) -> bool {
         let (name, begun) = (duty.name(), Instant::now());
-        let done = match limit {
-            None => duty.carry_out().await,
-            Some(limit) => match tokio::time::timeout(limit, duty.carry_out()).await {
-                Ok(done) => done,
-                Err(_) => Err(anyhow::anyhow!("it took longer than its lease of {} s", limit.as_secs())),
-            },
+        // After a panic, the duty is repeated like after an error.
+        let work = AssertUnwindSafe(duty.carry_out()).catch_unwind();
+        let done = match tokio::time::timeout(limit, work).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(_)) => Err(anyhow::anyhow!("it panicked; the log has the message")),
+            Err(_) => Err(anyhow::anyhow!("it took longer than {} s", limit.as_secs())),
         };
         if let Err(error) = &done {
             tracing::warn!(duty = name, error = %format_args!("{error:#}"), "a duty failed and will be repeated");

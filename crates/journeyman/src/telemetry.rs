@@ -5,6 +5,9 @@ mod export;
 use std::io::IsTerminal;
 
 use anyhow::Context;
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
@@ -12,8 +15,11 @@ use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 use self::export::Exporter;
 use crate::config::{LogFormat, Settings};
 
-/// The spans that are exported: all spans of this program, and none of its libraries.
-const EXPORTED: &str = "off,journeyman=debug";
+/// Returns whether a span is exported: all spans of this program are, and none of its libraries. Lines of the log are not
+/// exported, because their texts may contain anything.
+fn is_exported(metadata: &Metadata<'_>) -> bool {
+    metadata.is_span() && metadata.target().starts_with("journeyman") && *metadata.level() <= Level::DEBUG
+}
 
 /// The log and the export of traces, until [`Telemetry::end`].
 pub(crate) struct Telemetry {
@@ -38,7 +44,7 @@ pub(crate) fn begin(settings: &Settings) -> anyhow::Result<Telemetry> {
     };
     let spans = match &exporter {
         Some(exporter) => {
-            let exported = EnvFilter::try_new(EXPORTED).context("the filter of exported spans")?;
+            let exported = FilterFn::new(is_exported).with_max_level_hint(LevelFilter::DEBUG);
             let layer = tracing_opentelemetry::layer().with_tracer(exporter.tracer());
             Some(layer.with_location(false).with_threads(false).with_filter(exported))
         }

@@ -60,6 +60,7 @@ pub struct Client {
     http: reqwest::Client,
     policy: Policy,
     https_only: bool,
+    connect_time: Duration,
     /// The reason why https does not work, if it does not.
     no_tls: Option<String>,
 }
@@ -94,7 +95,7 @@ impl Client {
                 (http, Some(root_cause(&error)))
             }
         };
-        Ok(Self { http, policy: policy.clone(), https_only: *https_only, no_tls })
+        Ok(Self { http, policy: policy.clone(), https_only: *https_only, connect_time: *connect_time, no_tls })
     }
 
     /// Sends a request, and returns the answer when its head has arrived. The caller limits the time and the size.
@@ -141,13 +142,22 @@ impl Client {
         self.policy.check_literal(url)?;
         *request.timeout_mut() = limit;
         let sent = self.http.execute(request).await;
-        sent.map_err(|error| Error::from_client(&error, limit.unwrap_or_default()))
+        sent.map_err(|error| match limit {
+            Some(limit) if !error.is_connect() => Error::from_client(&error, limit),
+            // Without a limit for the request, only opening the connection has one.
+            _ => Error::from_client(&error, limit.unwrap_or(self.connect_time).min(self.connect_time)),
+        })
     }
 
     /// Returns the inner client, for libraries that make their own requests to URLs that the operator chose.
-    #[must_use]
-    pub fn for_library(&self) -> reqwest::Client {
-        self.http.clone()
+    ///
+    /// # Errors
+    /// Only https is permitted, and there are no CA certificates.
+    pub fn for_library(&self) -> Result<reqwest::Client, Error> {
+        match &self.no_tls {
+            Some(why) if self.https_only => Err(Error::NoTls(why.clone())),
+            _ => Ok(self.http.clone()),
+        }
     }
 }
 

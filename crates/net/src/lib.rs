@@ -19,5 +19,5 @@ mod resolver;
 pub use client::{Client, Limits, Settings};
 pub use connect::connect;
 pub use error::{Error, root_cause};
-pub use policy::Policy;
+pub use policy::{Policy, is_loopback};
 pub use resolver::{Resolver, SystemResolver};

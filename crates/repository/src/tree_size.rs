@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::run::ReasonCode;
+use journeyman_git::GitError;
 
 use crate::{Mirror, RepositoryError};
 
@@ -69,7 +70,12 @@ async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, Reposito
         counted.take(piece);
         counted.bytes <= most
     });
-    if is_whole.await? {
+    // Counting uses no network: a slow disk must not look like an unreachable code host.
+    let is_whole = is_whole.await.map_err(|error| match error {
+        GitError::TimedOut { .. } => RepositoryError::may_pass(ReasonCode::Internal, error.to_string()),
+        error => error.into(),
+    })?;
+    if is_whole {
         mirror.tree_sizes.remember(commit, counted.bytes);
     }
     Ok(counted.bytes)

@@ -168,10 +168,13 @@ impl PostgresStore {
     /// Runs queries in one round trip. Each query sees everything that was committed before it started.
     async fn read_all(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
         let mut may_retry = true;
+        // Each connection of the pool may have a stale plan.
+        let mut stale = self.pool.status().max_size;
         loop {
             match self.try_read(calls).await {
                 // The server may have been restarted while the connection was idle.
                 Err(error) if error.is_lost() && may_retry => may_retry = false,
+                Err(error) if error.is_stale_plan() && stale > 0 => stale -= 1,
                 done => return done,
             }
         }
@@ -180,7 +183,7 @@ impl PostgresStore {
     async fn try_read(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
         let session = Session::open(&self.pool).await?;
         let read = session.run(calls).await;
-        if read.as_ref().err().is_none_or(|error| !error.is_lost()) {
+        if read.as_ref().err().is_none_or(|error| !error.is_lost() && !error.is_stale_plan()) {
             session.release();
         }
         read
@@ -190,16 +193,22 @@ impl PostgresStore {
     async fn write(&self, mut calls: Vec<Call>) -> Result<Vec<Vec<Row>>, PgError> {
         calls.insert(0, call!("BEGIN"));
         calls.push(call!("COMMIT"));
-        let span = transaction("postgresql");
-        let write = async {
-            let session = Session::open(&self.pool).await?;
-            let answers = session.run(&calls).await.map_err(PgError::of_commit)?;
-            session.release();
-            Ok::<_, PgError>(answers)
+        let mut stale = self.pool.status().max_size;
+        let mut answers = loop {
+            match self.try_write(&calls).instrument(transaction("postgresql")).await {
+                Err(error) if error.is_stale_plan() && stale > 0 => stale -= 1,
+                done => break done?,
+            }
         };
-        let mut answers = write.instrument(span).await?;
         answers.remove(0);
         answers.pop();
+        Ok(answers)
+    }
+
+    async fn try_write(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
+        let session = Session::open(&self.pool).await?;
+        let answers = session.run(calls).await.map_err(PgError::of_commit)?;
+        session.release();
         Ok(answers)
     }
 }

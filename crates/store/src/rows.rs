@@ -164,6 +164,20 @@ pub(crate) fn task<R: Columns>(row: &R) -> Read<Task, R> {
     Ok(Task { number, effect: at.json("effect")?, created_at, attempt })
 }
 
+/// Decodes claimed tasks, in the order of their numbers. A row that cannot be decoded must not block the others: it stays
+/// claimed, and is logged again when its lease has expired.
+pub(crate) fn tasks<T, E: std::fmt::Debug>(rows: impl Iterator<Item = Result<T, E>>, number: fn(&T) -> u64) -> Vec<T> {
+    let mut tasks = Vec::new();
+    for row in rows {
+        match row {
+            Ok(task) => tasks.push(task),
+            Err(error) => tracing::error!(?error, "a task of the outbox cannot be read"),
+        }
+    }
+    tasks.sort_unstable_by_key(number);
+    tasks
+}
+
 pub(crate) fn job_counts<R: Columns>(row: &R) -> Read<JobCounts, R> {
     let at = At::new("jobs", row, &[])?;
     let (active, running, due) = (at.number("active")?, at.number("running")?, at.number("due")?);

@@ -32,6 +32,8 @@ pub struct ExportedSpan {
     pub links: Vec<(String, String)>,
     /// The attributes, as text.
     pub attributes: Vec<(String, String)>,
+    /// The names of the events.
+    pub events: Vec<String>,
 }
 
 impl ExportedSpan {
@@ -141,6 +143,7 @@ fn exported(span: Span) -> ExportedSpan {
         parent: hex(&span.parent_span_id),
         links: span.links.iter().map(|link| (hex(&link.trace_id), hex(&link.span_id))).collect(),
         attributes: attributes.collect(),
+        events: span.events.into_iter().map(|event| event.name).collect(),
     }
 }
 

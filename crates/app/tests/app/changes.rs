@@ -1,9 +1,11 @@
 //! Tests of versions, preconditions, concurrent changes, and audit entries.
 
 use futures::future::join_all;
-use journeyman_app::{Answered, Error, RefusalKind};
+use journeyman_app::{Actor, Answered, Caller, Error, JobRequest, MessageRequest, RefusalKind};
 use journeyman_core::admin::{AdminRefusal, Precondition};
+use journeyman_core::engine::Control;
 use journeyman_core::key::Scope;
+use journeyman_core::message::DeliveryMode;
 use journeyman_core::user::Role;
 
 use super::given::{all, new_key, operator, shop};
@@ -119,4 +121,55 @@ async fn a_key_that_may_only_read_changes_nothing() {
         );
     }
     assert_eq!(fixture.audited().await, before);
+}
+
+#[tokio::test]
+async fn a_message_that_is_accepted_during_the_deletion_of_its_project_is_not_lost() {
+    for fixture in all().await {
+        let (name, cases) = (fixture.name, &fixture.cases);
+        for round in 0..10 {
+            fixture.create_shop().await;
+            let request = JobRequest { prompt: "x".to_owned(), ..JobRequest::default() };
+            let job = cases.create_job(&operator(), &shop().id, request, None).await.unwrap().record.id;
+            cases.control_job(&operator(), &shop().id, job, Control::Cancel, None).await.unwrap();
+            let (caller, id) = (operator(), shop().id);
+            let message = || MessageRequest { prompt: "y".to_owned(), delivery: DeliveryMode::Queue };
+            let (deleted, first, second) = tokio::join!(
+                cases.delete_project(&caller, &id, Precondition::None),
+                cases.send_message(&caller, &id, job, message(), None),
+                cases.send_message(&caller, &id, job, message(), None),
+            );
+            let accepted = [first, second].iter().filter(|sent| sent.is_ok()).count();
+            assert_eq!(deleted.is_ok(), accepted == 0, "{name} {round}: {deleted:?}, {accepted} accepted");
+            let kept = fixture.store.messages(job).await.unwrap().len();
+            assert_eq!(kept, if accepted > 0 { 1 + accepted } else { 0 }, "{name} {round}");
+            if deleted.is_err() {
+                cases.control_job(&caller, &id, job, Control::Cancel, None).await.unwrap();
+                cases.delete_project(&caller, &id, Precondition::None).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_lost_its_rights_during_the_request_changes_nothing() {
+    for fixture in all().await {
+        let (name, cases) = (fixture.name, &fixture.cases);
+        let add = async |user: &str| cases.add_user(&operator(), user, Role::Administrator).await.unwrap();
+        let [demoted, disabled, _] = [add("ada").await, add("bob").await, add("eve").await];
+        let key = fixture.key(Scope::Write).await;
+        let Actor::Key(revoked) = &key.actor else { unreachable!("it is the caller of a key") };
+        let callers =
+            [Caller::user(demoted.clone().into(), None), Caller::user(disabled.clone().into(), None), key.clone()];
+        cases.set_role(&operator(), demoted.id, Precondition::None, Role::Member).await.unwrap();
+        cases.set_disabled(&operator(), disabled.id, Precondition::None, true).await.unwrap();
+        cases.revoke_key(&operator(), revoked.id, Precondition::None).await.unwrap();
+        let before = fixture.audited().await;
+        for caller in callers {
+            let refused = cases.create_key(&caller, new_key(), None, |_| String::new()).await.unwrap_err();
+            let Error::Refused(refusal) = refused else { unreachable!("{name}: {refused}") };
+            assert_eq!(refusal.kind, RefusalKind::ReadOnly, "{name}: {refusal}");
+        }
+        assert_eq!(fixture.audited().await, before, "{name}");
+    }
 }

@@ -1,5 +1,6 @@
 //! The providers of object stores, each behind a feature of this crate.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,20 @@ use url::Url;
 
 use super::BucketError;
 
-/// The longest time between two pieces of an answer.
-const READ_TIME: Duration = Duration::from_secs(60);
+/// The longest time between two pieces of an answer. It includes the time in which the request is sent: a part of an
+/// upload has 10 MiB.
+const READ_TIME: Duration = Duration::from_secs(300);
+
+/// The time limit for opening a connection.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// Options of the HTTP client that are refused, because the client of the service does not have them.
+const REFUSED: [(ClientConfigKey, &str); 4] = [
+    (ClientConfigKey::AllowInvalidCertificates, "add the certificate to those of the system"),
+    (ClientConfigKey::ProxyUrl, "set HTTPS_PROXY or HTTP_PROXY"),
+    (ClientConfigKey::ProxyCaCertificate, "add the certificate to those of the system"),
+    (ClientConfigKey::ProxyExcludes, "set NO_PROXY"),
+];
 
 /// Opens the object store of a URL.
 pub(super) fn open(
@@ -55,10 +68,57 @@ struct Connector;
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
-        let settings = Settings { https_only: !allows_http, read_time: Some(READ_TIME), ..Settings::default() };
-        let client = Client::new(&settings);
-        let client = client.map_err(|error| object_store::Error::Generic { store: "http", source: error.into() })?;
-        Ok(HttpClient::new(client.for_library()))
+        let failed = |source: Box<dyn Error + Send + Sync>| object_store::Error::Generic { store: "http", source };
+        for (key, remedy) in REFUSED {
+            if options.get_config_value(&key).is_some_and(|value| !value.is_empty() && value != "false") {
+                let name = key.as_ref().to_ascii_uppercase();
+                return Err(failed(format!("the option {name} of the blob store is not supported; {remedy}").into()));
+            }
+        }
+        let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| is_true(&value));
+        let settings = Settings {
+            https_only: !allows_http,
+            connect_time: CONNECT_TIME,
+            read_time: Some(READ_TIME),
+            // Large transfers at the same time are faster on separate connections.
+            http1_only: true,
+            ..Settings::default()
+        };
+        let client = Client::new(&settings).and_then(|client| client.for_library());
+        Ok(HttpClient::new(client.map_err(|error| failed(error.into()))?))
+    }
+}
+
+/// Returns whether an option is set, in the form in which `object_store` reads options.
+fn is_true(value: &str) -> bool {
+    ["1", "true", "on", "yes", "y"].contains(&value.to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connect(key: ClientConfigKey, value: &str) -> Result<(), String> {
+        let options = ClientOptions::new().with_config(key, value);
+        Connector.connect(&options).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_that_the_client_does_not_have_are_refused_with_a_remedy() {
+        assert_eq!(connect(ClientConfigKey::AllowHttp, "1"), Ok(()));
+        assert_eq!(connect(ClientConfigKey::AllowInvalidCertificates, "false"), Ok(()));
+        let refused = connect(ClientConfigKey::ProxyUrl, "http://proxy.example:3128").expect_err("a proxy");
+        assert!(refused.contains("PROXY_URL") && refused.contains("set HTTPS_PROXY"), "{refused}");
+        let refused = connect(ClientConfigKey::AllowInvalidCertificates, "true").expect_err("invalid certificates");
+        assert!(refused.contains("ALLOW_INVALID_CERTIFICATES"), "{refused}");
+    }
+
+    #[test]
+    fn plain_http_is_allowed_by_all_words_for_true() {
+        for (value, expected) in
+            [("1", true), ("TRUE", true), ("yes", true), ("on", true), ("false", false), ("", false)]
+        {
+            assert_eq!(is_true(value), expected, "{value:?}");
+        }
     }
 }

@@ -145,12 +145,15 @@ async fn user(
     let Ok(name) = user_name(&person.email) else {
         return Ok(Err("The email address from the provider is not a valid user name here.".to_owned()));
     };
-    let user = services.cases.new_user(&name, role, Some(person.identity))?;
+    let user = services.cases.new_user(&name, role, Some(person.identity.clone()))?;
     match services.cases.add_proven_user(user, address).await {
         Ok(user) => Ok(Ok(user)),
-        Err(Error::Admin(AdminRefusal::UserExists)) => Ok(Err(
-            "A user with this name already exists, with another sign-in method. Ask an administrator.".to_owned(),
-        )),
+        Err(Error::Admin(AdminRefusal::UserExists)) => {
+            // Another window of the same person may have added the user a moment ago.
+            let added = services.store.user_by_identity(person.identity).await?;
+            let text = "A user with this name already exists, with another sign-in method. Ask an administrator.";
+            Ok(added.filter(|user| user.disabled_at.is_none()).ok_or_else(|| text.to_owned()))
+        }
         Err(error) => Err(error),
     }
 }

@@ -218,7 +218,7 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
                 error = Some(refusal(failed)?);
             }
             if error.is_none() {
-                match at.cases().change_project(&caller, id, Precondition::None, edit::boxed(&edit)).await {
+                match at.cases().change_project(&caller, id, rendered_version(fields), edit::boxed(&edit)).await {
                     Ok(_) => {
                         let back = at.path(&format!("/settings/{section}?done=saved"));
                         return Ok(Redirect::to(&back).into_response());
@@ -234,6 +234,15 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
     page.error = error;
     page.untested = untested;
     refused(&page)
+}
+
+/// Returns the condition that the project still has the version that the form was made for. The form has every field of
+/// its section, so it would undo changes that others have made meanwhile.
+fn rendered_version(fields: &Fields) -> Precondition {
+    match fields.given("version").map(|version| version.parse()) {
+        None => Precondition::None,
+        Some(version) => Precondition::Version(version.into_iter().collect()),
+    }
 }
 
 async fn delete(at: InProject, fields: Fields) -> Response {

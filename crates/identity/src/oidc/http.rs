@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use journeyman_net::{Client, Error as NetError, Limits, Settings};
+use journeyman_net::{Client, Error as NetError, Limits, Settings, is_loopback};
 use openidconnect::http::{Request, StatusCode, header::ACCEPT};
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
 use serde::de::DeserializeOwned;
-use url::{Host, Url};
+use url::Url;
 
 use super::OidcError;
 
@@ -107,15 +107,5 @@ impl<'c> AsyncHttpClient<'c> for Http {
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(self.send(request))
-    }
-}
-
-/// Returns true for a loopback IP address and for the name `localhost`. Does not resolve other names.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
     }
 }

@@ -5,7 +5,7 @@ use journeyman_core::user::Role;
 use url::Url;
 
 use super::OidcError;
-use super::http::is_loopback;
+use journeyman_net::is_loopback;
 
 /// The scopes that are requested by default.
 pub const DEFAULT_SCOPES: [&str; 3] = ["openid", "email", "profile"];

@@ -9,6 +9,7 @@ use journeyman_core::model::{Dialect, TEST, split};
 use journeyman_core::project::SecretValue;
 use journeyman_gateway::Provider;
 use serde::Deserialize;
+use url::Url;
 
 /// The table of one provider in a configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -111,6 +112,10 @@ impl ProviderTable {
         let dialect = self.dialect(prefix)?;
         let given = self.base_url.as_deref().or(dialect.public_url());
         let base_url = dialect.base_url(given.context("base-url is missing; set it to the address of the server")?)?;
+        let base_url: Url = base_url.parse().with_context(|| format!("base-url {base_url:?}"))?;
+        if !base_url.username().is_empty() || base_url.password().is_some() {
+            bail!("base-url must not contain a user name or a password; set the key with key-file or key-variable");
+        }
         let key_variable = self.key_variable(dialect);
         let key = match &self.key_file {
             Some(path) => Some(read_key(path)?),
@@ -118,7 +123,7 @@ impl ProviderTable {
         };
         Ok(Provider {
             dialect,
-            base_url: base_url.parse().with_context(|| format!("base-url {base_url:?}"))?,
+            base_url,
             key: key.map(SecretValue),
             key_variable,
             also: self.also.clone(),

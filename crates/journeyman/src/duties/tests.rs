@@ -75,3 +75,32 @@ async fn a_duty_that_exceeds_its_lease_is_stopped() {
     assert!(runs >= 1);
     assert!(totals.iter().all(|total| total.failures == total.runs), "{totals:?}");
 }
+
+struct Panicking;
+
+#[async_trait]
+impl Duty for Panicking {
+    fn name(&self) -> &'static str {
+        "panicking"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Machine
+    }
+
+    async fn carry_out(&self) -> anyhow::Result<()> {
+        panic!("a row has no number")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duty_that_panicked_is_repeated() {
+    let duties = Duties::with(Arc::new(MemoryStore::default()), vec![Box::new(Panicking)]);
+    let _ = tokio::time::timeout(Duration::from_secs(25), duties.run()).await;
+    let totals = duties.duties();
+    assert_eq!((totals[0].runs, totals[0].failures), (3, 3), "{totals:?}");
+}

@@ -1,14 +1,15 @@
 //! The export of traces to an OpenTelemetry collector: OTLP over HTTP with protocol buffers
 //! (<https://opentelemetry.io/docs/specs/otlp/>).
 
-use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context;
 use async_trait::async_trait;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use journeyman_net::{Client, Limits, Settings as NetSettings};
+use journeyman_core::project::SecretValue;
+use journeyman_net::{Client, Limits, Settings as NetSettings, is_loopback};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
@@ -32,7 +33,7 @@ const ANSWER_BYTES: usize = 64 << 10;
 pub(super) struct Exporter {
     provider: SdkTracerProvider,
     /// Sends the requests. It lives longer than the runtime of the service, whose last spans are exported at its end.
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 impl Exporter {
@@ -42,15 +43,15 @@ impl Exporter {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("otlp").enable_all().build();
         let runtime = runtime.context("the runtime of the trace exporter could not be built")?;
-        let collector = Collector { client: Client::new(&NetSettings::default())?, handle: runtime.handle().clone() };
-        let headers: HashMap<String, String> =
-            settings.headers.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
+        // A collector on this machine is not reached through the proxy of the environment.
+        let network = NetSettings { no_proxy: is_loopback(&settings.endpoint), ..NetSettings::default() };
+        let headers = settings.headers.iter().map(header).collect::<anyhow::Result<_>>()?;
+        let collector = Collector { client: Client::new(&network)?, handle: runtime.handle().clone(), headers };
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(collector)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(settings.endpoint.as_str())
-            .with_headers(headers)
             .with_timeout(REQUEST_TIME)
             .build()
             .context("the trace exporter could not be built")?;
@@ -60,7 +61,7 @@ impl Exporter {
             .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sample))))
             .with_resource(Resource::builder().with_service_name("journeyman").with_attribute(version).build())
             .build();
-        Ok(Self { provider, _runtime: runtime })
+        Ok(Self { provider, runtime })
     }
 
     pub(super) fn tracer(&self) -> SdkTracer {
@@ -69,9 +70,12 @@ impl Exporter {
 
     /// Exports the spans that are left.
     pub(super) fn end(self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(LAST_EXPORT) {
+        let Self { provider, runtime } = self;
+        if let Err(error) = provider.shutdown_with_timeout(LAST_EXPORT) {
             tracing::warn!(%error, "the last traces could not be exported");
         }
+        // Dropping the runtime would wait for name lookups, which have no time limit.
+        runtime.shutdown_background();
     }
 }
 
@@ -79,6 +83,16 @@ impl Exporter {
 struct Collector {
     client: Client,
     handle: tokio::runtime::Handle,
+    /// The headers of the settings. They replace those that OpenTelemetry reads from the environment.
+    headers: HeaderMap,
+}
+
+fn header((name, value): &(String, SecretValue)) -> anyhow::Result<(HeaderName, HeaderValue)> {
+    let read = || Some((name.parse().ok()?, HeaderValue::from_str(&value.0).ok()?));
+    let (name, mut value): (HeaderName, HeaderValue) =
+        read().with_context(|| format!("otlp-headers-file: {name:?} is not a valid header"))?;
+    value.set_sensitive(true);
+    Ok((name, value))
 }
 
 impl fmt::Debug for Collector {
@@ -89,8 +103,11 @@ impl fmt::Debug for Collector {
 
 #[async_trait]
 impl HttpClient for Collector {
-    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+    async fn send_bytes(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
+        for (name, value) in &self.headers {
+            request.headers_mut().insert(name, value.clone());
+        }
         let limits = Limits { time: REQUEST_TIME, bytes: ANSWER_BYTES };
         Ok(self.handle.spawn(async move { client.send(request, limits).await }).await??)
     }

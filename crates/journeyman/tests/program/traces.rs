@@ -61,6 +61,7 @@ fn the_trace_of_a_run_links_to_the_request_that_caused_it() {
     assert_ne!(run.trace, request.trace, "a run has its own trace");
     assert_eq!(run.links, [(request.trace, request.id)]);
     assert_eq!((run.attribute("project"), run.attribute("job")), ("shop", id));
+    assert_eq!(run.events, [""; 0], "lines of the log are not exported, although the run has logged its beginning");
     assert!(run.attribute("message").starts_with("msg_") && run.attribute("run").starts_with("run_"), "{run:?}");
     for step in ["fetch", "prepare", "prompt", "collect", "push", "pull_request"] {
         let step = find(step, &|span| span.attribute("name") == step);

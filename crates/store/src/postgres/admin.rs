@@ -33,6 +33,9 @@ const USERS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('users',
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
 
+/// The number of times that a change is repeated after a conflict with another transaction.
+const RETRIES: u32 = 3;
+
 #[async_trait]
 impl AdminStore for PostgresStore {
     async fn administer(
@@ -42,39 +45,19 @@ impl AdminStore for PostgresStore {
         now: Timestamp,
         mut decide: DecideAdmin,
     ) -> Result<Administered, AdminError> {
-        let answers = Answers::Sealed { key: &self.master_key, ids: &*self.ids };
-        let session = Session::open(&self.pool).await.map_err(StoreError::from)?;
-        let decided = async {
-            if let Some(once) = &once
-                && let Some(answer) = answers.replay(&once.claim, begin_once(&session, &once.claim).await?, now)?
-            {
-                return Ok(Err(answer));
+        let mut retries = RETRIES;
+        // Each connection of the pool may have a stale plan.
+        let mut stale = self.pool.status().max_size;
+        loop {
+            match self.try_administer(&subject, once.as_ref(), now, &mut decide).await {
+                // Nothing was stored: the connection was closed, or the server has rolled the transaction back.
+                Err(Failure::Database(error)) if error.is_conflict() && retries > 0 => retries -= 1,
+                Err(Failure::Database(error)) if error.is_stale_plan() && stale > 0 => stale -= 1,
+                Err(Failure::Database(error)) => return Err(StoreError::from(error).into()),
+                Err(Failure::Admin(error)) => return Err(error),
+                Ok(done) => return Ok(done),
             }
-            let is_begun = once.is_some();
-            let state = load(&session, &subject, is_begun).await?;
-            decide(&state).map(Ok).map_err(AdminError::Refused)
-        };
-        let change = match decided.await {
-            Ok(Ok(change)) => change,
-            other => {
-                session.run(&[call!("ROLLBACK")]).await.map_err(StoreError::from)?;
-                session.release();
-                return other.map(|answer| match answer {
-                    Ok(change) => Administered::Done(change),
-                    Err(answer) => Administered::Replayed(answer),
-                });
-            }
-        };
-        let mut calls = self.writes(&change)?;
-        if let Some(once) = &once {
-            calls.push(remember(&once.claim, answers.seal(once, now)?));
         }
-        calls.push(call!("COMMIT"));
-        let deletes = change.rows.iter().any(|row| matches!(row, AdminRow::ProjectDeleted { .. }));
-        let written = if deletes { session.run_long(&calls).await } else { session.run(&calls).await };
-        written.map_err(|error| StoreError::from(PgError::of_commit(error)))?;
-        session.release();
-        Ok(Administered::Done(change))
     }
 
     async fn answered(&self, claim: Claim, now: Timestamp) -> Result<Option<String>, AdminError> {
@@ -85,8 +68,71 @@ impl AdminStore for PostgresStore {
     }
 }
 
+/// The failure of one attempt.
+enum Failure {
+    Admin(AdminError),
+    Database(PgError),
+}
+
+impl From<PgError> for Failure {
+    fn from(error: PgError) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<AdminError> for Failure {
+    fn from(error: AdminError) -> Self {
+        Self::Admin(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Admin(error.into())
+    }
+}
+
+impl PostgresStore {
+    async fn try_administer(
+        &self,
+        subject: &Subject,
+        once: Option<&Once>,
+        now: Timestamp,
+        decide: &mut DecideAdmin,
+    ) -> Result<Administered, Failure> {
+        let answers = Answers::Sealed { key: &self.master_key, ids: &*self.ids };
+        let session = Session::open(&self.pool).await?;
+        if let Some(once) = once
+            && let Some(answer) = answers.replay(&once.claim, begin_once(&session, &once.claim).await?, now)?
+        {
+            session.run(&[call!("ROLLBACK")]).await?;
+            session.release();
+            return Ok(Administered::Replayed(answer));
+        }
+        let state = load(&session, subject, once.is_some()).await?;
+        let change = match decide(&state) {
+            Ok(change) => change,
+            Err(refusal) => {
+                session.run(&[call!("ROLLBACK")]).await?;
+                session.release();
+                return Err(AdminError::Refused(refusal).into());
+            }
+        };
+        let mut calls = self.writes(&change)?;
+        if let Some(once) = once {
+            calls.push(remember(&once.claim, answers.seal(once, now)?));
+        }
+        calls.push(call!("COMMIT"));
+        let deletes = change.rows.iter().any(|row| matches!(row, AdminRow::ProjectDeleted { .. }));
+        let written = if deletes { session.run_long(&calls).await } else { session.run(&calls).await };
+        written.map_err(PgError::of_commit)?;
+        session.release();
+        Ok(Administered::Done(change))
+    }
+}
+
 /// Begins the transaction, takes the lock of an idempotency key, and returns the stored answer.
-async fn begin_once(session: &Session, claim: &Claim) -> Result<Option<Remembered<String>>, StoreError> {
+async fn begin_once(session: &Session, claim: &Claim) -> Result<Option<Remembered<String>>, PgError> {
     let (scope, key) = (claim.scope().to_owned(), claim.stored_key());
     let calls = [
         call!("BEGIN"),
@@ -94,11 +140,11 @@ async fn begin_once(session: &Session, claim: &Claim) -> Result<Option<Remembere
         call!(REMEMBERED, scope, key),
     ];
     let answers = session.run(&calls).await?;
-    Ok(answers.last().and_then(|rows| rows.first()).map(rows::remembered).transpose()?)
+    answers.last().and_then(|rows| rows.first()).map(rows::remembered).transpose()
 }
 
 /// Locks and loads the rows of a subject, in a new transaction unless one has begun.
-async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<AdminState, StoreError> {
+async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<AdminState, PgError> {
     let mut calls = if is_begun { Vec::new() } else { vec![call!("BEGIN")] };
     let first = calls.len() + 1;
     calls.extend(match subject {
@@ -106,6 +152,10 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
         Subject::Project(id) => project_calls("SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE", id),
         Subject::ProjectWithJobs(id) => {
             let mut calls = project_calls("SELECT id FROM projects WHERE id = $1 FOR UPDATE", id);
+            // A project may have many jobs. The locks keep accepted messages from being deleted, and they are taken in
+            // the order of all transactions: first jobs, then the rows of jobs.
+            calls.insert(0, call!("SET LOCAL statement_timeout = '10min'"));
+            calls.push(call!("SELECT id FROM jobs WHERE project = $1 ORDER BY id FOR UPDATE", id.to_string()));
             let active = "SELECT 1 FROM jobs WHERE project = $1 AND due_at IS NOT NULL LIMIT 1";
             calls.push(call!(active, id.to_string()));
             calls
@@ -135,15 +185,17 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             call!("SELECT users.* FROM users JOIN links ON owner = id WHERE hash = $1", hash.0.to_vec()),
         ],
     });
-    let answers = session.run(&calls).await?;
+    let is_long = matches!(subject, Subject::ProjectWithJobs(_));
+    let answers = if is_long { session.run_long(&calls).await? } else { session.run(&calls).await? };
     let rows = |index: usize| answers.get(first + index).map(Vec::as_slice).unwrap_or_default();
     let is_any = |index: usize| !rows(index).is_empty();
     let mut state = AdminState::default();
     match subject {
         // The row is read after its lock was taken, so that the read sees the last committed version.
-        Subject::Project(_) | Subject::ProjectWithJobs(_) => {
-            state.project = rows(1).first().map(rows::project).transpose()?;
-            state.has_active_jobs = is_any(2);
+        Subject::Project(_) => state.project = rows(1).first().map(rows::project).transpose()?,
+        Subject::ProjectWithJobs(_) => {
+            state.project = rows(2).first().map(rows::project).transpose()?;
+            state.has_active_jobs = is_any(4);
         }
         Subject::Key(_) => state.key = rows(0).first().map(rows::key).transpose()?,
         Subject::User(_) => {

@@ -104,6 +104,8 @@ enum BatchFailure {
 
 async fn run_batch(pool: &Pool, news: &News, mut batch: Vec<Pending>) {
     let (begun, mut conflicts) = (Instant::now(), 0);
+    // Each connection of the pool may have a stale plan.
+    let mut stale = pool.status().max_size;
     let failure = loop {
         match attempt(pool, &mut batch).await {
             Ok(answers) => {
@@ -117,6 +119,7 @@ async fn run_batch(pool: &Pool, news: &News, mut batch: Vec<Pending>) {
                 return;
             }
             Err(BatchFailure::NotStored(error)) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
+            Err(BatchFailure::NotStored(error)) if error.is_stale_plan() && stale > 0 => stale -= 1,
             Err(BatchFailure::NotStored(error)) if error.is_lost() && begun.elapsed() < OUTAGE => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -23,6 +23,13 @@ impl PgError {
         matches!(self, Self::Refused(state, _) if conflicts.contains(&state))
     }
 
+    /// Returns whether a prepared statement no longer fits its table, because a newer version of the program has added a
+    /// column. The connection cannot be used any more; another one prepares the statement again.
+    pub(super) fn is_stale_plan(&self) -> bool {
+        let is_plan = |text: &str| text.contains("cached plan must not change result type");
+        matches!(self, Self::Refused(SqlState::FEATURE_NOT_SUPPORTED, text) if is_plan(text))
+    }
+
     /// Converts an error of statements that include a commit: after a lost connection, the outcome is unknown.
     pub(super) fn of_commit(self) -> Self {
         match self {

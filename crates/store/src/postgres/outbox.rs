@@ -38,9 +38,7 @@ impl OutboxStore for PostgresStore {
         let [from, never, until] = [now, now + LONGEST_DELAY, now + lease].map(Timestamp::as_micros);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let answers = self.write(vec![call!(CLAIM, from, never, kinds, until, limit)]).await?;
-        let mut tasks: Vec<Task> = answers.iter().flatten().map(rows::task).collect::<Result<_, PgError>>()?;
-        tasks.sort_unstable_by_key(|task| task.number);
-        Ok(tasks)
+        Ok(rows::tasks(answers.iter().flatten().map(rows::task), |task| task.number))
     }
 
     async fn end_task(&self, number: u64, attempt: u32, next: Option<Timestamp>) -> Result<bool, StoreError> {

@@ -47,9 +47,9 @@ impl OutboxStore for SqliteStore {
                     " ORDER BY due_at, number LIMIT ?5) RETURNING *"
                 ))?;
                 let mut rows = claim.query(params![from, never, kinds, until, limit])?;
-                let mut tasks = collect(&mut rows, |row| rows::task(row))?;
-                tasks.sort_unstable_by_key(|task| task.number);
-                Ok::<_, OpError<StoreError>>(tasks)
+                // The decoding error of a row is a value here, so that it does not fail the others.
+                let tasks = collect(&mut rows, |row| Ok(rows::task(row)))?;
+                Ok::<_, OpError<StoreError>>(rows::tasks(tasks.into_iter(), |task| task.number))
             })
             .await
     }

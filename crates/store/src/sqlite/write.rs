@@ -151,6 +151,9 @@ impl Deref for Session<'_> {
 impl Session<'_> {
     /// Returns the current state of a job, if it is known without reading the database.
     pub(super) fn known(&self, id: JobId) -> Option<Job> {
+        if self.removed.get() {
+            return None;
+        }
         self.written.borrow().get(&id).cloned().or_else(|| self.cache.committed(id))
     }
 
@@ -159,9 +162,10 @@ impl Session<'_> {
         self.written.borrow_mut().insert(job.id, job);
     }
 
-    /// Records that jobs were deleted.
+    /// Records that jobs were deleted. The rest of the batch reads jobs from the database.
     pub(super) fn removed_jobs(&self) {
         self.removed.set(true);
+        self.written.borrow_mut().clear();
     }
 }
 

@@ -290,3 +290,29 @@ async fn a_store_does_not_open_with_another_master_key() {
     let other = PostgresStore::open(&url, 2, Schema::Migrate, MasterKey::new([1; 32]), World::new()).await;
     assert!(matches!(other, Err(PostgresOpenError::Key(VaultError::OtherKey))));
 }
+
+#[tokio::test]
+async fn a_column_that_a_newer_version_adds_fails_no_request_of_a_running_process() {
+    let server = Postgres::shared();
+    let url = server.database();
+    let name = url.rsplit('/').next().unwrap();
+    let fixture = postgres_at(&url).await;
+    let (store, engine) = (&fixture.store, &fixture.engine);
+    store.create_project(project("web"), [].into()).await.unwrap();
+    let id = engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
+    let use_all = async || {
+        assert!(store.project("web".parse().unwrap()).await.unwrap().is_some());
+        assert_eq!(store.keys().await.unwrap(), []);
+        store.user_by_name("ada".into()).await.unwrap();
+        store.messages(id).await.unwrap();
+        store.update_project(project("web"), [].into()).await.unwrap();
+        engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+    };
+    use_all().await;
+    for table in ["projects", "keys", "users", "jobs", "messages", "idempotency_keys"] {
+        server.sql(name, &format!("ALTER TABLE journeyman.{table} ADD COLUMN later BIGINT"));
+    }
+    for _ in 0..20 {
+        use_all().await;
+    }
+}

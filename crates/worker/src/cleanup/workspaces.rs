@@ -44,8 +44,11 @@ impl IdleWorkspaces<'_> {
             let root = self.folder.join(id.to_string());
             let used_at = used_at(&root).await;
             let is_usable = root.join(MARKER).exists();
-            if is_usable && self.activity(id).await? != Activity::Deleted && used_at.is_none_or(|at| at > before) {
-                continue;
+            match self.activity(id).await? {
+                // A run holds the lock until it ends.
+                Activity::Active => continue,
+                Activity::Inactive if is_usable && used_at.is_none_or(|at| at > before) => continue,
+                Activity::Inactive | Activity::Deleted => {}
             }
             // With the lock held, no run can begin in the workspace; a run that began before is seen by the second
             // check.

@@ -10,6 +10,12 @@ use tracing::field::Empty;
 /// The maximum number of tool calls whose span is open. An agent may begin any number and end none.
 const MAX_OPEN: usize = 100;
 
+/// The maximum length of the ID of a tool call, in characters. The rest of a longer one is ignored.
+const ID_CHARS: usize = 100;
+
+/// The kinds of tool calls of the Agent Client Protocol, without "other". Spans have no other texts of agents.
+const KINDS: [&str; 9] = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
+
 /// The open tool calls of a turn. Dropping them ends their spans.
 #[derive(Default)]
 pub(super) struct ToolSpans(HashMap<String, Span>);
@@ -21,21 +27,22 @@ impl ToolSpans {
             return;
         }
         let text = |field: &str| entry.data[field].as_str().unwrap_or_default();
-        let (id, status) = (text("toolCallId"), text("status"));
-        if !self.0.contains_key(id) && self.0.len() < MAX_OPEN {
-            let kind = if text("kind").is_empty() { "other" } else { text("kind") };
+        let id: String = text("toolCallId").chars().take(ID_CHARS).collect();
+        if !self.0.contains_key(&id) && self.0.len() < MAX_OPEN {
+            let kind = KINDS.into_iter().find(|kind| *kind == text("kind")).unwrap_or("other");
             let span = tracing::debug_span!(
                 "tool_call",
                 otel.name = format_args!("execute_tool {kind}"),
                 gen_ai.operation.name = "execute_tool",
                 gen_ai.tool.name = kind,
-                gen_ai.tool.call.id = id,
+                gen_ai.tool.call.id = id.as_str(),
                 otel.status_code = Empty
             );
-            self.0.insert(id.to_owned(), span);
+            self.0.insert(id.clone(), span);
         }
+        let status = text("status");
         if ["completed", "failed"].contains(&status)
-            && let Some(span) = self.0.remove(id)
+            && let Some(span) = self.0.remove(&id)
             && status == "failed"
         {
             span.record("otel.status_code", "ERROR");
