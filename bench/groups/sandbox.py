@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rig.figures import Figure
 from rig.machine import Skip
-from rig.processes import resident_kib
+from rig.processes import Failed, resident_kib
 from rig.site import BENCH, PROBE_AGENT
 
 from .dispatch import prompted
@@ -72,11 +72,9 @@ def _end(session, program) -> float:
         delays = []
         for _ in range(JOB_COUNT):
             job = site.create(agent="noflush")
-            while not _members(folder):
-                time.sleep(0.0002)
+            _wait(folder, True)
             # Its message is stored later, so watch its control group instead.
-            while _members(folder):
-                time.sleep(0.0002)
+            _wait(folder, False)
             ended = time.time()
             site.finish(job)
             delays.append((ended - prompted(site, job)[0][0]) * 1000)
@@ -91,6 +89,15 @@ def _groups(pid: int) -> Path:
     if not found:
         raise Skip("the service has no control groups here")
     return found[0]
+
+
+def _wait(folder: Path, has_members: bool) -> None:
+    """Waits until the control groups have members, or none."""
+    until = time.monotonic() + 60
+    while _members(folder) != has_members:
+        if time.monotonic() > until:
+            raise Failed("the agent did not begin or end within 60 s")
+        time.sleep(0.0002)
 
 
 def _members(folder: Path) -> bool:

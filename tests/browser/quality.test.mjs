@@ -134,10 +134,6 @@ async function checkPage({ name, where, cookie, do: act, expects = [] }) {
 }
 
 const open = (selector) => (page) => page.evaluate((which) => { for (const details of document.querySelectorAll(which)) details.open = true; }, selector);
-const press = (name) => async (page) => {
-  await page.getByRole("button", { name }).first().click();
-  await page.waitForLoadState();
-};
 
 addPage("sign-in", "/login", { cookie: undefined });
 addPage("sign-in-refused", "/login", {
