@@ -222,5 +222,4 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "store_tests.rs"]
 mod tests;

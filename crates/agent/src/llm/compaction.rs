@@ -208,5 +208,4 @@ fn log(messages: &[ChatMessage], max_bytes: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "compaction_tests.rs"]
 mod tests;

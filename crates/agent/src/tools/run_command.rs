@@ -219,5 +219,4 @@ fn result(end: Option<ExitStatus>, seconds: u64, output: &str) -> ToolOutput {
 }
 
 #[cfg(test)]
-#[path = "run_command_tests.rs"]
 mod tests;

@@ -13,9 +13,9 @@ use journeyman_testkit::{Postgres, World};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::conformance::complete_next_job;
-use crate::copy::{contents, fill};
-use crate::given::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
+use super::conformance::complete_next_job;
+use super::copy::{contents, fill};
+use super::given::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
 
 /// Returns a PostgreSQL store with data, and its URL.
 async fn populated() -> (Fixture, String) {

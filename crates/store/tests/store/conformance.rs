@@ -24,7 +24,7 @@ use journeyman_core::time::{Clock, Timestamp};
 use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
-use crate::given::{Fixture, all, free, keyed, new_job, project, prompt, shop, sqlite, worker};
+use super::given::{Fixture, all, free, keyed, new_job, project, prompt, shop, sqlite, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 

@@ -6,8 +6,8 @@ use journeyman_core::project::SecretValue;
 use journeyman_store::{CopyError, PostgresStore, Schema, copy_to_postgres};
 use journeyman_testkit::{Postgres, Seeds as _};
 
-use crate::conformance::complete_next_job;
-use crate::given::{Fixture, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
+use super::conformance::complete_next_job;
+use super::given::{Fixture, free, keyed, master_key, new_job, project, prompt, shop, sqlite};
 
 /// Returns a SQLite store with secrets and finished jobs.
 async fn populated() -> Fixture {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use uuid::Uuid;
 
-use crate::given::{Fixture, all, keyed, new_job, project, prompt, shop, worker};
+use super::given::{Fixture, all, keyed, new_job, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 

@@ -10,8 +10,8 @@ use journeyman_core::ports::Retention;
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::Seeds as _;
 
-use crate::conformance::complete_next_job;
-use crate::given::{Fixture, all, free, new_job, project, prompt, shop};
+use super::conformance::complete_next_job;
+use super::given::{Fixture, all, free, new_job, project, prompt, shop};
 
 const KINDS: &[&str] = &[Effect::REMOVE_BLOBS];
 const LEASE: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use journeyman_testkit::{Postgres, Seeds as _, World};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::given::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, worker};
+use super::given::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 

@@ -7,7 +7,7 @@ use journeyman_testkit::Postgres;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::given::{Fixture, free, new_job, postgres_at, project, prompt, shop};
+use super::given::{Fixture, free, new_job, postgres_at, project, prompt, shop};
 
 /// Returns a primary, its standby, and a store whose URL names both.
 async fn pair() -> (Postgres, Postgres, Fixture) {
