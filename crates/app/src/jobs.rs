@@ -5,7 +5,7 @@ use journeyman_core::engine::{Admission, Control, NewJob, Prompt};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, InvalidPrompt, MessageStatus, check_prompt};
-use journeyman_core::ports::Accepted;
+use journeyman_core::ports::{Accepted, UpdateError};
 
 use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -56,10 +56,16 @@ impl UseCases {
         caller.needs_write()?;
         let project = self.known_project(caller, project).await?;
         let new = new_job(caller, request)?;
-        self.check_agent(new.agent.as_deref().unwrap_or(&project.agent), &project.settings.sandbox)?;
+        let checked = self.check_agent(new.agent.as_deref().unwrap_or(&project.agent), &project.settings.sandbox);
         let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
         let admission = Admission { idempotency: claim(caller, Some(project.id.clone()), idempotency), limit };
-        Ok(self.parts().engine.create_job(&project, new, admission).await?)
+        let engine = &self.parts().engine;
+        let Err(refusal) = checked else { return Ok(engine.create_job(&project, new, admission).await?) };
+        // A repeated request gets the first answer, although the project or the agents have changed since.
+        match engine.replay_job(&project, new, admission).await {
+            Err(UpdateError::NotReplayed) => Err(refusal),
+            replayed => Ok(replayed?),
+        }
     }
 
     /// Sends a message to a job. The answer is durable; the agent works later.

@@ -137,8 +137,15 @@ impl UseCases {
         }
         let audit = self.audit(caller, "project.changed", subject(id, host.as_ref()));
         let (edit, precondition, repository) = (Arc::clone(edit), precondition.clone(), proposed.repository);
+        let cases = self.clone();
         let decide = Box::new(move |state: &_| {
-            decide::change(state, &precondition, |project| edit(project), &repository, audit.clone())
+            // The locked project may have another agent or another policy than the one that was checked.
+            let checked_edit = |project: Project| {
+                let (proposed, secrets) = edit(project.clone())?;
+                cases.check_edited(&project, &proposed, &secrets).map_err(|error| error.to_string())?;
+                Ok((proposed, secrets))
+            };
+            decide::change(state, &precondition, checked_edit, &repository, audit.clone())
         });
         match self.administer(Subject::Project(id.clone()), None, decide).await? {
             Administered::Done(change) => change.project().cloned().ok_or_else(no_row),

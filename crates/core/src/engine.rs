@@ -128,6 +128,29 @@ impl Engine {
         new: NewJob,
         admission: Admission,
     ) -> Result<Accepted, UpdateError> {
+        self.create(project, new, admission, false).await
+    }
+
+    /// Returns the answer of an earlier [`Engine::create_job`] with the same idempotency key.
+    ///
+    /// # Errors
+    /// [`UpdateError::NotReplayed`] if there was none; otherwise like [`Engine::create_job`]. Nothing is stored.
+    pub async fn replay_job(
+        &self,
+        project: &Project,
+        new: NewJob,
+        admission: Admission,
+    ) -> Result<Accepted, UpdateError> {
+        self.create(project, new, admission, true).await
+    }
+
+    async fn create(
+        &self,
+        project: &Project,
+        new: NewJob,
+        admission: Admission,
+        replays_only: bool,
+    ) -> Result<Accepted, UpdateError> {
         let now = self.clock.now();
         let title = new.options.title.clone().unwrap_or_else(|| title_of(&new.prompt.text));
         let reference =
@@ -141,7 +164,7 @@ impl Engine {
             model: new.model.unwrap_or_else(|| project.model.clone()),
             options: new.options,
         };
-        let guard = Guard { takes_branch: true, ..guard(&project.id, RateKind::Create, admission) };
+        let guard = Guard { takes_branch: true, replays_only, ..guard(&project.id, RateKind::Create, admission) };
         self.store.create_job(guard, create(Job::new(start, now), self.message(new.prompt, now), now), now).await
     }
 
@@ -327,7 +350,12 @@ impl Engine {
 
 fn guard(project: &ProjectId, kind: RateKind, admission: Admission) -> Guard {
     let charge = || RateCharge { project: project.clone(), kind, limit: admission.limit };
-    Guard { idempotency: admission.idempotency, rate: (admission.limit > 0).then(charge), takes_branch: false }
+    Guard {
+        idempotency: admission.idempotency,
+        rate: (admission.limit > 0).then(charge),
+        takes_branch: false,
+        replays_only: false,
+    }
 }
 
 fn decide(command: Command, now: Timestamp) -> Decide {

@@ -154,6 +154,8 @@ impl From<UpdateError> for ApiError {
     fn from(error: UpdateError) -> Self {
         match error {
             UpdateError::Store(error) => error.into(),
+            // The use cases refuse such a request for another reason.
+            UpdateError::NotReplayed => Self::internal(&error),
             UpdateError::NotFound => Self::job_not_found(),
             UpdateError::NoProject => Self::project_not_found(),
             UpdateError::Rejected(rejected) => rejected.into(),

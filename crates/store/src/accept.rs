@@ -40,6 +40,9 @@ pub(crate) fn create<L: Ledger>(
     if let Some(replay) = replay(ledger, guard, now)? {
         return Ok(replay);
     }
+    if guard.replays_only {
+        return Err(UpdateError::NotReplayed.into());
+    }
     if !ledger.has_project(&change.job.project)? {
         return Err(UpdateError::NoProject.into());
     }

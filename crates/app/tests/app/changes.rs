@@ -6,6 +6,7 @@ use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::engine::Control;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;
+use journeyman_core::project::{PermissionPolicy, Project};
 use journeyman_core::user::Role;
 
 use super::given::{all, new_key, operator, shop};
@@ -171,5 +172,33 @@ async fn a_caller_that_lost_its_rights_during_the_request_changes_nothing() {
             assert_eq!(refusal.kind, RefusalKind::ReadOnly, "{name}: {refusal}");
         }
         assert_eq!(fixture.audited().await, before, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn concurrent_changes_do_not_combine_an_agent_with_a_policy_that_it_cannot_honor() {
+    for fixture in all().await {
+        let (name, cases) = (fixture.name, &fixture.cases);
+        for _ in 0..5 {
+            fixture.create_shop().await;
+            let change = async |edit: fn(&mut Project)| {
+                let edit = Box::new(move |mut project: Project| {
+                    edit(&mut project);
+                    Ok((project, [].into()))
+                });
+                cases.change_project(&operator(), &shop().id, Precondition::None, edit).await
+            };
+            let asking = change(|project| project.agent = "asking".to_owned()).await;
+            asking.unwrap();
+            // Each of them is valid alone: the agent `asking` honors the policy, and the agent `journeyman` does not.
+            let (_, _) = tokio::join!(
+                change(|project| project.settings.sandbox.permissions = PermissionPolicy::Refuse),
+                change(|project| project.agent = "journeyman".to_owned()),
+            );
+            let project = fixture.store.project(shop().id).await.unwrap().unwrap();
+            let refuses = project.settings.sandbox.permissions == PermissionPolicy::Refuse;
+            assert!(!(refuses && project.agent == "journeyman"), "{name}: {project:?}");
+            cases.delete_project(&operator(), &shop().id, Precondition::None).await.unwrap();
+        }
     }
 }

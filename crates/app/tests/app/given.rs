@@ -42,13 +42,16 @@ pub(crate) async fn all() -> Vec<Fixture> {
 fn fixture(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Option<tempfile::TempDir>) -> Fixture {
     let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();
+    let asks = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"];
+    let asking = serde_json::json!({ "command": ["asking"], "asks": asks });
+    let asking: AgentSpec = serde_json::from_value(asking).unwrap();
     let cases = UseCases::new(Parts {
         store: Arc::clone(&store),
         engine: engine.clone(),
         forges: Arc::new(FakeForges),
         pulls: Arc::new(FakeForges),
         ids: world.clone(),
-        agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),
+        agents: Arc::new(Agents::from([("journeyman".to_owned(), agent), ("asking".to_owned(), asking)])),
         create_per_hour: 0,
         message_per_hour: 0,
     });

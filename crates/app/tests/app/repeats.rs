@@ -1,13 +1,15 @@
 //! Tests of repeated requests: a request with the same idempotency key is answered with the first answer.
 
+use std::time::Duration;
+
 use futures::future::join_all;
-use journeyman_app::{Answered, CreatedKey, Error, JobRequest};
+use journeyman_app::{Answered, CreatedKey, Error, JobRequest, RefusalKind};
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::engine::Control;
 use journeyman_core::job::JobStatus;
-use journeyman_core::ports::UpdateError;
-use journeyman_core::project::Project;
-use journeyman_testkit::FakeForges;
+use journeyman_core::ports::{JobFilter, UpdateError};
+use journeyman_core::project::{PermissionPolicy, Project};
+use journeyman_testkit::{FakeForges, Seeds as _};
 
 use super::given::{all, new_key, once, operator, shop};
 
@@ -96,5 +98,28 @@ async fn a_repeated_control_of_a_job_is_answered_with_the_first_record() {
         assert_ne!(status, JobStatus::Archived, "{name}: the repetition has no effect");
         let other = cases.control_job(&operator(), &id, job, Control::Cancel, once("a", "other")).await;
         assert!(matches!(other, Err(Error::Update(UpdateError::KeyReused(_)))), "{name}: {other:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_job_is_answered_although_the_policy_has_changed() {
+    for fixture in all().await {
+        let (name, cases) = (fixture.name, &fixture.cases);
+        fixture.create_shop().await;
+        let create = async |key: &str| {
+            let request = JobRequest { prompt: "x".to_owned(), ..JobRequest::default() };
+            cases.create_job(&operator(), &shop().id, request, once(key, "x")).await
+        };
+        let first = create("k1").await.unwrap();
+        let mut changed = shop();
+        // The agent of the tests never asks, so nobody could refuse.
+        changed.settings.sandbox.permissions = PermissionPolicy::Refuse;
+        fixture.store.update_project(changed, [].into()).await.unwrap();
+        fixture.world.advance(Duration::from_secs(2));
+        let again = create("k1").await.unwrap();
+        assert_eq!((again.replayed, again.record), (true, first.record), "{name}");
+        let Error::Refused(refusal) = create("k2").await.unwrap_err() else { unreachable!("{name}") };
+        assert_eq!(refusal.kind, RefusalKind::UnsupportedPolicy, "{name}");
+        assert_eq!(fixture.store.jobs(JobFilter::newest(shop().id, 10)).await.unwrap().len(), 1, "{name}");
     }
 }

@@ -7,7 +7,8 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::admin::Precondition;
+use journeyman_app::Error;
+use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::model::price::day;
 use journeyman_core::project::{CODE_HOST_TOKEN, PermissionPolicy, PullPolicy, SecretUse};
 
@@ -222,6 +223,11 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
                     Ok(_) => {
                         let back = at.path(&format!("/settings/{section}?done=saved"));
                         return Ok(Redirect::to(&back).into_response());
+                    }
+                    Err(Error::Admin(AdminRefusal::VersionMismatch { .. })) => {
+                        let text = "Someone has changed the project since you opened this page. Compare your input \
+                                    with the current settings (open this page again), and save it then.";
+                        error = Some(text.to_owned());
                     }
                     Err(failed) => error = Some(refusal(failed)?),
                 }

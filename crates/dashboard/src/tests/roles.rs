@@ -158,6 +158,7 @@ async fn a_refused_form_shows_the_error_and_keeps_its_input() {
             "value=\"model\" checked",
             "A needs a",
         ),
+        ("/projects/shop/settings/agent", "version=0&model=typed-model", "typed-model", "changed the project since"),
         (&message, "prompt=what+I+typed", "what I typed", "This job is archived"),
         ("/keys", "name=my+key&days=soon", "my key", "is not a number of days"),
         ("/projects/shop/settings/agent", "agent=nobody&model=typed-model", "typed-model", "nobody"),

@@ -24,7 +24,7 @@ fn open(path: &Path) -> Fixture {
 /// Runs an ignored test of this file in a process that uses the failing disk.
 fn on_disk(disk: &FailingDisk, folder: &Path, test: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", &format!("io_errors::{test}")]).env(FOLDER, folder);
+    command.args(["--exact", "--ignored", "--nocapture", &format!("store::io_errors::{test}")]).env(FOLDER, folder);
     command.envs(disk.environment()).output().unwrap()
 }
 

@@ -24,6 +24,9 @@ pub enum UpdateError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// No earlier request had the idempotency key, and the request may only get the answer of an earlier one.
+    #[error("the request was not accepted before")]
+    NotReplayed,
     /// The job does not exist, or belongs to another project.
     #[error("there is no such job")]
     NotFound,
@@ -67,6 +70,9 @@ pub struct Guard {
     /// `true` for requests that create or unarchive a job. They are refused if another job of the project, which is not
     /// archived, works on the job's branch.
     pub takes_branch: bool,
+    /// `true` if the request must not be accepted anew: it gets the answer of an earlier request with the same
+    /// idempotency key, or [`UpdateError::NotReplayed`].
+    pub replays_only: bool,
 }
 
 /// The result of an accepted request.
