@@ -29,7 +29,8 @@ pub(crate) async fn required(State(shared): State<Shared>, mut request: Request,
     match viewer(&shared, &headers, address).await {
         Ok(Some(viewer)) => {
             mark_connection(&request, true);
-            request.extensions_mut().insert(viewer);
+            let traceparent = request.extensions().get().cloned();
+            request.extensions_mut().insert(Viewer { traceparent, ..viewer });
             next.run(request).await
         }
         Ok(None) => {
@@ -70,7 +71,7 @@ pub(crate) async fn viewer(
     if now.since(session.seen_at) >= SESSION_NOTED {
         shared.services.store.session_seen(hash, now).await?;
     }
-    Ok(Some(Viewer { user: Arc::new(user), session: hash, address }))
+    Ok(Some(Viewer { user: Arc::new(user), session: hash, address, traceparent: None }))
 }
 
 /// Returns true if a session has not expired and its user is not disabled.

@@ -11,6 +11,7 @@ use journeyman_app::Caller;
 use journeyman_core::key::Scope;
 use journeyman_core::ports::AuditEntry;
 use journeyman_core::time::Timestamp;
+use journeyman_core::trace::TraceParent;
 use journeyman_core::user::{Role, TokenHash, User};
 
 use crate::Shared;
@@ -28,6 +29,8 @@ pub struct Viewer {
     pub session: TokenHash,
     /// The IP address of the client, if it is known.
     pub address: Option<IpAddr>,
+    /// The trace context of the request, which the outer layer adds to the request's extensions.
+    pub traceparent: Option<TraceParent>,
 }
 
 impl Viewer {
@@ -43,7 +46,8 @@ impl Viewer {
 
     /// Returns the user as the caller of a use case.
     pub(crate) fn caller(&self) -> Caller {
-        Caller::user(Arc::clone(&self.user), self.address)
+        let traceparent = self.traceparent.clone();
+        Caller { traceparent, ..Caller::user(Arc::clone(&self.user), self.address) }
     }
 
     /// Creates an audit log entry for an action of this user.

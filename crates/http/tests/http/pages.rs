@@ -124,3 +124,24 @@ async fn an_unreadable_repository_is_reported_before_the_project_is_created() {
         assert_eq!(answer.status, status, "{path} {body}: {answer:?}");
     }
 }
+
+#[tokio::test]
+async fn a_message_from_a_page_has_the_trace_context_of_its_request() {
+    let service = service().await;
+    let token = signed_in(&service, Role::Member).await;
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let with = |request: &mut Request<Body>| {
+        let headers = request.headers_mut();
+        headers.remove("authorization");
+        headers.insert("cookie", format!("journeyman={token}").parse().unwrap());
+        headers.insert("origin", "http://localhost:8080".parse().unwrap());
+        headers.insert("content-type", "application/x-www-form-urlencoded".parse().unwrap());
+        headers.insert("traceparent", parent.parse().unwrap());
+    };
+    let sent = service.call("POST", "/projects/shop/jobs", "prompt=x", with).await;
+    assert_eq!(sent.status.as_u16(), 303, "{sent:?}");
+    let id = sent.header("location").rsplit('/').next().unwrap().parse().unwrap();
+    let messages = service.store.messages(id).await.unwrap();
+    let stored = messages[0].traceparent.as_ref().map(|context| context.as_str());
+    assert_eq!(stored, Some(parent), "without an exporter, it is the context of the client");
+}
